@@ -18,7 +18,7 @@ const char* state_of(const pool::ProcessRecord& record);
 std::uint32_t node_of(const pool::ProcessRecord& record);
 
 /// What the superblock says: spec, id, bytes, layout, mode, owner, group, permissions,
-/// max_processes, max_nodes.
+/// max_ranks, max_processes, max_nodes.
 Json pool_facts(const pool::Info& info);
 /// One object for each node that is waited for.
 Json quarantine_facts(const arena::Quarantine& quarantine);
