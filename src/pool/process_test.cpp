@@ -5,6 +5,7 @@
 
 #include "base/clock.hpp"
 #include "base/environment_guard.hpp"
+#include "pool/flush_table.hpp"
 #include "pool/layout.hpp"
 #include "pool/test_foreign.hpp"
 
