@@ -65,7 +65,7 @@ Table table(const Superblock& s, std::uint64_t which) {
     case 1:
       return {s.nodes_offset, s.max_nodes};
     case 2:
-      return {s.attaching_offset, names};
+      return {s.attaching_offset, s.max_nodes + names};
     case 3:
       return {s.leases_offset, s.max_processes};
     case 4:
@@ -78,8 +78,14 @@ Table table(const Superblock& s, std::uint64_t which) {
       return {s.lock_offset, s.max_nodes};
     case 8:
       return {s.registration_offset, names};
-    default:
+    case 9:
       return {s.renaming_offset, 2 * names};
+    case 10:
+      return {s.places_offset, pool::place_lines_of(s.max_nodes)};
+    case 11:
+      return {s.homes_offset, s.max_nodes};
+    default:
+      return {s.blocks_offset, 2ull + pool::blocks_of(s.max_processes, s.max_nodes)};
   }
 }
 
@@ -114,7 +120,7 @@ void impersonate(const PoolInMemory& pool, const pool::Caller& self, Input& inpu
 }
 
 void write_line(const PoolInMemory& pool, Input& input) {
-  const std::uint64_t which = input.below(10);
+  const std::uint64_t which = input.below(13);
   const Table lines = table(pool.superblock(), which);
   const std::uint64_t place = lines.offset + 64 * input.below(lines.lines);
   std::byte* line = pool.base() + place;

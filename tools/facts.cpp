@@ -42,6 +42,7 @@ Json pool_facts(const pool::Info& info) {
           {"owner", pool::user_name(info.owner.uid)},
           {"group", pool::group_name(info.owner.gid)},
           {"permissions", fmt::format("{:04o}", info.owner.permissions)},
+          {"max_ranks", info.max_ranks()},
           {"max_processes", info.max_processes},
           {"max_nodes", info.max_nodes}};
 }

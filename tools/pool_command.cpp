@@ -23,7 +23,7 @@ namespace {
 
 struct PoolArguments {
   std::string spec, size, mode = "auto", group;
-  std::uint32_t max_processes = 1024, max_nodes = 64;
+  std::uint32_t ranks = 0, slots = 0, nodes = pool::default_nodes;
   std::string gone_host;
   bool overwrite = false, sparse = false, json = false, yes = false, force = false;
 };
@@ -87,8 +87,15 @@ int create(const PoolArguments& arguments) {
       replaced && arguments.overwrite && arguments.mode == "auto")
     choice = ModeChoice{replaced->mode, "the pool that was replaced had it"};
   options.mode = choice->mode;
-  options.max_processes = arguments.max_processes;
-  options.max_nodes = arguments.max_nodes;
+  if (arguments.ranks > pool::max_ranks) {
+    return report(
+        Error{ErrorCode::invalid_argument,
+              fmt::format("{} ranks asked for, a pool holds at most {}: give --ranks {} or fewer",
+                          arguments.ranks, pool::max_ranks, pool::max_ranks)});
+  }
+  options.max_processes =
+      arguments.slots != 0 ? arguments.slots : pool::slots_per_rank * arguments.ranks;
+  options.max_nodes = arguments.nodes;
   options.overwrite = arguments.overwrite;
   options.sparse = arguments.sparse;
   if (!arguments.group.empty()) {
@@ -104,8 +111,9 @@ int create(const PoolArguments& arguments) {
     return report(view.error());
   }
   if (!arguments.json) {
-    fmt::print("created {}: {}, {} coherence, at most {} processes, id {:016x}\n", arguments.spec,
-               about(info->bytes), coherence::mode_name(info->mode), info->max_processes, info->id);
+    fmt::print("created {}: {}, {} coherence, at most {} ranks on {}, id {:016x}\n",
+               arguments.spec, about(info->bytes), coherence::mode_name(info->mode),
+               info->max_ranks(), counted(info->max_nodes, "node"), info->id);
   }
   if (arguments.sparse && pool::parse_spec(arguments.spec)->size() > 1) {
     fmt::print(stderr,
@@ -225,8 +233,9 @@ int info(PoolArguments arguments) {
   fmt::print("layout     version {}\n", pool::layout_version);
   fmt::print("coherence  {}\n", coherence::mode_name(info.mode));
   fmt::print("created    {}\n", wall_text(info.created_wall_ns));
-  fmt::print("processes  {} alive, {} dead, at most {}\n", attached.alive, attached.dead,
-             info.max_processes);
+  fmt::print("processes  {} alive, {} dead\n", attached.alive, attached.dead);
+  fmt::print("limits     {} ranks ({} process slots) on {} at once; tables {}\n", info.max_ranks(),
+             info.max_processes, counted(info.max_nodes, "node"), about(info.arena_offset));
   fmt::print("objects    {} of at most {}; {} used of {}, largest free {}\n", stats.objects,
              stats.slots, about(stats.bytes_used), about(stats.bytes_total),
              about(stats.bytes_largest_free));
@@ -354,14 +363,25 @@ Result<std::vector<std::uint32_t>> if_nobody_lives_there(const pool::Pool& pool,
   return nodes;
 }
 
+/// Another host has had the node's number since: that of a host without processes serves again.
+bool number_is_anothers(const pool::ProcessRecord& record,
+                        const std::vector<pool::ProcessRecord>& records) {
+  return std::any_of(records.begin(), records.end(), [&](const pool::ProcessRecord& other) {
+    return other.node == record.node && other.boot_id != record.boot_id &&
+           other.host != record.host && other.attached_wall_ns > record.attached_wall_ns;
+  });
+}
+
 /// The nodes of a host that is named by its name, or one by its number. Errors: not_found, and
 /// unavailable where a process of it lives.
 Result<std::vector<std::uint32_t>> nodes_of_host(const pool::Pool& pool,
                                                  const arena::Quarantine& quarantine,
                                                  const std::string& name) {
   std::vector<std::uint32_t> found;
-  for (const pool::ProcessRecord& record : pool.processes()) {
+  const auto records = pool.processes();
+  for (const pool::ProcessRecord& record : records) {
     if (record.host != name && std::to_string(record.node) != name) continue;
+    if (record.host == name && number_is_anothers(record, records)) continue;
     if (std::find(found.begin(), found.end(), record.node) == found.end())
       found.push_back(record.node);
   }
@@ -518,10 +538,18 @@ void add_pool_command(CLI::App& app, Action& chosen) {
       ->type_name("software|hardware|uncached|simulated|auto")
       ->capture_default_str();
   create_command->add_option("--group", arguments->group, "members of this group may attach too");
+  CLI::Option* ranks = create_command->add_option(
+      "--ranks", arguments->ranks,
+      fmt::format("ranks at once, at most {}; each takes two process slots (left out: {}, or fewer "
+                  "in a small pool)",
+                  pool::max_ranks, pool::default_ranks));
   create_command
-      ->add_option("--max-processes", arguments->max_processes, "process slots of the pool")
-      ->capture_default_str();
-  create_command->add_option("--max-nodes", arguments->max_nodes, "hosts that may ever join")
+      ->add_option("--max-processes", arguments->slots,
+                   "process slots, where others than ranks attach: instead of --ranks")
+      ->excludes(ranks);
+  create_command
+      ->add_option("--nodes,--max-nodes", arguments->nodes,
+                   fmt::format("hosts at once, at most {}", pool::max_nodes))
       ->capture_default_str();
   create_command->add_flag("--overwrite", arguments->overwrite, "replace an existing pool");
   create_command->add_flag("--sparse", arguments->sparse,

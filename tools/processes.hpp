@@ -13,7 +13,7 @@ namespace penstock::tools {
 
 /// Slots that a rank takes: of the provider, and of the library that puts its windows into the
 /// pool.
-inline constexpr std::uint32_t slots_per_rank = 2;
+using pool::slots_per_rank;
 
 /// The same for all records of a process, and for no other's.
 using ProcessKey = std::tuple<std::string, std::string, std::uint64_t, std::int64_t, std::uint64_t>;

@@ -53,7 +53,10 @@ Result<pool::Info> make_temporary_pool(const std::string& spec, const std::strin
   options.sparse = true;  // memory is taken as objects are made
   PENSTOCK_TRY(check_endpoints(ranks));
   options.mode = choice.mode;
-  options.max_processes = std::max(options.max_processes, slots_per_rank * ranks);
+  // A node holds its slots by blocks, of which some stay empty.
+  options.max_processes =
+      std::clamp(slots_per_rank * ranks * 4 / 3, pool::least_default_ranks * slots_per_rank,
+                 pool::max_ranks * slots_per_rank);
   options.max_nodes = std::max(options.max_nodes, nodes);
   return pool::create(options);
 }
@@ -68,7 +71,7 @@ Result<void> check_nodes(const pool::Pool& pool, const std::string& spec, std::u
       ErrorCode::no_slots,
       "the job has {}, for {} of them pool {} has no entry: of its {} all others are taken; "
       "use --nodes {} or fewer, or make the pool anew with 'penstock pool create {} --size "
-      "{} --max-nodes {} --overwrite'",
+      "{} --nodes {} --overwrite'",
       counted(nodes, "emulated node"), missing, spec, info.max_nodes, nodes - missing,
       shell_quote(spec), info.bytes, info.max_nodes + missing);
 }
@@ -85,12 +88,13 @@ Result<void> check_slots(const pool::Pool& pool, const std::string& spec, const 
       ErrorCode::no_slots,
       "pool {} has {} process slots, {} of them taken, and the job's {} ranks take {}{}: use "
       "fewer ranks, or make the pool anew with 'penstock pool create {} --size {} "
-      "--max-processes {} --overwrite'",
+      "--ranks {} --overwrite'",
       spec, info.max_processes, taken, needs.ranks, needed,
       needs.windows
           ? " (one each for messages and one for windows; --no-windows needs none for these)"
           : "",
-      shell_quote(spec), info.bytes, taken + needed);
+      shell_quote(spec), info.bytes,
+      std::max<std::uint64_t>(needs.ranks, (taken + needed + slots_per_rank - 1) / slots_per_rank));
 }
 
 }  // namespace

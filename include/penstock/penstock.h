@@ -85,8 +85,8 @@ typedef struct {
   size_t struct_bytes;    /* sizeof(penstock_pool_options_t) */
   uint64_t bytes;         /* of all parts together; 0 with /dev/daxX.Y: all there is */
   int32_t mode;           /* penstock_mode_t */
-  uint32_t max_processes; /* 0: 1024 */
-  uint32_t max_nodes;     /* 0: 64 */
+  uint32_t max_processes; /* process slots, two a rank; 0: by the size, for up to 4,096 ranks */
+  uint32_t max_nodes;     /* at once; 0: 64 */
   uint32_t permissions;   /* 0: 0600 */
   const char* group;      /* that may attach too; NULL: none */
   int overwrite;          /* replace an existing pool */

@@ -1,89 +1,87 @@
-/* Renaming: src/sync/renaming.cpp (Renaming::claim), the grid of splitters.
+/* Renaming: src/sync/renaming.cpp (a door and its number), src/pool/registration.cpp (who opens it).
  *
- * Each contender walks through the grid once. Proved: each stops, on a number of its own; the grid of
- * `contenders` rows is large enough.
- * Bounds: 2 contenders in 2 rows, 3 in 3 (without stale copies); one claim each. Left out: a contender that dies on the way is
- * one that stops for ever where it is; the other contenders cannot tell, and no wait depends on it. */
-/* run two: -DCONTENDERS=2 */
-/* also three: -DCONTENDERS=3 -DCOPIES=0 */
-#define ROWS CONTENDERS
-#if CONTENDERS == 3
-#define NODES 3
-#define LINES 12
-#else
-#define NODES 2
-#define LINES 6
-#endif
+ * Each contender goes VISITS times to one door: before that it opens the door if its last holder has left,
+ * under the registration lock, which is taken for granted. Proved: nobody gets through a door while another
+ * holds it, however old the ids are that late contenders write there.
+ * Bounds: 2 contenders that come twice, 3 that come once and 3 of which one comes twice (these without
+ * stale copies). Left out: several doors, which have nothing to do with each other; doors that are opened
+ * because nothing happened there for a lease, which relies on time. A contender that dies is one that stops for ever
+ * where it is: the door stays shut, and no wait depends on it. */
+/* run two: -DCONTENDERS=2 -DVISITS=2 */
+/* also three: -DCONTENDERS=3 -DVISITS=1 -DCOPIES=0 */
+/* long three_times: -DCONTENDERS=3 -DVISITS=2 -DCOPIES=0 */
+#define NODES CONTENDERS
+#define LINES 3
 #define WORDS 1
 #define BUF 2
-/* Row and column of splitter k; a contender at (row[n], column[n]) still reads those below and right
- * of it, and none once it has stopped. */
-#define ROW_OF(k) ((k) == 2 || (k) == 4 -> 1 : ((k) == 5 -> 2 : 0))
-#define COLUMN_OF(k) ((k) == 1 || (k) == 4 -> 1 : ((k) == 3 -> 2 : 0))
-#define READS(n, l) (ROW_OF((l) / 2) >= row[n] && COLUMN_OF((l) / 2) >= column[n])
-byte row[CONTENDERS], column[CONTENDERS];
+#define X 0
+#define Y 1
+#define L 2 /* the line of the name: who is there, or has left */
 
-#define PUBLISH_X 1      /* site publish: Renaming::claim, X */
-#define FULL_FENCE_X 2   /* site full_fence: Renaming::claim, after X */
-#define INVALIDATE_Y 3   /* site invalidate: Renaming::claim, observe_word of Y */
-#define LOAD_FENCE_Y 4       /* site load_fence: Renaming::claim, observe_word of Y */
-#define PUBLISH_Y 5      /* site publish: Renaming::claim, Y */
-#define FULL_FENCE_Y 6   /* site full_fence: Renaming::claim, after Y */
-#define INVALIDATE_X 7   /* site invalidate: Renaming::claim, observe_word of X */
-#define LOAD_FENCE_X 8       /* site load_fence: Renaming::claim, observe_word of X */
+#define PUBLISH_X 1      /* site publish: Renaming::enter, X */
+#define FULL_FENCE_X 2   /* site full_fence: Renaming::enter, after X */
+#define INVALIDATE_Y 3   /* site invalidate: Renaming::enter, observe_word of Y */
+#define LOAD_FENCE_Y 4       /* site load_fence: Renaming::enter, observe_word of Y */
+#define PUBLISH_Y 5      /* site publish: Renaming::enter, Y */
+#define FULL_FENCE_Y 6   /* site full_fence: Renaming::enter, after Y */
+#define INVALIDATE_X 7   /* site invalidate: Renaming::enter, observe_word of X */
+#define LOAD_FENCE_X 8       /* site load_fence: Renaming::enter, observe_word of X */
+#define PUBLISH_LEAVE 9  /* site publish: Renaming::leave */
+#define FENCE_LEAVE 10   /* site store_fence: Renaming::leave */
+#define PUBLISH_OPEN 11  /* site publish: Renaming::open */
+#define INVALIDATE_BY 12 /* site invalidate: Renaming::shut_by */
+#define LOAD_FENCE_BY 13 /* site load_fence: Renaming::shut_by */
+#define NONE 99 /* what belongs to other models */
+
 
 #include "memory.pml"
 
-byte started; /* contenders that have begun */
-bit given[ROWS * (ROWS + 1) / 2];
+#define ID(self, visit) ((self) + 1 + CONTENDERS * (visit))
+#define LEFT 32 /* in the line of a name: its holder has left */
 
-#define X (2 * number)
-#define Y (2 * number + 1)
+bit held, opening;
 
-/* Copies of lines that are not read any more make no difference. */
-#define FORGET_PASSED(n, l) \
-  if \
-  :: !READS(n, l) && state_of[COPY(n, l)] == CLEAN -> forget(n, l) \
-  :: else \
+inline open_if_left(self, there, by) {
+  atomic { !opening -> opening = 1 };
+  observe(INVALIDATE_BY, LOAD_FENCE_BY, self, Y, by);
+  observe(NONE, NONE, self, L, there);
+  if
+  :: by != 0 && there == by + LEFT -> publish(PUBLISH_OPEN, self, Y, 0)
+  :: else
   fi;
-
-inline pass() {
-  seen = 0;
-  UP_TO_THEN(LINES, FORGET_PASSED, self)
+  full_fence(NONE, self); /* the release of the lock */
+  there = 0; by = 0;
+  opening = 0
 }
 
 proctype contender(byte self) {
-  byte number, seen;
+  byte visit, there, seen;
   do
-  :: row[self] + column[self] < ROWS ->
-     number = (row[self] + column[self]) * (row[self] + column[self] + 1) / 2 + row[self];
-     started >= self; /* all are alike: let them begin in the order of their numbers */
-     publish(PUBLISH_X, self, X, self + 1);
-     if
-     :: started == self -> started++
-     :: else
-     fi;
+  :: visit < VISITS ->
+     open_if_left(self, there, seen);
+     publish(PUBLISH_X, self, X, ID(self, visit));
      full_fence(FULL_FENCE_X, self);
      observe(INVALIDATE_Y, LOAD_FENCE_Y, self, Y, seen);
      if
-     :: d_step { seen != 0 -> column[self]++; pass() }
+     :: d_step { seen != 0 -> seen = 0 }
      :: else ->
-        publish(PUBLISH_Y, self, Y, self + 1);
+        publish(PUBLISH_Y, self, Y, ID(self, visit));
         full_fence(FULL_FENCE_Y, self);
         observe(INVALIDATE_X, LOAD_FENCE_X, self, X, seen);
         if
-        :: d_step {
-             seen == self + 1 -> assert(!given[number]);
-             given[number] = 1;
-             row[self] = ROWS;
-             pass();
-             number = 0
-           };
-           break
-        :: d_step { else -> row[self]++; pass() }
+        :: d_step { seen == ID(self, visit) -> assert(!held); held = 1; seen = 0 };
+           publish(NONE, self, L, ID(self, visit));
+           full_fence(NONE, self);
+           held = 0;
+           publish(PUBLISH_LEAVE, self, Y, ID(self, visit));
+           store_fence(FENCE_LEAVE, self);
+           publish(NONE, self, L, ID(self, visit) + LEFT);
+           full_fence(NONE, self)
+        :: d_step { else -> seen = 0 }
         fi
-     fi
-  :: else -> assert(false) /* no_slots */
+     fi;
+     visit++
+  :: else -> break
   od
 }
 

@@ -494,7 +494,7 @@ TEST(Pool, EachVisitHasATokenOfItsOwn) {
               attaching.enter(2, world.host(node), world.identity(world.self()));
           world.require(tokens->insert(token).second, "two visits have one token");
           show(token, 1);
-          attaching.beat(2);
+          attaching.beat(2, /*apart=*/true);
           world.memory().full_fence();
           show(token, 2);
           const auto own = attaching.read(2);  // the copy is old when this node visits again

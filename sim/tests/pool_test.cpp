@@ -128,6 +128,62 @@ TEST(Pool, TheDeathOfOneWhoAttachesOrLeavesStopsNobody) {
               explore(dying_in_a_line(coming_and_going(pool, 2, 4, 2), 60), 100));
 }
 
+/// All slots were used once, and all their blocks are one node's.
+class UsedPool : public SimulatedPool {
+ public:
+  explicit UsedPool(std::uint32_t processes)
+      : SimulatedPool({.max_processes = processes, .max_nodes = 2}) {
+    once([this, processes](World& world) {
+      for (std::uint32_t i = 0; i <= processes; ++i) attach(world);
+    });
+  }
+};
+
+TEST(Pool, ANodeTakesSlotsThatAnotherDoesNotUse) {
+  const UsedPool two_a_block(16), four_a_block(32), one_a_block(6);
+  for (const SimulatedPool* pool : {&one_a_block, static_cast<const UsedPool*>(&two_a_block),
+                                    static_cast<const UsedPool*>(&four_a_block)}) {
+    expect_held("pool", "random schedules", explore(coming_and_going(*pool, 2, 5, 2), 50));
+    expect_held("pool", "crash points", crash_everywhere(coming_and_going(*pool, 2, 4, 2), 60));
+  }
+  expect_held("pool", "deaths within a line",
+              explore(dying_in_a_line(coming_and_going(two_a_block, 2, 4, 2), 60), 100));
+}
+
+/// Hosts come one after another, more than the table has entries; one dies anywhere.
+TEST(Pool, NumbersOfNodesComeBack) {
+  const SimulatedPool pool({.max_processes = 8, .max_nodes = 3});
+  Scenario scenario = pool.scenario("pool, more hosts than there are numbers", 7);
+  scenario.faults.same_speed = true;
+  scenario.body = [&pool](World& world) {
+    auto numbers = std::make_shared<std::map<std::uint32_t, std::uint32_t>>();
+    for (std::uint32_t host = 0; host < 7; ++host) {
+      Process& process = world.spawn(host, [&world, &pool, numbers, host] {
+        // Two at a time: each with the one before it.
+        wait_until(world, "the host before the last", [&] {
+          return host < 2 || gone(*world.processes()[host - 2]);
+        });
+        const auto attached = pool.attach(world);
+        for (const auto& [other, number] : *numbers)
+          world.require(number != attached->node() || world.processes()[other]->dead,
+                        "two hosts have one number");
+        (*numbers)[host] = attached->node();
+        {
+          const auto guard = attached->lock();
+          world.require(guard.has_value(), guard ? "" : guard.error().message);
+        }
+        wait_until(world, "the next host", [&] {
+          return host == 6 || numbers->count(host + 1) != 0 || gone(*world.processes()[host + 1]);
+        });
+        numbers->erase(host);
+      });
+      if (host == 1) world.mark_victim(process);
+    }
+  };
+  expect_held("pool", "random schedules", explore(scenario, 60));
+  expect_held("pool", "crash points", crash_everywhere(scenario, 120));
+}
+
 // ---- reaping -----------------------------------------------------------------------------------
 
 struct Watch {

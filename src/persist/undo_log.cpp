@@ -35,9 +35,9 @@ Result<std::uint32_t> enter(arena::Arena& arena, const Writers& writers, WriterL
   }
   return fail(ErrorCode::no_slots,
               "all {} undo logs of pool {} are in use; close some, or recreate the pool: penstock "
-              "pool create {} --max-processes {} --overwrite",
+              "pool create {} --ranks {} --overwrite",
               writers.count(), arena.pool().info().spec,
-              base::shell_quote(arena.pool().info().spec), 2 * writers.count());
+              base::shell_quote(arena.pool().info().spec), writers.count());
 }
 
 }  // namespace

@@ -195,7 +195,7 @@ TEST_F(AttachTest, AllSlotsHeld) {
   EXPECT_EQ(error.code, ErrorCode::no_slots);
   EXPECT_THAT(error.message,
               AllOf(HasSubstr("all 3 process slots"), HasSubstr("penstock pool gc " + spec_),
-                    HasSubstr("--max-processes 6")));
+                    HasSubstr("--ranks 3")));
   attached.pop_back();
   EXPECT_TRUE(attach());
 }

@@ -4,33 +4,76 @@
 
 namespace penstock::pool {
 
-std::uint64_t AttachingTable::enter(std::uint32_t name, const HostIdentity& host,
-                                    const ProcessIdentity& process) const {
+std::uint64_t AttachingTable::enter(std::uint32_t number, const HostIdentity& host,
+                                    const ProcessIdentity& process, std::uint64_t id) const {
   AttachingLine before;
-  observe_checksummed_line<AttachingLine>(memory_, base_, place(name), &before);
-  const AttachingLine now{.generation = before.generation + 1,
+  if (id == 0) observe_checksummed_line<AttachingLine>(memory_, base_, place(number), &before);
+  const AttachingLine now{.generation = id != 0 ? id : before.generation + 1,
                           .beat = 1,
-                          .pid = process.pid,
+                          .pid = static_cast<std::uint32_t>(process.pid),
+                          .apart = id != 0 ? 0u : 1u,
                           .start_time = process.start_time,
                           .pid_namespace = process.pid_namespace,
                           .boot_id = host.boot_id};
-  publish_checksummed_line(memory_, base_, place(name), now);
-  memory_.store_fence();
-  return attaching_token(now.generation, name);
+  publish_checksummed_line(memory_, base_, place(number), now);
+  memory_.full_fence();  // what it looks at next is newer, as is what those look at who see it
+  return attaching_token(now.generation, number);
 }
 
-void AttachingTable::beat(std::uint32_t name) const {
-  auto line = read(name);
+void AttachingTable::beat(std::uint32_t number, bool apart) const {
+  auto line = read(number);
   if (!line) return;
   ++line->beat;
-  publish_checksummed_line(memory_, base_, place(name), *line);
+  line->apart = apart ? 1 : 0;
+  publish_checksummed_line(memory_, base_, place(number), *line);
 }
 
-std::optional<AttachingLine> AttachingTable::read(std::uint64_t name) const {
-  if (name >= names_) return std::nullopt;
-  auto line = observe_checksummed_line<AttachingLine>(memory_, base_, place(name));
+void AttachingTable::leave(std::uint64_t token) const {
+  const std::uint64_t number = attaching_number_of(token);
+  auto line = read(number);
+  if (!line || line->generation != generation_of(token)) return;
+  line->beat = 0;
+  line->apart = 0;
+  publish_checksummed_line(memory_, base_, place(number), *line);
+  memory_.store_fence();
+}
+
+std::optional<AttachingLine> AttachingTable::read(std::uint64_t number) const {
+  if (number >= lines_) return std::nullopt;
+  auto line = observe_checksummed_line<AttachingLine>(memory_, base_, place(number));
   if (!line || line->generation == 0) return std::nullopt;
   return line;
+}
+
+std::vector<std::uint32_t> AttachingTable::nodes_apart() const {
+  std::vector<std::uint32_t> found;
+  memory_.invalidate(base_ + place(0), nodes_ * sizeof(AttachingLine));
+  memory_.load_fence();
+  for (std::uint32_t node = 0; node < nodes_; ++node) {
+    const auto line = load_checksummed_line<AttachingLine>(memory_, base_, place(node));
+    if (!line || line->apart != 0) found.push_back(node);
+  }
+  return found;
+}
+
+AttachingTable::Visit AttachingTable::look(std::uint64_t number) const {
+  Visit visit;
+  visit.whole =
+      observe_checksummed_line<AttachingLine>(memory_, base_, place(number), &visit.line)
+          .has_value();
+  return visit;
+}
+
+std::vector<std::optional<AttachingLine>> AttachingTable::read_names() const {
+  std::vector<std::optional<AttachingLine>> found;
+  memory_.invalidate(base_ + place(nodes_), (lines_ - nodes_) * sizeof(AttachingLine));
+  memory_.load_fence();
+  for (std::uint64_t number = nodes_; number < lines_; ++number) {
+    auto line = load_checksummed_line<AttachingLine>(memory_, base_, place(number));
+    if (line && line->generation == 0) line = std::nullopt;
+    found.push_back(line);
+  }
+  return found;
 }
 
 }  // namespace penstock::pool

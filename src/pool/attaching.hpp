@@ -1,10 +1,12 @@
 // A process that is just attaching has no slot yet, but takes locks, and the processes that wait
-// for these must be able to find it dead. So it writes the attaching line of its node's name first
-// and uses an attaching process token: generation << 16 | 0x8000 | name. At most one process of a
-// node attaches at a time: the host lock ensures that.
+// for these must be able to find it dead. So it writes an attaching line first, and uses an
+// attaching token: generation << 16 | 0x8000 | number of the line. The line of a node is its
+// processes', of which one attaches at a time: the host lock ensures that. While a host has no node
+// number yet its process uses the line of its name (docs/protocols/renaming.md).
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "pool/host_identity.hpp"
 #include "pool/layout.hpp"
@@ -17,8 +19,8 @@ inline constexpr std::uint64_t attaching_bit = 0x8000;
 constexpr std::uint64_t make_token(std::uint64_t generation, std::uint64_t slot) {
   return generation << 16 | slot;
 }
-constexpr std::uint64_t attaching_token(std::uint64_t generation, std::uint64_t name) {
-  return make_token(generation, attaching_bit | name);
+constexpr std::uint64_t attaching_token(std::uint64_t generation, std::uint64_t number) {
+  return make_token(generation, attaching_bit | number);
 }
 constexpr bool is_attaching(std::uint64_t token) {
   return (token & attaching_bit) != 0;
@@ -27,14 +29,14 @@ constexpr bool is_attaching(std::uint64_t token) {
 constexpr std::uint64_t slot_of(std::uint64_t token) {
   return token & slot_mask;
 }
-constexpr std::uint64_t attaching_name_of(std::uint64_t token) {
+constexpr std::uint64_t attaching_number_of(std::uint64_t token) {
   return token & slot_mask & ~attaching_bit;
 }
 constexpr std::uint64_t generation_of(std::uint64_t token) {
   return token >> 16;
 }
 
-static_assert(names_of(max_nodes) <= attaching_bit, "a name fits below the attaching bit");
+static_assert(max_nodes + names_of(max_nodes) <= attaching_bit, "a line's number fits below it");
 static_assert(max_processes <= attaching_bit, "a slot fits below the attaching bit");
 
 class AttachingTable {
@@ -43,23 +45,45 @@ class AttachingTable {
       : memory_(memory),
         base_(base),
         offset_(superblock.attaching_offset),
-        names_(names_of(superblock.max_nodes)) {}
+        nodes_(superblock.max_nodes),
+        lines_(superblock.max_nodes + names_of(superblock.max_nodes)) {}
 
-  /// Enters; returns the token. The host lock is held.
-  std::uint64_t enter(std::uint32_t name, const HostIdentity& host,
-                      const ProcessIdentity& process) const;
-  /// Publishes a beat: the attaching process stays alive. The caller does the store fence.
-  void beat(std::uint32_t name) const;
-  /// The line as last published; nullopt when it was never written, is unreadable, or `name` is
+  /// A node's line has the node's number.
+  std::uint32_t line_of_name(std::uint32_t name) const { return nodes_ + name; }
+
+  /// Begins a visit; returns the token. The host lock is held. `id`: generation of the visit, of
+  /// names; 0: one more than the last.
+  std::uint64_t enter(std::uint32_t number, const HostIdentity& host,
+                      const ProcessIdentity& process, std::uint64_t id = 0) const;
+  /// Publishes a beat: the attaching process stays alive. The caller does the store fence. `apart`:
+  /// see AttachingLine.
+  void beat(std::uint32_t number, bool apart) const;
+  /// The visit of `token` is over: the last store to the line. Nothing if another has begun.
+  void leave(std::uint64_t token) const;
+  /// The line as last published; nullopt when it was never written, is unreadable, or `number` is
   /// none.
-  std::optional<AttachingLine> read(std::uint64_t name) const;
+  std::optional<AttachingLine> read(std::uint64_t number) const;
+  struct Visit {
+    AttachingLine line;  ///< as read, whole or not
+    bool whole = true;
+  };
+  bool has(std::uint64_t number) const { return number < lines_; }
+  /// `number` is one.
+  Visit look(std::uint64_t number) const;
+  /// As read(), of all names. One serialized device access.
+  std::vector<std::optional<AttachingLine>> read_names() const;
+  /// Nodes on which a process may be attaching apart. One serialized device access.
+  std::vector<std::uint32_t> nodes_apart() const;
 
  private:
-  std::uint64_t place(std::uint64_t name) const { return offset_ + name * sizeof(AttachingLine); }
+  std::uint64_t place(std::uint64_t number) const {
+    return offset_ + number * sizeof(AttachingLine);
+  }
   coherence::Memory memory_;
   std::byte* base_;
   std::uint64_t offset_;
-  std::uint64_t names_;
+  std::uint32_t nodes_;
+  std::uint64_t lines_;
 };
 
 }  // namespace penstock::pool

@@ -31,9 +31,8 @@ void Pool::Impl::record_deaths(const std::vector<SlotView>& dead) const {
 std::set<std::uint32_t> Pool::Impl::all_nodes() const {
   std::set<std::uint32_t> nodes;
   if (!memory.loads_may_be_stale()) return nodes;
-  const NodeTable table(memory, base, superblock);
-  for (std::uint32_t each = 0; each < superblock.max_nodes; ++each)
-    if (table.read(each)) nodes.insert(each);
+  for (const NodeTable::Entry& entry : NodeTable(memory, base, superblock).entries())
+    if (entry.stands()) nodes.insert(entry.node);
   return nodes;
 }
 
@@ -55,6 +54,7 @@ void Pool::Impl::note_death(std::uint64_t of_token) {
 }
 
 void Pool::record_known_deaths() {
+  impl_->begin_burial();
   const std::lock_guard hold(impl_->noted_mutex);
   std::vector<SlotView> dead;
   for (const std::uint64_t token : impl_->noted) {
@@ -67,6 +67,7 @@ void Pool::record_known_deaths() {
 }
 
 void Pool::record_unknown_deaths() {
+  impl_->begin_burial();
   impl_->flushes.record_deaths(impl_->nodes_of_others());
 }
 
@@ -118,6 +119,7 @@ std::vector<std::uint32_t> Pool::Impl::seem_dead() {
 /// Under the lock. Work common to all suspects is done once.
 std::uint32_t Pool::Impl::reap_some(std::span<const std::uint32_t> suspects,
                                     const OnDead& on_dead) {
+  begin_burial();
   std::set<std::string> jobs;
   for (const std::uint32_t suspect : suspects) jobs.insert(processes.job(suspect));
   const std::set<std::string> living = living_of(std::move(jobs));
@@ -169,6 +171,7 @@ bool Pool::bury(std::uint64_t token) {
   const bool unrecorded =
       impl_->processes.generation(view) == generation_of(token) && (view.owns() || !view.whole);
   if (!unrecorded) return true;
+  impl_->begin_burial();
   if (impl_->outlived_by_its_job(view)) return false;
   impl_->record_deaths({view});
   return true;
@@ -186,10 +189,10 @@ std::vector<std::uint32_t> Pool::nodes_of_these_caches() const {
   std::vector<std::uint32_t> found{impl_->node};
   if (impl_->info.mode == coherence::Mode::simulated) return found;
   const NodeTable nodes(impl_->memory, impl_->base, impl_->superblock);
-  for (std::uint32_t node = 0; node < impl_->superblock.max_nodes; ++node) {
-    const auto line = nodes.read(node);
-    if (node != impl_->node && line && line->boot_id == impl_->self.host.boot_id)
-      found.push_back(node);
+  for (const NodeTable::Entry& entry : nodes.entries()) {
+    if (entry.node != impl_->node && entry.stands() &&
+        entry.line.boot_id == impl_->self.host.boot_id)
+      found.push_back(entry.node);
   }
   return found;
 }

@@ -20,6 +20,7 @@
 #include "pool/host_lock.hpp"
 #include "pool/liveness.hpp"
 #include "pool/mapping.hpp"
+#include "pool/slot_blocks.hpp"
 #include "pool/superblock.hpp"
 #include "pool/verdicts.hpp"
 #include "sync/sync.hpp"
@@ -43,17 +44,32 @@ struct Pool::Impl final : PoolMappings::Attachments {
         attaching(memory, base, s),
         flushes(memory, base, s.flushes_offset, s.max_nodes, [this] { confirm(); }),
         verdicts(memory, base, s),
+        blocks(memory, base, s, processes, [this] { confirm(); }),
         liveness(processes, attaching, self.host, self.process, lease_ns) {}
 
   Result<void> join();
-  Result<void> take_slot();
-  std::optional<SlotView> choose_slot();
+  Result<void> take_slot(std::uint64_t attaching_token);
+  /// What a slot may have been that is taken: better ones first.
+  enum class SlotUse : std::uint8_t { free, given_up, dead };
+  std::optional<SlotView> choose_apart();
+  std::optional<SlotView> choose_locked();
+  std::optional<SlotView> search(SlotUse use, bool whole_blocks);
+  std::optional<SlotView> best_of(const BlockView& block, SlotUse use);
+  bool serves(const SlotView& view, SlotUse use);
+  bool is_free(const SlotView& view) const;
+  bool may_go_on(const SlotView& view) const;
+  void enter_home(std::uint32_t number, bool reuse) const;
+  void take_from_others(BlockView& block);
+  void await_visitor(std::uint32_t of_node);
+  void take(const SlotView& chosen);
+  void begin_burial();
+  void end_burial();
   void record_deaths(const std::vector<SlotView>& dead) const;
   void beat();
   void do_chores();
   void heed(std::uint64_t as_token);
   [[noreturn]] void end(std::optional<std::uint64_t> judge) const;
-  std::uint64_t confirm() { return heartbeat ? heartbeat->confirm() : base::coarse_ns(); }
+  std::uint64_t confirm() const { return heartbeat ? heartbeat->confirm() : base::coarse_ns(); }
   bool is_living() {
     confirm();
     return true;
@@ -104,12 +120,14 @@ struct Pool::Impl final : PoolMappings::Attachments {
   AttachingTable attaching;
   FlushTable flushes;
   VerdictTable verdicts;
+  SlotBlocks blocks;
   Liveness liveness;
   const base::Origin origin;
 
   std::uint32_t slot = 0, node = 0;
   std::uint64_t generation = 0;
   StateLine own_state;             // as last published
+  bool burying = false;            // under the lock: said so
   bool lock_line_doubted = false;  // at the last beat
   std::uint64_t beats = 1;         // under the heartbeat's mutex
   std::mutex noted_mutex;

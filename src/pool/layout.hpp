@@ -1,18 +1,21 @@
 // Layout of a pool.
 //
 //   offset 0            page of the superblock, alone; written once, last, by the creator
-//   renaming_offset       splitter grid: a number ("name") for each node that ever joins
-//   attaching_offset    one line per name: the process that is attaching on that node
-//   registration_offset bakery over names: taken while a node enters the node table
+//   renaming_offset     doors: a number ("name") for each host that is about to get a node number
+//   attaching_offset    one line per node, and one per name: the process that is attaching there
+//   registration_offset bakery over names: taken while a host enters the node table
 //   nodes_offset        one line per node
+//   places_offset       lines of hints: where in the node table a host stands
+//   homes_offset        one line per node: blocks of slots that its processes look at first
 //   lock_offset         bakery over nodes: the pool's lock
 //   flushes_offset      clock, deaths and flushes of nodes: flush_table.hpp
+//   blocks_offset       the next block of slots, burials, and one line per block: slot_blocks.hpp
 //   states_offset       one line per process slot: identity and state
 //   details_offset      four lines per slot: host, boot id, program, job
 //   leases_offset       one line per slot: heartbeat
 //   stats_offset        one line per slot: message counters
 //   activities_offset   three lines per slot: the operation it waits for
-//   verdicts_offset     one line per slot, and one per name: the processes that declared it dead
+//   verdicts_offset     one line per slot, node and name: the processes that declared it dead
 //   arena_offset        objects, to the end of the pool
 //
 // The lines of a process are split by how often they change, and each kind is an array of its own,
@@ -36,14 +39,27 @@ inline constexpr std::uint64_t page_bytes = 4096;
 inline constexpr std::uint64_t huge_page_bytes = 2ull << 20;
 inline constexpr std::uint32_t max_parts = 64;
 inline constexpr std::uint32_t max_mappings = 1024;
-inline constexpr std::uint32_t max_processes =
-    32768;  // slots from here on name attaching processes
-inline constexpr std::uint32_t max_nodes = 128;
+/// Slots from here on are lines of attaching processes.
+inline constexpr std::uint32_t max_processes = max_ranks * slots_per_rank;
 inline constexpr std::uint64_t magic = 0x4b434f54534e4550u;  // "PENSTOCK" in memory
 
-/// Numbers that the splitter grid of `nodes` rows can give out.
+/// Doors of the renaming: so many that hosts that come at once seldom meet at one.
 constexpr std::uint32_t names_of(std::uint32_t nodes) {
-  return nodes * (nodes + 1) / 2;
+  return nodes < 8 ? 16 : 2 * nodes;
+}
+/// Lines of eight hints each; two hosts share one on average.
+constexpr std::uint32_t place_lines_of(std::uint32_t nodes) {
+  return nodes / 2 + 1;
+}
+/// Slots that a node takes at a time: a power of two, such that each node finds four blocks.
+constexpr std::uint32_t block_slots_of(std::uint32_t processes, std::uint32_t nodes) {
+  std::uint32_t slots = 1;
+  while (slots < 64 && 2ull * slots * 4 * nodes <= processes) slots *= 2;
+  return slots;
+}
+constexpr std::uint32_t blocks_of(std::uint32_t processes, std::uint32_t nodes) {
+  const std::uint32_t slots = block_slots_of(processes, nodes);
+  return (processes + slots - 1) / slots;
 }
 
 // ---- superblock --------------------------------------------------------------------------------
@@ -53,7 +69,7 @@ constexpr std::uint32_t names_of(std::uint32_t nodes) {
 //   renaming | attaching processes |
 //          | registration | nodes |
 //   line 2 | lock | states | details | leases | stats | activities | arena offset | arena bytes |
-//   line 3 | flushes | verdicts | 0 ... | checksum |
+//   line 3 | flushes | verdicts | places | homes | blocks | 0 ... | checksum |
 struct alignas(64) Superblock {
   std::uint64_t magic = 0;
   std::uint64_t layout_version = 0;
@@ -87,7 +103,10 @@ struct alignas(64) Superblock {
 
   std::uint64_t flushes_offset = 0;
   std::uint64_t verdicts_offset = 0;
-  std::uint64_t unused[5] = {};
+  std::uint64_t places_offset = 0;
+  std::uint64_t homes_offset = 0;
+  std::uint64_t blocks_offset = 0;
+  std::uint64_t unused[2] = {};
   std::uint64_t checksum = 0;  ///< xxh64 of everything before it
 };
 static_assert(sizeof(Superblock) == 4 * 64);
@@ -100,11 +119,12 @@ static_assert(offsetof(Superblock, checksum) == 248);
 
 using Uuid = std::array<std::uint8_t, 16>;
 
-/// | generation | beat | pid | start time | pid namespace | boot id (16) | checksum |
+/// | generation | beat | pid, apart | start time | pid namespace | boot id (16) | checksum |
 struct alignas(64) AttachingLine {
-  std::uint64_t generation = 0;  ///< no special parity; grows with each visit
-  std::uint64_t beat = 0;
-  std::uint64_t pid = 0;
+  std::uint64_t generation = 0;  ///< of a node: grows with each visit; of a name: the visitor's id
+  std::uint64_t beat = 0;        ///< 0: the visit is over
+  std::uint32_t pid = 0;
+  std::uint32_t apart = 0;  ///< 1 while it may take a slot of its node without the pool's lock
   std::uint64_t start_time = 0;
   std::uint64_t pid_namespace = 0;
   Uuid boot_id{};
@@ -112,17 +132,25 @@ struct alignas(64) AttachingLine {
 };
 static_assert(sizeof(AttachingLine) == 64);
 
-/// | boot id (16) | machine id (16) | emulated, name | registered | incarnation | checksum |
+/// | boot id (16) | machine id (16) | emulated, - | registered | incarnation | checksum |
 struct alignas(64) NodeLine {
   Uuid boot_id{};
   Uuid machine_id{};
   std::uint32_t emulated = 0;  ///< index + 1 of an emulated node, 0 for a whole host
-  std::uint32_t name = 0;      ///< from the splitter grid
+  std::uint32_t unused = 0;
   std::uint64_t registered_wall_ns = 0;
-  std::uint64_t incarnation = 0;  ///< 1, and one more after each restart of the host
+  std::uint64_t incarnation = 0;  ///< 1, and one more for each restart, and each new host
   std::uint64_t checksum = 0;
 };
 static_assert(sizeof(NodeLine) == 64);
+
+/// Word: | hash (48) | node + 1 (16) |, each written by its host. A hint: the node's line is looked
+/// at before it is believed.
+struct alignas(64) PlaceLine {
+  static constexpr std::size_t words_a_line = 8;
+  std::uint64_t words[words_a_line] = {};
+};
+static_assert(sizeof(PlaceLine) == 64);
 
 enum class SlotState : std::uint32_t {
   unused = 0,
@@ -200,11 +228,24 @@ struct alignas(64) VerdictLine {
 };
 static_assert(sizeof(VerdictLine) == 64);
 
+/// | times taken | node + 1, whose it was + 1 | 0 ... | checksum |   see slot_blocks.hpp
+struct alignas(64) BlockLine {
+  std::uint64_t taken = 0;  ///< 0: no node has had it yet
+  std::uint32_t owner = 0;
+  std::uint32_t from = 0;  ///< 0, but while it goes from one node to another
+  std::uint64_t unused[5] = {};
+  std::uint64_t checksum = 0;
+};
+static_assert(sizeof(BlockLine) == 64);
+
 // ---- geometry ----------------------------------------------------------------------------------
 
 /// Fills in the table offsets and the arena from bytes, max_processes and max_nodes. Error:
 /// invalid_argument when the tables would leave less than half of the pool to the arena.
 Result<void> lay_out(Superblock& superblock);
+/// Process slots of a pool of that size, where nobody says: for 4,096 ranks, or so many that their
+/// lines take a thirty-second part of the pool, but for 512 ranks at least.
+std::uint32_t default_processes(std::uint64_t pool_bytes);
 
 /// Bytes of superblock and tables: what is zeroed at creation.
 inline std::uint64_t metadata_bytes(const Superblock& s) {

@@ -60,7 +60,7 @@ bool Liveness::runs_here(const SlotView& view) {
 
 bool Liveness::of_this_host(std::uint64_t token) const {
   if (is_attaching(token)) {
-    const auto line = attaching_.read(attaching_name_of(token));
+    const auto line = attaching_.read(attaching_number_of(token));
     return line && line->generation == generation_of(token) && line->boot_id == host_.boot_id;
   }
   const auto slot = static_cast<std::uint32_t>(slot_of(token));
@@ -71,13 +71,16 @@ bool Liveness::of_this_host(std::uint64_t token) const {
 }
 
 bool Liveness::attaching_alive(std::uint64_t token) {
-  const auto line = attaching_.read(attaching_name_of(token));
-  if (!line || line->generation != generation_of(token)) return false;
-  if (known_to_kernel(line->boot_id, line->pid_namespace)) {
-    const auto known = exists(line->pid, line->start_time);
+  const std::uint64_t number = attaching_number_of(token);
+  if (!attaching_.has(number)) return false;
+  const auto [line, whole] = attaching_.look(number);
+  if (!whole) return beats(token, 0);  // just being written, or its writer died within it
+  if (line.generation != generation_of(token) || line.beat == 0) return false;
+  if (known_to_kernel(line.boot_id, line.pid_namespace)) {
+    const auto known = exists(line.pid, line.start_time);
     if (known) return *known;
   }
-  return beats(token, line->beat);
+  return beats(token, line.beat);
 }
 
 bool Liveness::known_to_kernel(const Uuid& boot_id, std::uint64_t pid_namespace) const {
@@ -104,7 +107,7 @@ std::optional<std::uint64_t> Liveness::beat_of(std::uint64_t token) const {
   if (!is_attaching(token)) {
     return processes_.beat(static_cast<std::uint32_t>(slot_of(token)), generation_of(token));
   }
-  const auto line = attaching_.read(attaching_name_of(token));
+  const auto line = attaching_.read(attaching_number_of(token));
   if (!line || line->generation != generation_of(token)) return std::nullopt;
   return line->beat;
 }

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
+#include "base/checksum.hpp"
 #include "base/clock.hpp"
 #include "base/format.hpp"
-#include "base/wait.hpp"
 #include "pool/checksummed_line.hpp"
-#include "pool/random_id.hpp"
-#include "sync/sync.hpp"
+#include "pool/pause.hpp"
+#include "pool/registration.hpp"
 
 namespace penstock::pool {
 
@@ -24,40 +24,58 @@ bool is_own(const NodeLine& line, const NodeTable::Joiner& joiner) {
   return line.boot_id == joiner.host.boot_id && line.emulated == emulated_field(joiner);
 }
 
-/// Sleeps through the one way to wait; false when `ns` have passed.
-class Pause {
- public:
-  explicit Pause(std::uint64_t ns)
-      : waiter_("time to pass", ns, {},
-                base::WaitPolicy{.spins = 0, .yields = 0, .sleep_ns = 2'000'000}) {}
-  bool more() { return waiter_.pause().has_value(); }
-
- private:
-  base::Waiter waiter_;
-};
-
 }  // namespace
+
+std::optional<std::set<std::uint32_t>> nodes_of_owners(const ProcessTable& processes) {
+  std::set<std::uint32_t> nodes;
+  for (const SlotView& view : processes.used()) {
+    if (!view.whole) return std::nullopt;
+    if (view.owns()) nodes.insert(view.line.node);
+  }
+  return nodes;
+}
 
 std::optional<NodeLine> NodeTable::read(std::uint32_t node) const {
   if (node >= superblock_.max_nodes) return std::nullopt;
   auto line = observe_checksummed_line<NodeLine>(memory_, base_, place(node));
   if (!line || line->incarnation == 0) return std::nullopt;
-  if (line->name >= names_of(superblock_.max_nodes)) return std::nullopt;
   return line;
 }
 
-std::uint32_t NodeTable::without_entry(const HostIdentity& host,
-                                       std::uint32_t emulated_nodes) const {
-  std::uint32_t needed = emulated_nodes, entries = superblock_.max_nodes;
-  for (std::uint32_t node = 0; node < superblock_.max_nodes; ++node) {
-    const auto line = read(node);
-    if (!line) continue;
-    --entries;
-    const bool own = line->boot_id == host.boot_id ||
-                     (host.machine_id != Uuid{} && line->machine_id == host.machine_id);
-    if (own && line->emulated != 0 && line->emulated <= emulated_nodes && needed > 0) --needed;
+std::vector<NodeTable::Entry> NodeTable::entries() const {
+  constexpr std::uint32_t batch = 64;
+  std::vector<Entry> found;
+  for (std::uint32_t first = 0; first < superblock_.max_nodes; first += batch) {
+    const std::uint32_t end = std::min(first + batch, superblock_.max_nodes);
+    memory_.invalidate(base_ + place(first), std::uint64_t{end - first} * sizeof(NodeLine));
+    memory_.load_fence();
+    bool any = false;
+    for (std::uint32_t node = first; node < end; ++node) {
+      Entry entry{.node = node};
+      entry.whole =
+          load_checksummed_line<NodeLine>(memory_, base_, place(node), &entry.line).has_value();
+      any = any || entry.taken();
+      found.push_back(entry);
+    }
+    if (!any) break;  // they are taken in order
   }
-  return needed > entries ? needed - entries : 0;
+  return found;
+}
+
+std::uint32_t NodeTable::without_entry(
+    const HostIdentity& host, std::uint32_t emulated_nodes,
+    const std::function<bool(std::uint32_t node)>& needed) const {
+  std::uint32_t missing = emulated_nodes, free = superblock_.max_nodes;
+  for (const Entry& entry : entries()) {
+    const NodeLine& line = entry.line;
+    const bool own = line.boot_id == host.boot_id ||
+                     (host.machine_id != Uuid{} && line.machine_id == host.machine_id);
+    const bool joins =
+        entry.stands() && own && line.emulated != 0 && line.emulated <= emulated_nodes;
+    if (joins && missing > 0) --missing;
+    if (entry.taken() && (joins || !entry.stands() || needed(entry.node))) --free;
+  }
+  return missing > free ? missing - free : 0;
 }
 
 void NodeTable::publish(std::uint32_t node, const NodeLine& line) const {
@@ -65,81 +83,150 @@ void NodeTable::publish(std::uint32_t node, const NodeLine& line) const {
   memory_.store_fence();
 }
 
-std::uint64_t NodeTable::visit(const Joiner& joiner, std::uint32_t name) const {
+std::uint64_t NodeTable::visit(const Joiner& joiner, std::uint32_t number, std::uint64_t id) {
   joiner.heartbeat.reset();
-  const std::uint64_t token = joiner.attaching.enter(name, joiner.host, joiner.process);
-  const AttachingTable attaching = joiner.attaching;
-  joiner.heartbeat = std::make_unique<Heartbeat>(joiner.liveness.lease_ns(),
-                                                 [attaching, name, token, heed = joiner.heed] {
-                                                   attaching.beat(name);
-                                                   heed(token);
-                                                 });
+  const std::uint64_t token = joiner.attaching.enter(number, joiner.host, joiner.process, id);
+  joiner.heartbeat = std::make_unique<Heartbeat>(
+      joiner.liveness.lease_ns(), beat_of_visit(joiner, number, token, /*apart=*/id == 0));
   return token;
+}
+
+Heartbeat::Beat NodeTable::beat_of_visit(const Joiner& joiner, std::uint32_t number,
+                                         std::uint64_t token, bool apart) {
+  return [attaching = joiner.attaching, number, token, apart, heed = joiner.heed] {
+    attaching.beat(number, apart);
+    heed(token);
+  };
 }
 
 Result<NodeSeat> NodeTable::join(const Joiner& joiner) const {
   if (auto seat = join_own(joiner)) return *seat;
   if (auto seat = take_over(joiner)) return *seat;
-  return register_new(joiner);
+  // A clone of this machine may take what was just registered; another entry is free then.
+  for (int attempts = 0;; ++attempts) {
+    const auto node =
+        PENSTOCK_TRY(Registration(*this, joiner, memory_, base_, superblock_).enter());
+    hint(joiner, node);
+    if (auto seat = sit_down(joiner, node)) return *seat;
+    if (attempts == 8) {
+      return fail(ErrorCode::unavailable,
+                  "other machines take each entry of pool {} that this one enters: they are copies "
+                  "of it with the same /etc/machine-id; give each its own: "
+                  "systemd-machine-id-setup",
+                  joiner.spec);
+    }
+  }
+}
+
+namespace {
+
+/// Of a host's place among the hints.
+std::uint64_t hash_of(const NodeTable::Joiner& joiner) {
+  return base::xxh64(joiner.host.boot_id.data(), joiner.host.boot_id.size(),
+                     emulated_field(joiner));
+}
+constexpr std::uint64_t node_mask = 0xffff;
+
+}  // namespace
+
+std::uint64_t NodeTable::place_of_hints(std::uint64_t hash) const {
+  return superblock_.places_offset +
+         hash % place_lines_of(superblock_.max_nodes) * sizeof(PlaceLine);
+}
+
+PlaceLine NodeTable::hints(std::uint64_t hash) const {
+  PlaceLine line;
+  memory_.observe_line(&line, base_ + place_of_hints(hash));
+  return line;
+}
+
+void NodeTable::hint(const Joiner& joiner, std::uint32_t node) const {
+  const std::uint64_t hash = hash_of(joiner);
+  const std::uint64_t word = (hash & ~node_mask) | (node + 1);
+  const PlaceLine line = hints(hash);
+  if (std::find(line.words, std::end(line.words), word) != std::end(line.words)) return;
+  const auto* free = std::find(line.words, std::end(line.words), 0u);
+  const auto at = free != std::end(line.words) ? static_cast<std::uint64_t>(free - line.words)
+                                               : (hash >> 16) % PlaceLine::words_a_line;
+  memory_.publish_word(base_ + place_of_hints(hash) + at * sizeof word, word);
+  memory_.store_fence();
 }
 
 std::optional<NodeSeat> NodeTable::join_own(const Joiner& joiner) const {
-  for (std::uint32_t node = 0; node < superblock_.max_nodes; ++node) {
+  const std::uint64_t hash = hash_of(joiner);
+  for (const std::uint64_t word : hints(hash).words) {
+    const std::uint64_t number = word & node_mask;
+    if (number == 0 || (word & ~node_mask) != (hash & ~node_mask)) continue;
+    const auto node = static_cast<std::uint32_t>(number - 1);
     const auto line = read(node);
     if (!line || !is_own(*line, joiner)) continue;
-    if (auto seat = sit_down(joiner, node, line->name)) return seat;
+    if (auto seat = sit_down(joiner, node)) return seat;
+  }
+  for (const Entry& entry : entries()) {  // the hint was lost, or there was none yet
+    if (!entry.stands() || !is_own(entry.line, joiner)) continue;
+    hint(joiner, entry.node);
+    if (auto seat = sit_down(joiner, entry.node)) return seat;
   }
   return std::nullopt;
 }
 
-/// Fails if a clone of this machine has taken the entry over without seeing the attaching process:
-/// either the attaching process reads the clone's line here, or the clone, much later, reads the
-/// attaching process's line.
-std::optional<NodeSeat> NodeTable::sit_down(const Joiner& joiner, std::uint32_t node,
-                                            std::uint32_t name) const {
-  const std::uint64_t token = visit(joiner, name);
+/// Fails if another machine has taken the entry over without seeing the attaching process: either
+/// the attaching process reads that one's line here, or that one, much later, reads the attaching
+/// process's line.
+std::optional<NodeSeat> NodeTable::sit_down(const Joiner& joiner, std::uint32_t node) const {
+  const std::uint64_t token = visit(joiner, node, 0);
   const auto again = read(node);
   if (again && is_own(*again, joiner)) return NodeSeat{.node = node, .attaching_token = token};
+  joiner.heartbeat.reset();
+  joiner.attaching.leave(token);
   return std::nullopt;
 }
 
-std::uint64_t NodeTable::visits_of(const Joiner& joiner, std::uint32_t name) {
-  const auto attaching = joiner.attaching.read(name);
+std::uint64_t NodeTable::visits_of(const Joiner& joiner, std::uint32_t node) {
+  const auto attaching = joiner.attaching.read(node);
   return attaching ? attaching->generation : 0;
 }
 
 std::optional<NodeSeat> NodeTable::take_over(const Joiner& joiner) const {
   if (joiner.host.machine_id == Uuid{}) return std::nullopt;
-  for (std::uint32_t node = 0; node < superblock_.max_nodes; ++node) {
-    const auto line = read(node);
-    if (!line || line->machine_id != joiner.host.machine_id ||
-        line->emulated != emulated_field(joiner)) {
+  for (const Entry& entry : entries()) {
+    const NodeLine& line = entry.line;
+    if (!entry.stands() || line.machine_id != joiner.host.machine_id ||
+        line.emulated != emulated_field(joiner)) {
       continue;
     }
-    const std::uint64_t visits = visits_of(joiner, line->name);
-    if (!incarnation_is_dead(joiner, node, *line)) continue;
-    NodeLine mine = *line;
-    mine.boot_id = joiner.host.boot_id;
-    mine.registered_wall_ns = base::wall_ns();
-    mine.incarnation += 1;
-    publish(node, mine);
-    for (Pause pause(take_over_wait_ns); pause.more();) {
-    }
-    const auto again = read(node);
-    if (!again || !is_own(*again, joiner)) continue;
-    if (visits_of(joiner, line->name) != visits) {
-      publish(node, *line);  // its machine came back meanwhile
-      continue;
-    }
-    if (auto seat = sit_down(joiner, node, line->name)) return seat;
+    if (!replace(joiner, entry.node, line)) continue;
+    hint(joiner, entry.node);
+    if (auto seat = sit_down(joiner, entry.node)) return seat;
   }
   return std::nullopt;
 }
 
-bool NodeTable::incarnation_is_dead(const Joiner& joiner, std::uint32_t node,
-                                    const NodeLine& line) const {
+/// The host of `line` may come back meanwhile, and clones of this machine may do the same: Fischer.
+bool NodeTable::replace(const Joiner& joiner, std::uint32_t node, const NodeLine& line) const {
+  const std::uint64_t visits = visits_of(joiner, node);
+  if (!incarnation_is_dead(joiner, node)) return false;
+  publish(node, entry_of(joiner, line.incarnation + 1));
+  for (Pause pause(take_over_wait_ns); pause.more();) {
+  }
+  const auto again = read(node);
+  if (!again || !is_own(*again, joiner)) return false;
+  if (visits_of(joiner, node) == visits) return true;
+  publish(node, line);  // its machine came back meanwhile
+  return false;
+}
+
+NodeLine NodeTable::entry_of(const Joiner& joiner, std::uint64_t incarnation) {
+  return NodeLine{.boot_id = joiner.host.boot_id,
+                  .machine_id = joiner.host.machine_id,
+                  .emulated = emulated_field(joiner),
+                  .registered_wall_ns = base::wall_ns(),
+                  .incarnation = incarnation};
+}
+
+bool NodeTable::incarnation_is_dead(const Joiner& joiner, std::uint32_t node) const {
   LifeWatch life(joiner.processes, joiner.liveness);
-  const auto attaching = joiner.attaching.read(line.name);
+  const auto shown = joiner.attaching.read(node);
   for (Pause pause(certainty_limit_ns(joiner.liveness.lease_ns())); pause.more();) {
     bool undecided = false;
     for (const SlotView& view : joiner.processes.used()) {
@@ -148,63 +235,25 @@ bool NodeTable::incarnation_is_dead(const Joiner& joiner, std::uint32_t node,
       if (verdict == LifeWatch::Verdict::alive) return false;
       undecided = undecided || verdict == LifeWatch::Verdict::undecided;
     }
-    const auto attaching_now = joiner.attaching.read(line.name);
-    if (attaching && attaching_now &&
-        (attaching_now->beat != attaching->beat ||
-         attaching_now->generation != attaching->generation)) {
-      return false;
+    const auto now = joiner.attaching.read(node);
+    if (shown && now) {
+      if (now->beat != shown->beat || now->generation != shown->generation) return false;
+      undecided = undecided || joiner.liveness.alive(attaching_token(now->generation, node));
     }
     if (!undecided) return true;
   }
   return false;
 }
 
-Result<NodeSeat> NodeTable::register_new(const Joiner& joiner) const {
-  auto id = PENSTOCK_TRY(random_id());
-  sync::Renaming renaming(memory_, base_ + superblock_.renaming_offset, superblock_.max_nodes);
-  auto name = renaming.claim(id);
-  if (!name) {
-    return fail(ErrorCode::no_slots,
-                "{} nodes have joined pool {}, no more are possible; recreate it: penstock pool "
-                "create {} --max-nodes {} --overwrite",
-                superblock_.max_nodes, joiner.spec, base::shell_quote(joiner.spec),
-                std::min(superblock_.max_nodes * 2, max_nodes));
-  }
-  const std::uint64_t token = visit(joiner, *name);
-  sync::Lock registration(memory_, base_ + superblock_.registration_offset,
-                          names_of(superblock_.max_nodes), *name, token,
-                          [&joiner, token](std::uint64_t other) {
-                            if (other != token) return joiner.liveness.alive(other);
-                            joiner.heartbeat->confirm();
-                            return true;
-                          });
-  PENSTOCK_TRY(registration.acquire());
-  auto node = take_free_entry(joiner, *name);
-  registration.release();
-  if (!node) return unexpected(node.error());
-  return NodeSeat{.node = *node, .attaching_token = token};
-}
-
-Result<std::uint32_t> NodeTable::take_free_entry(const Joiner& joiner, std::uint32_t name) const {
-  for (std::uint32_t node = 0; node < superblock_.max_nodes; ++node) {
-    NodeLine raw;
-    // A damaged line must not be reused: its node may still hold the number.
-    const bool whole =
-        observe_checksummed_line<NodeLine>(memory_, base_, place(node), &raw).has_value();
-    if (!whole || raw.incarnation != 0) continue;
-    publish(node, NodeLine{.boot_id = joiner.host.boot_id,
-                           .machine_id = joiner.host.machine_id,
-                           .emulated = emulated_field(joiner),
-                           .name = name,
-                           .registered_wall_ns = base::wall_ns(),
-                           .incarnation = 1});
-    return node;
-  }
-  return fail(ErrorCode::no_slots,
-              "all {} node entries of pool {} are taken; recreate it: penstock pool create {} "
-              "--max-nodes {} --overwrite",
-              superblock_.max_nodes, joiner.spec, joiner.spec,
-              std::min(superblock_.max_nodes * 2, max_nodes));
+bool NodeTable::take_free_entry(const Joiner& joiner, std::uint32_t node) const {
+  NodeLine raw;
+  // A damaged line must not be reused: its node may still hold the number.
+  const bool whole =
+      observe_checksummed_line<NodeLine>(memory_, base_, place(node), &raw).has_value();
+  if (!whole || raw.incarnation != 0) return false;
+  joiner.heartbeat->confirm();
+  publish(node, entry_of(joiner, 1));
+  return true;
 }
 
 }  // namespace penstock::pool

@@ -1,13 +1,8 @@
 // An attachment: joining, leaving, and what one can ask of it.
 //
 // Joining, in order: open and check the parts; map; take the host lock; find the node's number,
-// which makes this process the node's attaching process; take the pool's lock as the attaching
-// process; take a slot; let go of both; keep the lease.
-//
-// Slots that were never used are taken first, then those left longest ago, and only then those of
-// the dead: so statistics stay readable and the arena can free what the dead owned. Nothing breaks
-// when a dead owner's slot is reused before that: a token holds the slot's generation, so whatever
-// carries the old token is still known to be owned by the dead.
+// which makes this process the node's attaching process; take a slot (slots.cpp); keep the lease;
+// let go.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -120,65 +115,23 @@ Result<void> Pool::Impl::join() {
                                  .liveness = liveness,
                                  .heartbeat = heartbeat,
                                  .heed = [this](std::uint64_t as) { heed(as); },
+                                 .must_flush =
+                                     [this](std::uint32_t of_node) {
+                                       return flushes.times().deaths[of_node] != 0;
+                                     },
                                  .spec = options.spec};
   auto seat = PENSTOCK_TRY(nodes.join(joiner));
   node = seat.node;
-  sync::Lock as_attaching = make_lock(seat.attaching_token);
-  PENSTOCK_TRY(as_attaching.acquire());
-  auto taken = take_slot();
-  as_attaching.release();
-  if (!taken) return taken;
+  if (auto taken = take_slot(seat.attaching_token); !taken) {
+    heartbeat.reset();
+    attaching.leave(seat.attaching_token);
+    return taken;
+  }
   exit_log_entry = ExitLogEntry(superblock.pool_id, slot, generation);
   lock.emplace(make_lock(token()));
   heartbeat->replace([this] { beat(); }, [this] { do_chores(); });
+  attaching.leave(seat.attaching_token);
   return {};
-}
-
-Result<void> Pool::Impl::take_slot() {
-  const auto chosen = choose_slot();
-  if (!chosen) {
-    return fail(ErrorCode::no_slots,
-                "all {} process slots of pool {} are held by living processes; end some, run: "
-                "penstock pool gc {}, or recreate it: penstock pool create {} --max-processes {} "
-                "--overwrite",
-                superblock.max_processes, options.spec, base::shell_quote(options.spec),
-                base::shell_quote(options.spec),
-                std::min(superblock.max_processes * 2, max_processes));
-  }
-  slot = chosen->slot;
-  if (chosen->owns() || !chosen->whole) record_deaths({*chosen});
-  own_state = processes.take(slot,
-                             {.host = self.host,
-                              .process = self.process,
-                              .node = node,
-                              .rank = options.rank,
-                              .job = options.job},
-                             [this] { confirm(); });
-  generation = own_state.generation;
-  return {};
-}
-
-std::optional<SlotView> Pool::Impl::choose_slot() {
-  if (const auto unused = processes.first_unused()) return SlotView{.slot = *unused, .line = {}};
-  const std::vector<SlotView> used = processes.used();
-  // A process that was given up may still go on: while its slot says so, its host flushes nothing.
-  const auto may_go_on = [this](const SlotView& view) {
-    return view.is(SlotState::reaped) &&
-           verdicts.judge_of(make_token(view.line.generation, view.slot)).has_value();
-  };
-  const SlotView* oldest = nullptr;
-  const SlotView* last_choice = nullptr;
-  for (const SlotView& view : used) {
-    if (!view.whole || view.owns()) continue;
-    if (oldest != nullptr && view.line.attached_wall_ns >= oldest->line.attached_wall_ns) continue;
-    (may_go_on(view) ? last_choice : oldest) = &view;
-  }
-  if (oldest == nullptr) oldest = last_choice;
-  if (oldest != nullptr) return *oldest;
-  for (const SlotView& view : used) {
-    if (!liveness.alive(view) && !outlived_by_its_job(view)) return view;
-  }
-  return std::nullopt;
 }
 
 /// Only attachments of the own node: this one cannot write back another emulated node's stores.
@@ -374,7 +327,7 @@ std::string Pool::describe(std::uint64_t token) const {
 
 std::string Pool::Impl::describe(std::uint64_t token) const {
   if (is_attaching(token)) {
-    const auto line = attaching.read(attaching_name_of(token));
+    const auto line = attaching.read(attaching_number_of(token));
     if (line && line->generation == generation_of(token)) {
       return fmt::format("a process that is attaching (pid {})", line->pid);
     }
@@ -450,6 +403,7 @@ Result<void> Pool::Impl::take_lock(std::uint64_t timeout_ns) {
 }
 
 void Pool::Impl::release_lock() {
+  end_burial();
   lock->release();
   host_lock.reset();
   held.store(false, std::memory_order_release);
@@ -474,8 +428,12 @@ std::vector<ProcessRecord> Pool::processes() const {
 }
 
 std::uint32_t Pool::nodes_without_entry(std::uint32_t emulated_nodes) const {
+  const auto owners = nodes_of_owners(impl_->processes);
+  const auto times = impl_->flushes.times();
   return NodeTable(impl_->memory, impl_->base, impl_->superblock)
-      .without_entry(impl_->self.host, emulated_nodes);
+      .without_entry(impl_->self.host, emulated_nodes, [&](std::uint32_t node) {
+        return !owners || owners->count(node) != 0 || times.deaths[node] != 0;
+      });
 }
 
 Result<void> Pool::make_certain() const {

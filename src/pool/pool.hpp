@@ -19,8 +19,16 @@
 
 namespace penstock::pool {
 
-inline constexpr std::uint64_t layout_version = 4;
+inline constexpr std::uint64_t layout_version = 5;
 inline constexpr std::uint64_t min_pool_bytes = 16ull << 20;
+
+/// Process slots that a rank takes: one for messages, one for windows.
+inline constexpr std::uint32_t slots_per_rank = 2;
+inline constexpr std::uint32_t max_ranks = 16384;
+inline constexpr std::uint32_t max_nodes = 1024;
+inline constexpr std::uint32_t default_ranks = 4096;  ///< where the pool is large enough
+inline constexpr std::uint32_t least_default_ranks = 512;
+inline constexpr std::uint32_t default_nodes = 64;
 
 /// One device, file or shared-memory segment of a SPEC.
 struct Part {
@@ -38,8 +46,8 @@ struct CreateOptions {
   /// Total of all parts. 0: the whole devdax; for files being replaced, the size they have.
   std::uint64_t bytes = 0;
   coherence::Mode mode = coherence::Mode::software;
-  std::uint32_t max_processes = 1024;
-  std::uint32_t max_nodes = 64;
+  std::uint32_t max_processes = 0;  ///< process slots, two a rank; 0: by the size, default_ranks
+  std::uint32_t max_nodes = default_nodes;  ///< at once
   std::uint32_t permissions = 0600;
   std::optional<std::string> group;  ///< group name that may attach too (permissions 0660)
   bool overwrite = false;            ///< replace an existing pool
@@ -63,7 +71,8 @@ struct Info {
   std::uint64_t id = 0;  ///< random, never 0
   std::uint64_t bytes = 0;
   coherence::Mode mode = coherence::Mode::software;
-  std::uint32_t max_processes = 0, max_nodes = 0;
+  std::uint32_t max_processes = 0, max_nodes = 0;  ///< at once
+  std::uint32_t max_ranks() const { return max_processes / slots_per_rank; }
   std::uint64_t created_wall_ns = 0;
   std::uint64_t arena_offset = 0, arena_bytes = 0;
   Striping striping;

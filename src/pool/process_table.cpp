@@ -34,7 +34,9 @@ ProcessTable::ProcessTable(const coherence::Memory& memory, std::byte* base, con
       details_(s.details_offset),
       leases_(s.leases_offset),
       stats_(s.stats_offset),
-      activities_(s.activities_offset) {}
+      activities_(s.activities_offset),
+      blocks_(s.blocks_offset),
+      slots_a_block_(block_slots_of(s.max_processes, s.max_nodes)) {}
 
 SlotView ProcessTable::load_state(std::uint32_t slot) const {
   SlotView view{.slot = slot};
@@ -52,36 +54,41 @@ SlotView ProcessTable::state(std::uint32_t slot) const {
   return load_state(slot);
 }
 
-std::vector<SlotView> ProcessTable::used() const {
-  constexpr std::uint32_t batch = 64;
+std::vector<SlotView> ProcessTable::states(std::uint32_t first, std::uint32_t end) const {
   std::vector<SlotView> views;
-  for (std::uint32_t first = 0; first < slots_; first += batch) {
-    const std::uint32_t end = std::min(first + batch, slots_);
-    memory_.invalidate(base_ + place<StateLine>(states_, first),
-                       std::uint64_t{end - first} * sizeof(StateLine));
-    memory_.load_fence();
-    const std::size_t before = views.size();
-    for (std::uint32_t slot = first; slot < end; ++slot) {
-      SlotView view = load_state(slot);
-      if (was_taken(view)) views.push_back(view);
-    }
-    if (views.size() == before) break;
-  }
+  memory_.invalidate(base_ + place<StateLine>(states_, first),
+                     std::uint64_t{end - first} * sizeof(StateLine));
+  memory_.load_fence();
+  for (std::uint32_t slot = first; slot < end; ++slot) views.push_back(load_state(slot));
   return views;
 }
 
-std::optional<std::uint32_t> ProcessTable::first_unused() const {
-  std::uint32_t low = 0, high = slots_;  // the one wanted is `high` at most
-  while (low < high) {
-    const std::uint32_t middle = low + (high - low) / 2;
-    if (was_taken(state(middle))) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
+/// Was none of `count` blocks ever taken, by lines that the caller has invalidated?
+bool ProcessTable::fresh(std::uint32_t block, std::uint32_t count) const {
+  for (std::uint32_t i = 0; i < count; ++i) {
+    BlockLine line;
+    memory_.load_line(&line, base_ + place_of_block(block + i));
+    constexpr BlockLine nothing;
+    if (std::memcmp(&line, &nothing, sizeof line) != 0) return false;
   }
-  if (high == slots_) return std::nullopt;
-  return high;
+  return true;
+}
+
+std::vector<SlotView> ProcessTable::used() const {
+  constexpr std::uint32_t batch = 64;  // slots
+  const std::uint32_t blocks = (slots_ + slots_a_block_ - 1) / slots_a_block_;
+  const std::uint32_t step = std::max(batch / slots_a_block_, 1u);
+  std::vector<SlotView> views;
+  for (std::uint32_t block = 0; block < blocks; block += step) {
+    const std::uint32_t count = std::min(step, blocks - block);
+    memory_.invalidate(base_ + place_of_block(block), std::uint64_t{count} * sizeof(BlockLine));
+    const std::uint32_t first = block * slots_a_block_;
+    for (SlotView& view : states(first, std::min(first + count * slots_a_block_, slots_))) {
+      if (was_taken(view)) views.push_back(view);
+    }
+    if (fresh(block, count)) break;
+  }
+  return views;
 }
 
 std::optional<OriginLine> ProcessTable::origin(std::uint32_t slot) const {
@@ -163,9 +170,9 @@ ProcessRecord ProcessTable::record(const SlotView& view) const {
   return record;
 }
 
-StateLine ProcessTable::take(std::uint32_t slot, const Entry& entry,
+StateLine ProcessTable::take(const SlotView& before, const Entry& entry,
                              const std::function<void()>& confirm) const {
-  const SlotView before = state(slot);
+  const std::uint32_t slot = before.slot;
   StateLine line = before.line;
   const std::uint64_t details = place<DetailLines>(details_, slot);
   const std::uint64_t last = generation(before);

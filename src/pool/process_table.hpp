@@ -33,11 +33,12 @@ class ProcessTable {
 
   std::uint32_t slots() const { return slots_; }
   SlotView state(std::uint32_t slot) const;
-  /// All slots that were ever taken. They are taken in order the first time, so this costs what
-  /// they are, not what the table could hold.
+  /// Those of [first, end), which are some; what the caller has invalidated is fresh as well. One
+  /// device access.
+  std::vector<SlotView> states(std::uint32_t first, std::uint32_t end) const;
+  /// All slots that were ever taken. Their blocks are taken in order the first time, so this costs
+  /// what they are, not what the table could hold.
   std::vector<SlotView> used() const;
-  /// A slot that was never taken; nullopt: all were.
-  std::optional<std::uint32_t> first_unused() const;
   /// nullopt: unreadable.
   std::optional<OriginLine> origin(std::uint32_t slot) const;
   /// nullopt: unreadable or not of `generation`.
@@ -61,9 +62,10 @@ class ProcessTable {
     std::int32_t rank = -1;
     std::string job;
   };
-  /// Publishes all lines, the state last, which it gives. Under the lock; `confirm` is asked
-  /// before what hurts if this process has lost it meanwhile.
-  StateLine take(std::uint32_t slot, const Entry& entry,
+  /// Publishes all lines of the slot that was just looked at, the state last, which it gives. Under
+  /// the pool's lock, or in a block of the own node; `confirm` is asked before what hurts if this
+  /// process has lost these meanwhile.
+  StateLine take(const SlotView& before, const Entry& entry,
                  const std::function<void()>& confirm) const;
   /// Ordered before all that this thread publishes later.
   void publish_state(std::uint32_t slot, const StateLine& line) const;
@@ -76,6 +78,11 @@ class ProcessTable {
  private:
   /// Loads after the caller's invalidations; checks.
   SlotView load_state(std::uint32_t slot) const;
+  bool fresh(std::uint32_t block, std::uint32_t count) const;
+  /// Behind the two lines of slot_blocks.hpp.
+  std::uint64_t place_of_block(std::uint32_t block) const {
+    return blocks_ + (2ull + block) * sizeof(BlockLine);
+  }
   std::optional<LeaseLine> lease(std::uint32_t slot) const;
   template <class Line>
   std::uint64_t place(std::uint64_t array, std::uint32_t slot) const {
@@ -87,7 +94,8 @@ class ProcessTable {
   coherence::Memory memory_;
   std::byte* base_;
   std::uint32_t slots_, nodes_;
-  std::uint64_t states_, details_, leases_, stats_, activities_;
+  std::uint64_t states_, details_, leases_, stats_, activities_, blocks_;
+  std::uint32_t slots_a_block_;
 };
 
 }  // namespace penstock::pool

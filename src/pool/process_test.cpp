@@ -5,6 +5,7 @@
 
 #include "base/clock.hpp"
 #include "base/environment_guard.hpp"
+#include "pool/flush_table.hpp"
 #include "pool/layout.hpp"
 #include "pool/test_foreign.hpp"
 
@@ -358,13 +359,16 @@ TEST_F(NodeTest, OneNumberAHostAndEmulatedNode) {
 }
 
 TEST_F(NodeTest, IsToldBeforehandHowManyFindNoEntry) {
-  const auto most = attach()->info().max_nodes;  // of which one is this host's own now
-  EXPECT_EQ(attach()->nodes_without_entry(most - 1), 0u);
-  EXPECT_EQ(attach()->nodes_without_entry(most + 1), 2u);
+  auto whole = attach();
+  const auto most = whole->info().max_nodes;  // of which one is this host's own now
+  EXPECT_EQ(whole->nodes_without_entry(most - 1), 0u);
+  EXPECT_EQ(whole->nodes_without_entry(most + 1), 2u);
   auto zero = attach({.emulated_node = 0});
   EXPECT_EQ(zero->nodes_without_entry(most - 1), 0u) << "one of them has joined already";
   auto foreign = attach_from(9);
   EXPECT_EQ(zero->nodes_without_entry(most - 1), 1u);
+  foreign.reset();
+  EXPECT_EQ(zero->nodes_without_entry(most - 1), 0u) << "the other host needs its number no more";
 }
 
 TEST_F(NodeTest, EmulatedNodesEnd) {
@@ -398,7 +402,35 @@ TEST_F(NodeTest, TooManyNodes) {
   auto fifth = attach_as({.spec = spec_}, caller_of_another_host(5));
   ASSERT_FALSE(fifth);
   EXPECT_EQ(fifth.error().code, ErrorCode::no_slots);
-  EXPECT_THAT(fifth.error().message, HasSubstr("--max-nodes 8"));
+  EXPECT_THAT(fifth.error().message, HasSubstr("--nodes 8"));
+  nodes.erase(nodes.begin() + 1);
+  fifth = attach_as({.spec = spec_}, caller_of_another_host(5));
+  ASSERT_TRUE(fifth) << fifth.error().message;
+  EXPECT_EQ((*fifth)->node(), 1u) << "the number of the host that left";
+}
+
+TEST_F(NodeTest, AnyNumberOverTime) {
+  for (std::uint8_t host = 1; host <= 12; ++host) {
+    auto pool = attach_from(host);
+    ASSERT_TRUE(pool);
+    EXPECT_LT(pool->node(), 4u);
+  }
+}
+
+/// What a node's dead have stored may reach the device late: its number says whose caches they are.
+TEST_F(NodeTest, ANumberIsKeptWhileItsCachesMustBeFlushed) {
+  auto here = attach();
+  {
+    Child child = foreign_child(9);
+    ASSERT_NE(child.next_report(), 0u);
+  }
+  EXPECT_TRUE(here->make_certain());
+  EXPECT_EQ(here->reap([](const auto&) {}).value_or(9), 1u);
+  for (std::uint8_t host = 1; host <= 6; ++host) EXPECT_GT(attach_from(host)->node(), 1u);
+  here->flushes().forget_deaths(1);
+  std::set<std::uint32_t> numbers;
+  for (std::uint8_t host = 10; host <= 15; ++host) numbers.insert(attach_from(host)->node());
+  EXPECT_EQ(numbers.count(1), 1u);
 }
 
 TEST_F(ProcessTest, WhoseSlotIsOverwrittenWritesItAnew) {

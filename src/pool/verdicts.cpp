@@ -3,8 +3,8 @@
 namespace penstock::pool {
 
 std::optional<std::uint64_t> VerdictTable::place(std::uint64_t token) const {
-  const std::uint64_t number = is_attaching(token) ? attaching_name_of(token) : slot_of(token);
-  if (number >= (is_attaching(token) ? names_ : slots_)) return std::nullopt;
+  const std::uint64_t number = is_attaching(token) ? attaching_number_of(token) : slot_of(token);
+  if (number >= (is_attaching(token) ? attaching_ : slots_)) return std::nullopt;
   const std::uint64_t line = is_attaching(token) ? slots_ + number : number;
   const std::uint64_t word = generation_of(token) % VerdictLine::generations;
   return offset_ + line * sizeof(VerdictLine) + word * sizeof(std::uint64_t);

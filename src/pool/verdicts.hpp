@@ -26,7 +26,7 @@ class VerdictTable {
         base_(base),
         offset_(superblock.verdicts_offset),
         slots_(superblock.max_processes),
-        names_(names_of(superblock.max_nodes)) {}
+        attaching_(superblock.max_nodes + names_of(superblock.max_nodes)) {}
 
   /// `token` is taken for dead by `judge`. What is loaded afterwards is newer than the verdict.
   void publish(std::uint64_t token, std::uint64_t judge) const;
@@ -39,7 +39,7 @@ class VerdictTable {
   coherence::Memory memory_;
   std::byte* base_;
   std::uint64_t offset_;
-  std::uint64_t slots_, names_;
+  std::uint64_t slots_, attaching_;
 };
 
 }  // namespace penstock::pool

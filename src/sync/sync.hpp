@@ -130,21 +130,34 @@ class Lock {
 };
 
 // ---- Renaming ---------------------------------------------------------------------------------
-// A grid of splitters gives each of at most `rows` contenders with unique 64-bit ids a small
-// unique number, whatever the timing, by loads and stores only. One-shot per id.
+// A row of splitters gives each contender with a unique id a small number that no other holds,
+// whatever the timing, by loads and stores only. Numbers come back: open(). One that is alone gets
+// a number at once while any door is open; contenders that meet shut a door in vain now and then.
 
 class Renaming {
  public:
-  static std::uint64_t bytes(std::uint32_t rows) { return 64ull * rows * (rows + 1); }
-  Renaming(const coherence::Memory& memory, void* grid, std::uint32_t rows)
-      : memory_(memory), grid_(static_cast<std::byte*>(grid)), rows_(rows) {}
-  /// A number in [0, rows*(rows+1)/2). Error: no_slots.
-  Result<std::uint32_t> claim(std::uint64_t id);
+  static constexpr std::uint64_t bytes(std::uint32_t doors) { return 128ull * doors; }
+  Renaming(const coherence::Memory& memory, void* lines, std::uint32_t doors)
+      : memory_(memory), lines_(static_cast<std::byte*>(lines)), doors_(doors) {}
+  /// A number below `doors`. Error: no_slots, when no door is open.
+  Result<std::uint32_t> claim(std::uint64_t id) const;
+  /// By door, the id that shut it last, 0 where it is open. One serialized device access.
+  std::vector<std::uint64_t> shut_by() const;
+  /// The holder needs the number no more. What it publishes next, that it has left, tells the
+  /// others that the door may be opened, if `id` still stands there.
+  void leave(std::uint32_t number, std::uint64_t id) const;
+  /// The number serves again. Nobody holds it nor is on the way through its door; one at a time
+  /// opens.
+  void open(std::uint32_t number) const;
 
  private:
+  bool enter(std::uint32_t number, std::uint64_t id) const;
+  std::byte* x_of(std::uint32_t number) const { return lines_ + 128ull * number; }
+  std::byte* y_of(std::uint32_t number) const { return x_of(number) + coherence::line_bytes; }
+
   coherence::Memory memory_;
-  std::byte* grid_;
-  std::uint32_t rows_;
+  std::byte* lines_;
+  std::uint32_t doors_;
 };
 
 }  // namespace penstock::sync

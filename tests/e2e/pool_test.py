@@ -76,7 +76,7 @@ class Create(Case):
     def test_overwrite_keeps_the_size(self):
         """As advice says it, without --size; a damaged superblock's size is not believed."""
         path = self.folder / "pool"
-        self.penstock("pool", "create", path, "--size", "34M", "--max-nodes", "9", "--mode", "software")
+        self.penstock("pool", "create", path, "--size", "34M", "--nodes", "9", "--mode", "software")
 
         def damage(file):
             file.seek(32)

@@ -166,9 +166,9 @@ class Refused(Case):
     def test_more_ranks_than_slots(self):
         spec = self.pool("32M", "software", "--max-processes", "3")
         self.refused("run", "-n", "4", "--pool", spec, "--", PYTHON, HEAT,
-                     says=["3 process slots", "4 ranks take 8"], fix="--max-processes 8")
+                     says=["3 process slots", "4 ranks take 8"], fix="--ranks 4")
         self.refused("run", "-n", "4", "--no-windows", "--pool", spec, "--", PYTHON, HEAT,
-                     says=["3 process slots", "4 ranks take 4"], fix="--max-processes 4")
+                     says=["3 process slots", "4 ranks take 4"], fix="--ranks 4")
         self.penstock("run", "-n", "3", "--no-windows", "--pool", spec, "--", PYTHON, PROGRAMS / "all_to_all.py")
 
     def test_more_ranks_than_endpoints_of_any_pool(self):

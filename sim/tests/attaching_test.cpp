@@ -1,0 +1,93 @@
+// What it costs to attach, counted, where many processes do so on many nodes at once.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "pool/layout.hpp"
+#include "sim/tests/simulated_pool.hpp"
+
+namespace penstock::sim {
+namespace {
+
+struct Cost {
+  std::uint64_t greatest_apart = 0;  ///< lines read by one that did not take the pool's lock
+  std::uint64_t under_lock = 0;      ///< attachments that took the pool's lock, of all
+  std::uint64_t attached = 0;
+};
+
+/// One after another on its node; they stay until all have come.
+void attach_all(World& world, const SimulatedPool& simulated, std::uint32_t count, Cost& cost) {
+  std::vector<std::unique_ptr<pool::Pool>> here;
+  const std::uint32_t node = world.self().node;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    pool::Caller caller{world.host(node), world.identity(world.self())};
+    caller.process.pid = 2'000'000'000 - node * 1000 - i;
+    const std::uint64_t before = world.running().core->device_reads();
+    here.push_back(simulated.attach(world, caller));
+    const std::uint64_t reads = world.running().core->device_reads() - before;
+    const std::uint32_t block =
+        pool::block_slots_of(here.back()->info().max_processes, here.back()->info().max_nodes);
+    const bool first_of_block = here.back()->slot() % block == 0;
+    cost.under_lock += first_of_block ? 1 : 0;
+    if (!first_of_block) cost.greatest_apart = std::max(cost.greatest_apart, reads);
+    ++cost.attached;
+  }
+  wait_until(world, "all to attach",
+             [&] { return cost.attached == count * world.processes().size(); });
+}
+
+/// `slots`: of the pool, for `processes` on `nodes`.
+void run_with(std::uint32_t processes, std::uint32_t nodes, std::uint32_t slots) {
+  const SimulatedPool pool({.bytes = 64 << 20,
+                            .max_processes = slots,
+                            .max_nodes = nodes,
+                            .lease_ms = 3'600'000});
+  Scenario scenario =
+      pool.scenario(fmt::format("pool, {} attach on {} nodes", processes, nodes), nodes);
+  scenario.max_steps = 400'000'000;
+  scenario.max_seconds = 1200;
+  scenario.swarm = false;
+  scenario.faults.same_speed = true;
+  auto cost = std::make_shared<Cost>();
+  scenario.body = [&pool, processes, nodes, cost](World& world) {
+    *cost = {};
+    for (std::uint32_t node = 0; node < nodes; ++node)
+      world.spawn(node, [&world, &pool, processes, nodes, cost] {
+        attach_all(world, pool, processes / nodes, *cost);
+        if (world.self().number != 0) return;
+        const std::uint32_t block =
+            pool::block_slots_of(pool::inspect(pool.path())->max_processes, nodes);
+        // Of the pool's table: what one reads that takes no lock depends on the size of a block.
+        world.require(cost->greatest_apart <= 16 + block,
+                      fmt::format("{} lines were read to attach", cost->greatest_apart));
+        // Each node takes the lock as often as it has blocks.
+        world.require(cost->under_lock <= (processes / nodes + block - 1) / block * nodes,
+                      fmt::format("{} took the lock", cost->under_lock));
+        fmt::print(
+            "{} processes on {} nodes: {} took the pool's lock; the others read {} lines at most\n",
+            processes, nodes, cost->under_lock, cost->greatest_apart);
+        std::fflush(stdout);  // the run is a process of its own
+      });
+  };
+  const RunStatistics statistics = explore(scenario, 1);
+  report("pool", "many attach", statistics);
+  EXPECT_TRUE(statistics.held()) << statistics.first_failure;
+}
+
+TEST(Attaching, CostsTheSameHoweverManyTheyAre) {
+  run_with(64, 1, 1024);
+  run_with(64, 4, 1024);
+  run_with(512, 4, 1024);
+  run_with(1024, 16, 2048);
+}
+
+/// Not among the tests that run each time: it takes a minute.
+TEST(Attaching, DISABLED_LongOfThousandsOnManyNodes) {
+  run_with(1024, 128, 16384);
+  run_with(8192, 16, 16384);
+  run_with(8192, 128, 16384);
+}
+
+}  // namespace
+}  // namespace penstock::sim

@@ -1,0 +1,195 @@
+#include "pool/registration.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/clock.hpp"
+#include "base/format.hpp"
+#include "base/wait.hpp"
+#include "pool/pause.hpp"
+#include "pool/random_id.hpp"
+
+namespace penstock::pool {
+
+namespace {
+
+/// Much longer than a publish takes to arrive.
+constexpr std::uint64_t arrival_ns = 50'000'000;
+/// Ids are generations of tokens, which have 48 bits.
+constexpr int spare_bits = 17;
+
+}  // namespace
+
+Registration::Registration(const NodeTable& table, const NodeTable::Joiner& joiner,
+                           const coherence::Memory& memory, std::byte* base,
+                           const Superblock& superblock)
+    : table_(table),
+      joiner_(joiner),
+      memory_(memory),
+      base_(base),
+      superblock_(superblock),
+      doors_(memory, base + superblock.renaming_offset, names_of(superblock.max_nodes)) {}
+
+Result<std::uint32_t> Registration::enter() {
+  const auto abandoned = watch();
+  PENSTOCK_TRY(claim());
+  auto node = take_under_lock(abandoned);
+  give_back();
+  return node;
+}
+
+/// Goes through a door and says that it is there. Nobody gives a door away of which he does not
+/// know that nobody is behind it, unless it was shut and nothing happened for a lease.
+Result<void> Registration::claim() {
+  base::Waiter waiter("a name for this host to come free", 0, {},
+                      base::WaitPolicy{.spins = 0, .yields = 10, .sleep_ns = 2'000'000});
+  for (;;) {
+    id_ = PENSTOCK_TRY(random_id()) >> spare_bits | 1;
+    const std::uint64_t begun_ns = base::now_ns();
+    const auto name = doors_.claim(id_);
+    if (name && base::now_ns() - begun_ns < joiner_.liveness.lease_ns() / 4) {
+      name_ = *name;
+      token_ = NodeTable::visit(joiner_, joiner_.attaching.line_of_name(name_), id_);
+      return {};
+    }
+    if (!name) open_one_of(watch());
+    if (auto paused = waiter.pause(); !paused) {
+      return fail(ErrorCode::no_slots,
+                  "{} hosts are about to join pool {}, no more can at once; try again later, or "
+                  "recreate it: penstock pool create {} --nodes {} --overwrite",
+                  names_of(superblock_.max_nodes), joiner_.spec, base::shell_quote(joiner_.spec),
+                  std::min(superblock_.max_nodes * 2, max_nodes));
+    }
+  }
+}
+
+/// All doors are shut, and nobody may be there who opens them under the lock. Of several that find
+/// that the last one to write opens the door (Fischer).
+void Registration::open_one_of(const std::vector<Abandoned>& abandoned) const {
+  if (abandoned.empty()) return;
+  const std::uint32_t name = abandoned[id_ % abandoned.size()].name;
+  doors_.leave(name, id_);
+  for (Pause pause(arrival_ns); pause.more();) {
+  }
+  if (doors_.shut_by()[name] == id_) doors_.open(name);
+}
+
+/// Nothing while half of the doors are open: then there is no need.
+std::vector<Registration::Abandoned> Registration::watch() const {
+  const auto before = doors_.shut_by();
+  const auto open = static_cast<std::size_t>(std::count(before.begin(), before.end(), 0u));
+  if (2 * open >= before.size()) return {};
+  const auto visitors = joiner_.attaching.read_names();
+  const auto lives = [&](std::uint32_t name) {
+    return visitors[name] && visitors[name]->beat != 0 &&
+           joiner_.liveness.alive(attaching_token(visitors[name]->generation,
+                                                  joiner_.attaching.line_of_name(name)));
+  };
+  const std::uint64_t lease_ns = joiner_.liveness.lease_ns();
+  for (Pause pause(lease_ns + lease_ns / 4); pause.more();) {
+    joiner_.liveness.stay_awake();
+    for (std::uint32_t name = 0; name < before.size(); ++name) (void)lives(name);
+  }
+  const auto after = doors_.shut_by();
+  const auto visitors_after = joiner_.attaching.read_names();
+  std::vector<Abandoned> found;
+  for (std::uint32_t name = 0; name < before.size(); ++name) {
+    const auto& now = visitors_after[name];
+    const auto& then = visitors[name];
+    const bool same = now.has_value() == then.has_value() &&
+                      (!now || std::memcmp(&*now, &*then, sizeof *now) == 0);
+    if (before[name] == 0 || after[name] != before[name] || !same || lives(name)) continue;
+    found.push_back({name, before[name]});
+  }
+  return found;
+}
+
+Result<std::uint32_t> Registration::take_under_lock(const std::vector<Abandoned>& abandoned) {
+  sync::Lock registration(memory_, base_ + superblock_.registration_offset,
+                          names_of(superblock_.max_nodes), name_, token_,
+                          [this](std::uint64_t other) {
+                            if (other != token_) return joiner_.liveness.alive(other);
+                            joiner_.heartbeat->confirm();
+                            return true;
+                          });
+  PENSTOCK_TRY(registration.acquire());
+  open_doors(abandoned);
+  auto node = take_entry();
+  registration.release();
+  return node;
+}
+
+/// Of those who have left, and what was found abandoned.
+void Registration::open_doors(const std::vector<Abandoned>& abandoned) const {
+  const auto shut_by = doors_.shut_by();
+  const auto visitors = joiner_.attaching.read_names();
+  const auto has_left = [&](std::uint32_t name) {
+    const auto& shown = visitors[name];
+    return shown && shown->beat == 0 && shown->generation == shut_by[name];
+  };
+  const auto is_abandoned = [&](std::uint32_t name) {
+    const auto found = std::find_if(abandoned.begin(), abandoned.end(),
+                                    [&](const Abandoned& each) { return each.name == name; });
+    return found != abandoned.end() && found->shut_by == shut_by[name] &&
+           (!visitors[name] || visitors[name]->generation != shut_by[name] ||
+            !joiner_.liveness.alive(attaching_token(shut_by[name],
+                                                    joiner_.attaching.line_of_name(name))));
+  };
+  for (std::uint32_t name = 0; name < shut_by.size(); ++name) {
+    if (name == name_ || shut_by[name] == 0) continue;
+    if (!has_left(name) && !is_abandoned(name)) continue;
+    joiner_.heartbeat->confirm();
+    doors_.open(name);
+  }
+}
+
+Result<std::uint32_t> Registration::take_entry() const {
+  const auto entries = table_.entries();
+  for (const NodeTable::Entry& entry : entries) {
+    if (!entry.taken() && table_.take_free_entry(joiner_, entry.node)) return entry.node;
+  }
+  if (const auto node = take_unneeded(entries)) return *node;
+  return fail(ErrorCode::no_slots,
+              "all {} nodes of pool {} are taken: by hosts whose processes are attached, or have "
+              "died and have their caches to flush; what it waits for: penstock pool info {}; of "
+              "hosts that are gone for good: penstock pool gc {} --host-is-gone NAME; or recreate "
+              "it: penstock pool create {} --nodes {} --overwrite",
+              superblock_.max_nodes, joiner_.spec, base::shell_quote(joiner_.spec),
+              base::shell_quote(joiner_.spec), base::shell_quote(joiner_.spec),
+              std::min(superblock_.max_nodes * 2, max_nodes));
+}
+
+/// Of a host that has no process here any more and nothing to flush; the one that came first.
+std::optional<std::uint32_t> Registration::take_unneeded(
+    const std::vector<NodeTable::Entry>& entries) const {
+  const auto needed = nodes_of_owners(joiner_.processes);
+  if (!needed) return std::nullopt;
+  std::vector<NodeTable::Entry> others;
+  for (const NodeTable::Entry& entry : entries) {
+    if (entry.stands() && needed->count(entry.node) == 0) others.push_back(entry);
+  }
+  std::sort(others.begin(), others.end(), [](const auto& a, const auto& b) {
+    return a.line.registered_wall_ns < b.line.registered_wall_ns;
+  });
+  for (const NodeTable::Entry& entry : others) {
+    if (joiner_.must_flush(entry.node)) continue;
+    joiner_.heartbeat->confirm();
+    if (table_.replace(joiner_, entry.node, entry.line)) return entry.node;
+  }
+  return std::nullopt;
+}
+
+/// The word at the door first: who finds the visit over, and this id there, opens the door.
+void Registration::give_back() const {
+  joiner_.heartbeat->confirm();
+  doors_.leave(name_, id_);
+  joiner_.heartbeat->confirm();
+  // once: another shown may use the line by the next beat
+  joiner_.heartbeat->replace(
+      [attaching = joiner_.attaching, token = token_, over = false]() mutable {
+        if (!std::exchange(over, true)) attaching.leave(token);
+      });
+  joiner_.heartbeat.reset();
+}
+
+}  // namespace penstock::pool

@@ -1,0 +1,52 @@
+// How a host that has no node number yet gets one (docs/protocols/renaming.md): a name makes it a
+// participant of the registration lock, under which it takes an entry of the node table. It gives
+// the name back as soon as it has the entry.
+//
+// Names whose holders died, and doors that several met at, stay shut. A host that finds few open
+// doors watches the shut ones for a lease before it goes through one, and opens those at which
+// nothing happened when it has the lock. So a process that is through a door and has been silent
+// since for so long does not go on: it checks the time before it says that it is there.
+#pragma once
+
+#include <vector>
+
+#include "pool/node_table.hpp"
+#include "sync/sync.hpp"
+
+namespace penstock::pool {
+
+class Registration {
+ public:
+  Registration(const NodeTable& table, const NodeTable::Joiner& joiner,
+               const coherence::Memory& memory, std::byte* base, const Superblock& superblock);
+
+  /// The number of this host's new entry. Errors: no_slots, deadline.
+  Result<std::uint32_t> enter();
+
+ private:
+  /// A door that was shut all the time that it was watched, and nobody living behind it.
+  struct Abandoned {
+    std::uint32_t name = 0;
+    std::uint64_t shut_by = 0;
+  };
+  Result<void> claim();
+  void open_one_of(const std::vector<Abandoned>& abandoned) const;
+  std::vector<Abandoned> watch() const;
+  void open_doors(const std::vector<Abandoned>& abandoned) const;
+  Result<std::uint32_t> take_entry() const;
+  std::optional<std::uint32_t> take_unneeded(const std::vector<NodeTable::Entry>& entries) const;
+  Result<std::uint32_t> take_under_lock(const std::vector<Abandoned>& abandoned);
+  void give_back() const;
+
+  const NodeTable& table_;
+  const NodeTable::Joiner& joiner_;
+  coherence::Memory memory_;
+  std::byte* base_;
+  const Superblock& superblock_;
+  sync::Renaming doors_;
+  std::uint32_t name_ = 0;
+  std::uint64_t id_ = 0;  ///< under which the name is held
+  std::uint64_t token_ = 0;
+};
+
+}  // namespace penstock::pool

@@ -1,0 +1,216 @@
+// How an attaching process comes to its slot (docs/protocols/pool.md): a slot of a block of its
+// node, under the host's lock alone; else, under the pool's lock, of a block that its node takes.
+//
+// Slots that were never used are taken first, then those left long ago, and only then those of the
+// dead: so statistics stay readable and the arena can free what the dead owned. Nothing breaks when
+// a dead owner's slot is reused before that: a token holds the slot's generation, so whatever
+// carries the old token is still known to be owned by the dead.
+#include <algorithm>
+
+#include "base/format.hpp"
+#include "base/wait.hpp"
+#include "pool/impl.hpp"
+
+namespace penstock::pool {
+
+namespace {
+
+/// Blocks of its own at which a node looks before it takes another one.
+constexpr std::uint32_t looks_at_home = 4;
+
+const SlotView* never_used(const BlockView& block) {
+  for (const SlotView& view : block.slots) {
+    if (view.whole && view.line.generation == 0) return &view;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+/// Of whoever finds it: nobody owns it, and no process that was given up may still use it.
+bool Pool::Impl::is_free(const SlotView& view) const {
+  return view.whole && !view.owns() && !may_go_on(view);
+}
+
+/// A process that was given up may still go on: while its slot says so, its host flushes nothing.
+bool Pool::Impl::may_go_on(const SlotView& view) const {
+  return view.is(SlotState::reaped) &&
+         verdicts.judge_of(make_token(view.line.generation, view.slot)).has_value();
+}
+
+/// The slot in the block that was left longest ago, of those that serve.
+std::optional<SlotView> Pool::Impl::best_of(const BlockView& block, SlotUse use) {
+  if (const SlotView* unused = never_used(block)) return *unused;
+  const SlotView* oldest = nullptr;
+  for (const SlotView& view : block.slots) {
+    if (oldest != nullptr && view.line.attached_wall_ns >= oldest->line.attached_wall_ns) continue;
+    if (serves(view, use)) oldest = &view;
+  }
+  if (oldest == nullptr) return std::nullopt;
+  return *oldest;
+}
+
+bool Pool::Impl::serves(const SlotView& view, SlotUse use) {
+  switch (use) {
+    case SlotUse::free:
+      return is_free(view);
+    case SlotUse::given_up:
+      return view.whole && !view.owns();
+    case SlotUse::dead:
+      return !liveness.alive(view) && !outlived_by_its_job(view);
+  }
+  return false;
+}
+
+std::optional<SlotView> Pool::Impl::choose_apart() {
+  HomeLine home = blocks.home(node);
+  if (home.listed() == 0) return std::nullopt;
+  if (home.reuse == 0) {
+    const BlockView newest = blocks.look(home.blocks[(home.entered - 1) % HomeLine::capacity]);
+    if (!newest.of(node)) return std::nullopt;
+    const SlotView* unused = never_used(newest);
+    if (unused == nullptr) return std::nullopt;
+    return *unused;
+  }
+  const std::uint32_t looks = std::min(looks_at_home, home.listed());
+  for (std::uint32_t i = 0; i < looks; ++i) {
+    const std::uint32_t number = home.blocks[home.turn++ % home.listed()];
+    const BlockView block = blocks.look(number);
+    const auto found = block.of(node) ? best_of(block, SlotUse::free) : std::nullopt;
+    if (!found) continue;
+    blocks.publish_home(node, home);
+    return found;
+  }
+  return std::nullopt;
+}
+
+std::optional<SlotView> Pool::Impl::choose_locked() {
+  if (auto fresh = blocks.take_fresh(node)) {
+    enter_home(fresh->number, false);
+    if (const SlotView* unused = never_used(*fresh)) return *unused;
+  }
+  // Own blocks, and whole ones of others; then any; then slots of those who may go on, of the dead.
+  if (auto found = search(SlotUse::free, /*whole_blocks=*/true)) return found;
+  begin_burial();  // from now on slots are taken by this process only
+  if (auto found = search(SlotUse::free, false)) return found;
+  if (auto found = search(SlotUse::given_up, false)) return found;
+  return search(SlotUse::dead, false);
+}
+
+void Pool::Impl::enter_home(std::uint32_t number, bool reuse) const {
+  HomeLine home = blocks.home(node);
+  auto* const end = home.blocks + home.listed();
+  if (std::find(home.blocks, end, number) == end)
+    home.blocks[home.entered++ % HomeLine::capacity] = static_cast<std::uint16_t>(number);
+  home.reuse = reuse ? 1 : 0;
+  confirm();
+  blocks.publish_home(node, home);
+}
+
+std::optional<SlotView> Pool::Impl::search(SlotUse use, bool whole_blocks) {
+  const std::uint32_t first = blocks.turn();
+  for (std::uint32_t i = 0; i < blocks.blocks(); ++i) {
+    BlockView block = blocks.look((first + i) % blocks.blocks());
+    const bool own = block.of(node);
+    if (!own && whole_blocks &&
+        !std::all_of(block.slots.begin(), block.slots.end(),
+                     [this](const SlotView& view) { return is_free(view); }))
+      continue;
+    auto found = best_of(block, use);
+    if (!found) continue;
+    if (!own) {
+      take_from_others(block);
+      found = best_of(block, use);
+      if (!found) continue;
+    }
+    enter_home(block.number, true);
+    blocks.set_turn(block.number + 1);
+    return found;
+  }
+  return std::nullopt;
+}
+
+/// Processes of the node whose it was may just be taking slots there: they are waited for.
+void Pool::Impl::take_from_others(BlockView& block) {
+  std::uint32_t from = block.line.from != 0 ? block.line.from : block.line.owner;
+  if (!block.whole || from == 0 || from > superblock.max_nodes) from = SlotBlocks::anybody;
+  blocks.give(block, node, from);
+  if (from != SlotBlocks::anybody) {
+    await_visitor(from - 1);
+  } else {
+    for (const std::uint32_t each : attaching.nodes_apart()) await_visitor(each);
+  }
+  block = blocks.look(block.number);
+  blocks.give(block, node, 0);
+}
+
+/// It takes no lock of the pool while it is there, and dies at a lease's end when it is stopped.
+void Pool::Impl::await_visitor(std::uint32_t of_node) {
+  base::Waiter waiter("a process of another node to attach",
+                      certainty_limit_ns(liveness.lease_ns()), {},
+                      base::WaitPolicy{.spins = 20, .yields = 100, .sleep_ns = 1'000'000});
+  do {
+    const auto visit = attaching.look(of_node);
+    if (visit.whole && (visit.line.beat == 0 || visit.line.apart == 0)) return;
+    if (!liveness.alive(attaching_token(visit.line.generation, of_node))) return;
+  } while (waiter.pause());
+}
+
+/// A process that holds the pool's lock as this one, and has not got its slot yet.
+Result<void> Pool::Impl::take_slot(std::uint64_t attaching_token) {
+  // A process that buries under the lock looks for the living, and would miss this one.
+  const auto apart = blocks.burial_marked() ? std::nullopt : choose_apart();
+  if (apart) {
+    take(*apart);
+    return {};
+  }
+  // From now on nobody waits for this visit: it may wait for the pool's lock.
+  heartbeat->replace([this, attaching_token] {
+    attaching.beat(node, /*apart=*/false);
+    heed(attaching_token);
+  });
+  sync::Lock as_attaching = make_lock(attaching_token);
+  PENSTOCK_TRY(as_attaching.acquire());
+  const auto chosen = choose_locked();
+  if (chosen) {
+    if (chosen->owns() || !chosen->whole) record_deaths({*chosen});
+    take(*chosen);
+  }
+  burying = true;  // what a process has left that died burying goes as well
+  end_burial();
+  as_attaching.release();
+  if (chosen) return {};
+  return fail(ErrorCode::no_slots,
+              "all {} process slots of pool {} are held by living processes; end some, run: "
+              "penstock pool gc {}, or recreate it: penstock pool create {} --ranks {} --overwrite",
+              superblock.max_processes, options.spec, base::shell_quote(options.spec),
+              base::shell_quote(options.spec),
+              std::min(std::max(superblock.max_processes, 1u), max_processes / slots_per_rank));
+}
+
+void Pool::Impl::take(const SlotView& chosen) {
+  slot = chosen.slot;
+  own_state = processes.take(chosen,
+                             {.host = self.host,
+                              .process = self.process,
+                              .node = node,
+                              .rank = options.rank,
+                              .job = options.job},
+                             [this] { confirm(); });
+  generation = own_state.generation;
+}
+
+/// Under the lock, before the first look at who lives or is attached: who has come without the lock
+/// is there to be seen then, and nobody comes without it until this has ended.
+void Pool::Impl::begin_burial() {
+  if (std::exchange(burying, true)) return;
+  blocks.mark_burial(token());
+  for (const std::uint32_t each : attaching.nodes_apart()) await_visitor(each);
+}
+
+/// Before the lock is released.
+void Pool::Impl::end_burial() {
+  if (std::exchange(burying, false)) blocks.unmark_burial();
+}
+
+}  // namespace penstock::pool
