@@ -61,9 +61,10 @@ Cost make_one(World& world, arena::Arena& arena) {
 
 /// The last of n endpoints is made while another process holds the pool's lock: the first endpoint
 /// in its slot, and the next one there. The lines that are read: the name of the table in ten
-/// levels, its head, the endpoint's own line, its box, those of the process's own state and life.
+/// levels, its head, the endpoint's own line, its box, and up to 240 of the table of processes, in
+/// batches, for other mappings of the pool in this process (three processes are attached).
 Scenario last_of_many(const SimulatedPool& pool, std::uint32_t processes) {
-  constexpr std::uint64_t max_lines = 80, max_operations = 300;
+  constexpr std::uint64_t max_lines = 320, max_operations = 500;
   Scenario scenario = pool.scenario("endpoints, the last of many", 2);
   scenario.swarm = false;
   scenario.max_steps = 100'000'000;
