@@ -254,6 +254,7 @@ Scenario last_of_the_replaced(const SimulatedPool& pool) {
     auto phase = std::make_shared<int>(0);
     Process& sender = world.spawn(0, [&world, &pool, job_state, phase] {
       Rank rank(world, pool, {0, {1}, {}, 2});
+      rank.open_another();
       job_state->enter(rank, 0);
       world.until([&] { return job_state->opened[1]; });
       rank.meet(job_state->addresses);
@@ -275,13 +276,12 @@ Scenario last_of_the_replaced(const SimulatedPool& pool) {
     world.spawn(0, [&world, &pool, job_state, phase, &sender] {
       world.until([&] { return *phase == 2; });
       world.kill(sender);
-      std::vector<std::unique_ptr<Rank>> ranks;  // slots that were never used serve first
-      while (ranks.empty() || ranks.back()->address().slot != job_state->addresses[0].slot)
-        ranks.push_back(std::make_unique<Rank>(world, pool, Rank::Plan{2, {}, {}, 0}));
-      job_state->enter(*ranks.back(), 2);
+      Rank rank(world, pool, {2, {}, {}, 0});  // slots that were never used serve first
+      while (rank.address().slot != job_state->addresses[0].slot) rank.open_another();
+      job_state->enter(rank, 2);
       *phase = 3;
       world.until([&] { return *phase == 4; });
-      for (auto& rank : ranks) rank->leave();
+      rank.leave();
     });
   };
   return scenario;

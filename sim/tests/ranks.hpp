@@ -80,6 +80,11 @@ class Rank final : public transport::EndpointCallbacks {
     world_.require(opened.has_value(), opened ? "" : opened.error().message);
     endpoint_ = std::move(*opened);
   }
+  /// Keeps the endpoint that it has, and goes on with one in a slot that is no process's own.
+  void open_another() {
+    earlier_.push_back(std::move(endpoint_));
+    open();
+  }
 
   transport::Address address() const { return endpoint_->address(); }
   bool peer_died() const { return !dead_.empty(); }
@@ -160,6 +165,7 @@ class Rank final : public transport::EndpointCallbacks {
   void close() { endpoint_.reset(); }
   void leave() {
     endpoint_.reset();
+    earlier_.clear();
     if (!buffers_.name.empty()) {
       memory_.write_back(buffers_.data, buffers_.bytes);  // nothing dirty stays
       memory_.store_fence();
@@ -322,6 +328,7 @@ class Rank final : public transport::EndpointCallbacks {
   std::unique_ptr<pool::Pool> pool_;
   std::unique_ptr<arena::Arena> arena_;
   std::unique_ptr<transport::Endpoint> endpoint_;
+  std::vector<std::unique_ptr<transport::Endpoint>> earlier_;
   std::vector<Outgoing> outgoing_;
   std::vector<std::uint32_t> received_;
   std::uint32_t words_received_ = 0;

@@ -219,7 +219,7 @@ Address EndpointTable::claim_slot(std::uint32_t slot, std::uint64_t job) {
   line.state = EndpointLine::pack(line.generation, EndpointState::open);
   line.checksum = checksum_of(line, key_, slot);
   memory_.publish_line(line_of(slot), &line);
-  memory_.store_fence();  // before any process can learn the address
+  memory_.full_fence();  // before any process can learn the address, by whatever way
   return Address{pool.info().id, job, slot, static_cast<std::uint32_t>(line.generation)};
 }
 
@@ -241,7 +241,7 @@ void EndpointTable::change(const Address& address, std::uint64_t EndpointLine::*
 
 void EndpointTable::set_user_word(const Address& address, std::uint64_t user_word) {
   change(address, &EndpointLine::user_word, user_word);
-  memory_.store_fence();
+  memory_.full_fence();
 }
 
 void EndpointTable::release(const Address& address) {
