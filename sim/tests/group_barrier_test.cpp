@@ -33,7 +33,7 @@ struct Plan : Meeting {
   std::uint32_t attached = 0;
 };
 
-bool somebody_died(const World& world) {
+bool somebody_died(World& world) {
   return world.victim() != nullptr && world.victim()->dead;
 }
 
