@@ -179,8 +179,8 @@ class Queue {
     pending_ = entries_.others(0, known());
     pace_.reset();  // others may wait for what this passes first
   }
-  /// After the last look of a pass_all() in a queue that `watches_news`: true if others have joined,
-  /// which are awaited now.
+  /// After the last look of a pass_all() in a queue that `watches_news`: true if others have
+  /// joined, which are awaited now.
   bool await_those_who_joined() {
     entries_.load_news();
     const std::uint32_t before = known();

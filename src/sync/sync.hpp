@@ -75,7 +75,6 @@ class Barrier {
 
 enum class Hold : std::uint8_t { exclusive, shared };
 
-
 class Lock {
  public:
   static std::uint64_t bytes(std::uint32_t participants) { return 64ull * participants; }

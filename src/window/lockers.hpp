@@ -56,7 +56,7 @@ class SegmentLocks {
 
   Context& context_;
   Reader reader_;
-  std::vector<std::uint64_t> all_;  ///< places of the lockers' words
+  std::vector<std::uint64_t> all_;     ///< places of the lockers' words
   std::optional<std::uint32_t> self_;  ///< this rank's number among them
   Lines lines_[2];
   std::optional<sync::OpenLock> locks_[2];
