@@ -29,8 +29,8 @@ struct PoolWindow {
   void* base = nullptr;
   Aint size = 0;
   int unit = 1, flavor = 0, model = 0;
-  bool with_collectives = false;       ///< its memory is synchronized by them (collectives.hpp)
-  std::vector<arena::Object> objects;  ///< objects that this rank gives back when all have left
+  bool with_collectives = false;         ///< its memory is synchronized by them (collectives.hpp)
+  std::vector<arena::Object> objects;    ///< objects that this rank gives back when all have left
   std::vector<WordMemory::Piece> words;  ///< likewise, once no rank looks at them any more
 
   /// `mutex` serializes threads of the program and our progress thread (progress_thread.hpp). A

@@ -1,6 +1,6 @@
 // Memory in the pool for the words of this process's windows (docs/protocols/window.md): small
-// pieces, cut from a few objects, so that a window costs no object of its own. A piece that is given
-// back serves this process again.
+// pieces, cut from a few objects, so that a window costs no object of its own. A piece that is
+// given back serves this process again.
 #pragma once
 
 #include <cstdint>

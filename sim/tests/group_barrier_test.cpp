@@ -33,14 +33,14 @@ struct Plan : Meeting {
   std::uint32_t attached = 0;
 };
 
-bool somebody_died(const World& world) {
+bool somebody_died(World& world) {
   return world.victim() != nullptr && world.victim()->dead;
 }
 
 /// What a barrier that failed says: who died, or who left because of that.
 void require_a_death(World& world, const std::string& text) {
-  const bool named = std::any_of(
-      world.processes().begin(), world.processes().end(), [&](const auto& process) {
+  const bool named =
+      std::any_of(world.processes().begin(), world.processes().end(), [&](const auto& process) {
         const std::string name = fmt::format("rank {} (pid", process->number);
         return process->dead && text.find(name) != std::string::npos;
       });
@@ -132,13 +132,13 @@ TEST(GroupBarrier, TheDeathOfAnyRankIsToldToTheOthers) {
     SimulatedPool pool({.max_nodes = 8});
     const std::uint64_t lines = place_lines(pool, places.size());
     for (std::uint32_t victim = 0; victim < places.size(); ++victim) {
-      expect_held("barrier", "crash points",
-                  crash_everywhere(meetings(pool, {.lines = lines,
-                                                   .node_of = places,
-                                                   .form = tree,
-                                                   .rounds = 2,
-                                                   .victim = victim}),
-                                   20));
+      expect_held(
+          "barrier", "crash points",
+          crash_everywhere(
+              meetings(
+                  pool,
+                  {.lines = lines, .node_of = places, .form = tree, .rounds = 2, .victim = victim}),
+              20));
     }
   }
 }
@@ -148,9 +148,9 @@ TEST(GroupBarrier, WhoHasPassedOnWhatItKnewMayGo) {
   SimulatedPool pool({.max_nodes = 8});
   const Places places{0, 0, 1, 1};
   const std::uint64_t lines = place_lines(pool, places.size());
-  expect_held("barrier", "random schedules",
-              explore(meetings(pool, {.lines = lines, .node_of = places, .form = tree, .rounds = 1}),
-                      60));
+  expect_held(
+      "barrier", "random schedules",
+      explore(meetings(pool, {.lines = lines, .node_of = places, .form = tree, .rounds = 1}), 60));
 }
 
 }  // namespace

@@ -55,8 +55,9 @@ void Barrier::plan(const BarrierForm& form) {
 
   last_word_.assign(ranks, gathered);
   for (const std::uint32_t leader : leaders) {
-    last_word_[leader] = static_cast<std::uint8_t>(
-        nodes[leader].size() > 1 ? released : steps != 0 ? first_step + steps - 1 : gathered);
+    last_word_[leader] = static_cast<std::uint8_t>(nodes[leader].size() > 1 ? released
+                                                   : steps != 0             ? first_step + steps - 1
+                                                                            : gathered);
   }
   const std::uint32_t own_leader = flat_ ? group_.self() : leader_of[group_.node(group_.self())];
   const std::vector<std::uint32_t>& mates = nodes[own_leader];
@@ -148,7 +149,8 @@ Result<void> Barrier::await_others(const char* what) {
     in_round_ = true;
     // In the flat form a rank looks at all whom it waits for.
     waiting_ = true;
-    auto all = group_.wait(what, missing_, [this] { look(); }, flat_ ? nullptr : this);
+    auto all = group_.wait(
+        what, missing_, [this] { look(); }, flat_ ? nullptr : this);
     waiting_ = false;
     if (!all) return all;
     end_round();

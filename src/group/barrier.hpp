@@ -50,7 +50,7 @@ class Barrier : private Culprits {
   struct Round {
     Missing awaited;
     std::uint32_t word = come;
-    bool in_node = false;             ///< all awaited are of this rank's node
+    bool in_node = false;              ///< all awaited are of this rank's node
     std::vector<std::uint32_t> tells;  ///< may be empty
   };
   /// A rank that may still keep others waiting.
@@ -85,8 +85,8 @@ class Barrier : private Culprits {
   bool waiting_ = false;   ///< a thread is in await_others()
   Missing missing_;
   std::uint64_t words_[coherence::line_bytes / 8] = {};  ///< the own line
-  std::vector<Behind> behind_;      ///< found by slow waits
-  std::uint64_t behind_of_ = ~std::uint64_t{0};  ///< the barrier that behind_ is about
+  std::vector<Behind> behind_;                           ///< found by slow waits
+  std::uint64_t behind_of_ = ~std::uint64_t{0};          ///< the barrier that behind_ is about
 };
 
 }  // namespace penstock::group

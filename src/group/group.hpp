@@ -22,9 +22,9 @@ struct Options {
   std::vector<std::uint64_t> tokens;  ///< by rank: pool::Pool::token() of its process
   /// By rank: pool::Pool::node() of its process, where that is known; else the pool is asked. The
   /// same on all ranks.
-  std::vector<std::uint32_t> nodes;
-  std::uint32_t self = 0;             ///< this process's rank
-  std::string noun = "group";         ///< its name in messages: "rank 3 of the group"
+  std::vector<std::uint32_t> nodes{};
+  std::uint32_t self = 0;      ///< this process's rank
+  std::string noun = "group";  ///< its name in messages: "rank 3 of the group"
   /// Called between two looks of a wait, to make progress elsewhere. Other threads may use the
   /// group while it runs.
   std::function<void()> idle;

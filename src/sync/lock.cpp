@@ -70,13 +70,11 @@ bool whole(const Line& line) {
 
 class Entries {
  public:
-  Entries(const coherence::Memory& memory, LockLines* joined, std::byte* lines,
-          std::uint32_t participants, std::uint32_t self)
-      : memory_(memory),
-        joined_(joined),
-        lines_(lines),
-        participants_(participants),
-        self_(self) {}
+  Entries(const coherence::Memory& memory, std::byte* lines, std::uint32_t participants,
+          std::uint32_t self)
+      : memory_(memory), lines_(lines), participants_(participants), self_(self) {}
+  Entries(const coherence::Memory& memory, LockLines& joined, std::uint32_t self)
+      : memory_(memory), joined_(&joined), self_(self) {}
 
   std::uint32_t count() const { return joined_ != nullptr ? joined_->count() : participants_; }
 
@@ -152,9 +150,9 @@ class Entries {
   }
 
   const coherence::Memory& memory_;
-  LockLines* joined_;
-  std::byte* lines_;
-  std::uint32_t participants_, self_;
+  LockLines* joined_ = nullptr;  ///< null: the lines are adjacent, of all participants
+  std::byte* lines_ = nullptr;
+  std::uint32_t participants_ = 0, self_;
   mutable Line published_;
 };
 
@@ -181,8 +179,8 @@ class Queue {
     pending_ = entries_.others(0, known());
     pace_.reset();  // others may wait for what this passes first
   }
-  /// After the last look of a pass_all() in a queue that `watches_news`: true if others have joined,
-  /// which are awaited now.
+  /// After the last look of a pass_all() in a queue that `watches_news`: true if others have
+  /// joined, which are awaited now.
   bool await_those_who_joined() {
     entries_.load_news();
     const std::uint32_t before = known();
@@ -269,10 +267,6 @@ Lock::Lock(const coherence::Memory& memory, void* lines, std::uint32_t participa
       token_(token),
       alive_(std::move(alive)) {}
 
-Lock::Lock(const coherence::Memory& memory, LockLines& lines, std::uint32_t self,
-           std::uint64_t token, AliveCheck alive)
-    : memory_(memory), joined_(&lines), self_(self), token_(token), alive_(std::move(alive)) {}
-
 namespace {
 
 /// One acquisition.
@@ -354,12 +348,19 @@ class Request {
   std::uint64_t& last_number_;  ///< of all requests by this Lock
 };
 
-}  // namespace
+/// Who acquires, for whom.
+struct Acquirer {
+  const Entries& entries;
+  std::uint64_t token;
+  std::uint32_t self;
+  std::uint64_t& last_number;
+  const AliveCheck& alive;
+  const AliveCheck& excluded;
+};
 
-Result<void> Lock::acquire(std::uint64_t timeout_ns, Hold hold,
-                           const std::function<void()>& meanwhile) {
-  const Entries entries(memory_, joined_, lines_, participants_, self_);
-  Queue queue(entries, alive_, excluded_, meanwhile);
+Result<void> acquire_by(const Acquirer& by, std::uint64_t timeout_ns, Hold hold,
+                        const std::function<void()>& meanwhile) {
+  Queue queue(by.entries, by.alive, by.excluded, meanwhile);
   base::Waiter waiter(
       "lock", timeout_ns,
       [&]() -> Result<void> {
@@ -367,39 +368,58 @@ Result<void> Lock::acquire(std::uint64_t timeout_ns, Hold hold,
         return {};
       },
       wait_policy);
-  entries.take_over(token_);
-  Request request(entries, queue, waiter, token_, self_, hold, last_number_);
+  by.entries.take_over(by.token);
+  Request request(by.entries, queue, waiter, by.token, by.self, hold, by.last_number);
   for (;;) {
     const auto made = request.make();
-    if (made && *made) return still_here();
+    if (made && *made) break;
     if (made) continue;
-    entries.publish(token_, 0, false);
+    by.entries.publish(by.token, 0, false);
     if (made.error().code != ErrorCode::deadline) return unexpected(made.error());
     return fail(ErrorCode::deadline, "{}: participant {} (token {:#x}) stands in the way",
                 made.error().message, queue.first_pending(), queue.token_of(queue.first_pending()));
   }
+  // A process that was stopped while it queued may have been passed over: it checks itself.
+  if (!by.alive || by.alive(by.token)) return {};
+  by.entries.publish(by.token, 0, false);
+  return fail(ErrorCode::peer_dead, "lock: token {:#x} was taken for dead while it waited",
+              by.token);
 }
 
-/// A process that was stopped while it queued may have been passed over: it checks itself.
-Result<void> Lock::still_here() {
-  if (!alive_ || alive_(token_)) return {};
-  repair();
-  return fail(ErrorCode::peer_dead, "lock: token {:#x} was taken for dead while it waited", token_);
+}  // namespace
+
+Result<void> Lock::acquire(std::uint64_t timeout_ns, Hold hold,
+                           const std::function<void()>& meanwhile) {
+  const Entries entries(memory_, lines_, participants_, self_);
+  return acquire_by({entries, token_, self_, last_number_, alive_, excluded_}, timeout_ns, hold,
+                    meanwhile);
+}
+
+Result<void> OpenLock::acquire(std::uint64_t timeout_ns, Hold hold,
+                               const std::function<void()>& meanwhile) {
+  const AliveCheck nobody;
+  return acquire_by({Entries(memory_, lines_, self_), token_, self_, last_number_, alive_, nobody},
+                    timeout_ns, hold, meanwhile);
+}
+
+void OpenLock::release() {
+  memory_.store_fence();  // publishes under the lock reach the device before the release
+  Entries(memory_, lines_, self_).publish(token_, 0, false);
 }
 
 void Lock::release() {
   memory_.store_fence();  // publishes under the lock reach the device before the release
-  Entries(memory_, joined_, lines_, participants_, self_).publish(token_, 0, false);
+  Entries(memory_, lines_, participants_, self_).publish(token_, 0, false);
 }
 
 bool Lock::intact() const {
   Line line;
-  memory_.observe_line(&line, joined_ != nullptr ? joined_->line(self_) : lines_ + 64ull * self_);
+  memory_.observe_line(&line, lines_ + 64ull * self_);
   return whole(line);
 }
 
 void Lock::repair() {
-  Entries(memory_, joined_, lines_, participants_, self_).publish(token_, 0, false);
+  Entries(memory_, lines_, participants_, self_).publish(token_, 0, false);
 }
 
 }  // namespace penstock::sync

@@ -75,21 +75,6 @@ class Barrier {
 
 enum class Hold : std::uint8_t { exclusive, shared };
 
-/// The lines of a lock whose participants join by and by: their places stand in a list in the pool
-/// that only grows. Who joins is in the list before it first acquires the lock, so a participant
-/// that is not in a list read after the reader's own publish was idle then.
-class LockLines {
- public:
-  virtual std::uint32_t count() const = 0;                     ///< that are known
-  virtual std::byte* line(std::uint32_t participant) const = 0;  ///< zeroed before it joined
-  /// The two halves of a look at the list: the first before a load_fence, the second after it.
-  virtual void invalidate_news() = 0;
-  virtual void load_news() = 0;
-
- protected:
-  ~LockLines() = default;
-};
-
 class Lock {
  public:
   static std::uint64_t bytes(std::uint32_t participants) { return 64ull * participants; }
@@ -98,9 +83,6 @@ class Lock {
   /// sees to that by a lock file between the processes of one host).
   Lock(const coherence::Memory& memory, void* lines, std::uint32_t participants, std::uint32_t self,
        std::uint64_t token, AliveCheck alive);
-  /// Of participants that join by and by: `self` has joined.
-  Lock(const coherence::Memory& memory, LockLines& lines, std::uint32_t self, std::uint64_t token,
-       AliveCheck alive);
   /// Acquire: earlier holders' publishes are visible to observes made after. Sharers hold it
   /// together. Participants get it in the order of arrival, so that neither kind starves the other.
   /// Not recursive. `meanwhile` is called between two looks of the wait. Errors: deadline.
@@ -118,15 +100,46 @@ class Lock {
   bool intact() const;
 
  private:
-  Result<void> still_here();
-
   coherence::Memory memory_;
-  LockLines* joined_ = nullptr;  ///< null: all participants are known, and their lines adjacent
-  std::byte* lines_ = nullptr;
-  std::uint32_t participants_ = 0, self_;
+  std::byte* lines_;
+  std::uint32_t participants_, self_;
   std::uint64_t token_;
   std::uint64_t last_number_ = 0;  ///< the last number drawn: none is drawn twice
   AliveCheck alive_, excluded_;
+};
+
+/// The lines of a lock whose participants join by and by: their places stand in a list in the pool
+/// that only grows. Who joins is in the list before it first acquires the lock, so a participant
+/// that is not in a list read after the reader's own publish was idle then.
+class LockLines {
+ public:
+  virtual std::uint32_t count() const = 0;                       ///< that are known
+  virtual std::byte* line(std::uint32_t participant) const = 0;  ///< zeroed before it joined
+  /// The two halves of a look at the list: the first before a load_fence, the second after it.
+  virtual void invalidate_news() = 0;
+  virtual void load_news() = 0;
+
+ protected:
+  ~LockLines() = default;
+};
+
+/// A Lock of such participants, one of which, `self`, has joined.
+class OpenLock {
+ public:
+  OpenLock(const coherence::Memory& memory, LockLines& lines, std::uint32_t self,
+           std::uint64_t token, AliveCheck alive)
+      : memory_(memory), lines_(lines), self_(self), token_(token), alive_(std::move(alive)) {}
+  /// As Lock::acquire().
+  Result<void> acquire(std::uint64_t timeout_ns, Hold hold, const std::function<void()>& meanwhile);
+  void release();
+
+ private:
+  coherence::Memory memory_;
+  LockLines& lines_;
+  std::uint32_t self_;
+  std::uint64_t token_;
+  std::uint64_t last_number_ = 0;
+  AliveCheck alive_;
 };
 
 // ---- Renaming ---------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ class Context : public group::Group {
 
  private:
   template <class Part>
-  static std::vector<Part> by_rank(const std::vector<Member>& members, Part Member::* part) {
+  static std::vector<Part> by_rank(const std::vector<Member>& members, Part Member::*part) {
     std::vector<Part> parts;
     parts.reserve(members.size());
     for (const Member& member : members) parts.push_back(member.*part);

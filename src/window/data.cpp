@@ -62,7 +62,7 @@ Result<void> Window::update(std::uint32_t target, std::span<const Extent> extent
   constexpr const char* what = "an update of a window";
   SegmentLocks& wanted = impl.locks_of(target);
   const auto turn = PENSTOCK_TRY(impl.context.turn(what, wanted.taken(Guarded::update)));
-  sync::Lock& lock = *PENSTOCK_TRY(wanted.lock(Guarded::update));
+  sync::OpenLock& lock = *PENSTOCK_TRY(wanted.lock(Guarded::update));
   auto acquired = impl.acquire(lock, target, sync::Hold::exclusive, what);
   if (!acquired) return acquired;
   impl.change(target, extents, bytes, change);

@@ -13,8 +13,7 @@ static_assert(1u << digit_bits == words_of_line);
 }  // namespace
 
 Directory::Directory(const Context& context) : context_(context) {
-  for (std::uint64_t held = words_of_line; held < context.ranks(); held *= words_of_line)
-    ++levels_;
+  for (std::uint64_t held = words_of_line; held < context.ranks(); held *= words_of_line) ++levels_;
   root_.place = place_of(RankLine::directory, context.own().words);
 }
 

@@ -114,8 +114,8 @@ std::vector<Range> Exposure::united(bool only_by_lock, std::vector<Range> all) c
   return apart;
 }
 
-/// A ring may have been overwritten by another's. Who waits for an answer rings again, and who gives
-/// ranges back has asked before: serve() looks at the wants of all that have.
+/// A ring may have been overwritten by another's. Who waits for an answer rings again, and who
+/// gives ranges back has asked before: serve() looks at the wants of all that have.
 bool Exposure::hear(std::vector<std::uint32_t>& ringers) {
   std::uint64_t rings[words_of_line];
   context_.memory.observe_line(rings, context_.line(RankLine::bell, context_.self()));

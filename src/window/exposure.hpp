@@ -53,9 +53,9 @@ class Exposure {
   Directory& directory_;
   Signals& signals_;
   bool may_be_asked_;
-  std::vector<Range> reached_;          ///< by peers; offsets in the pool, sorted, disjoint
-  std::vector<Range> reached_by_lock_;  ///< the part that also passive epochs reach
-  bool given_back_ = false;             ///< these may hold ranges that nobody reaches any more
+  std::vector<Range> reached_;               ///< by peers; offsets in the pool, sorted, disjoint
+  std::vector<Range> reached_by_lock_;       ///< the part that also passive epochs reach
+  bool given_back_ = false;                  ///< these may hold ranges that nobody reaches any more
   std::map<std::uint32_t, Asker> askers_;    ///< by rank: those that have asked
   std::uint64_t heard_[words_of_line] = {};  ///< last rings that were handled
   bool said_full_ = false;

@@ -21,7 +21,8 @@ struct Window::Impl {
   SegmentLocks& locks_of(std::uint32_t target) {
     return locks.try_emplace(target, context, target).first->second;
   }
-  Result<void> acquire(sync::Lock& lock, std::uint32_t target, sync::Hold hold, const char* what);
+  Result<void> acquire(sync::OpenLock& lock, std::uint32_t target, sync::Hold hold,
+                       const char* what);
   /// Takes the target's epoch lock, unless another thread of this rank has (see `passive`).
   Result<void> acquire_epoch(std::uint32_t target, sync::Hold hold, const char* what);
   Result<void> release(std::uint32_t target);

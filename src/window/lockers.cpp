@@ -21,7 +21,7 @@ void SegmentLocks::Lines::invalidate_news() {
   locks.context_.memory.invalidate(locks.context_.at(locks.reader_.at()), 8);
 }
 
-Result<sync::Lock*> SegmentLocks::lock(Guarded what) {
+Result<sync::OpenLock*> SegmentLocks::lock(Guarded what) {
   auto& made = locks_[static_cast<std::size_t>(what)];
   if (!made) {
     PENSTOCK_TRY(join());

@@ -24,7 +24,7 @@ class SegmentLocks {
 
   /// This rank's side of a lock; it joins when it first asks for one. Errors: no_space, deadline
   /// (of the pool's lock).
-  Result<sync::Lock*> lock(Guarded what);
+  Result<sync::OpenLock*> lock(Guarded what);
   /// A thread acquires a lock only in its turn.
   bool& taken(Guarded what) { return taken_[static_cast<std::size_t>(what)]; }
 
@@ -56,10 +56,10 @@ class SegmentLocks {
 
   Context& context_;
   Reader reader_;
-  std::vector<std::uint64_t> all_;  ///< places of the lockers' words
+  std::vector<std::uint64_t> all_;     ///< places of the lockers' words
   std::optional<std::uint32_t> self_;  ///< this rank's number among them
   Lines lines_[2];
-  std::optional<sync::Lock> locks_[2];
+  std::optional<sync::OpenLock> locks_[2];
   bool taken_[2] = {};
 };
 

@@ -115,8 +115,7 @@ void Signals::drop_those_who_answered(Missing& missing, std::uint32_t serial) {
   });
 }
 
-std::optional<Piggyback> Signals::piggybacked(std::uint32_t origin,
-                                              std::uint64_t segment_bytes) {
+std::optional<Piggyback> Signals::piggybacked(std::uint32_t origin, std::uint64_t segment_bytes) {
   const SignalLine& line = peer(origin).seen;
   Piggyback put{.at = line.piggyback_at, .bytes = line.piggyback_bytes, .data = {}};
   const bool sound = put.bytes <= max_piggybacked && put.bytes <= segment_bytes &&

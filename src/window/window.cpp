@@ -165,7 +165,7 @@ Result<void> Window::Impl::enter(std::uint32_t target, std::span<const Extent> e
 
 // ---- locks -------------------------------------------------------------------------------------
 
-Result<void> Window::Impl::acquire(sync::Lock& lock, std::uint32_t target, sync::Hold hold,
+Result<void> Window::Impl::acquire(sync::OpenLock& lock, std::uint32_t target, sync::Hold hold,
                                    const char* what) {
   group::Waiting waiting(context.pool);
   const auto meanwhile = [&] {

@@ -108,8 +108,8 @@ class Window {
   /// others', are at the device. Waits for no rank: for a process that ends without leaving.
   void send_on();
   /// For a rank that leaves several windows, which others may leave in another order: first this on
-  /// all of them, then leave(). It does not wait. Peers still put and ask until leave() returns, and
-  /// wait for what this rank passes on: so it serves all of them while it waits in one.
+  /// all of them, then leave(). It does not wait. Peers still put and ask until leave() returns,
+  /// and wait for what this rank passes on: so it serves all of them while it waits in one.
   void begin_to_leave();
 
   std::uint32_t ranks() const;

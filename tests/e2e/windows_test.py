@@ -4,7 +4,7 @@ import os
 import subprocess
 import unittest
 
-from support import (MPIEXEC, OTHER_VENVS, PENSTOCK, PROGRAMS, PYTHON, Case, clean_environment, mpich_segments,
+from support import (MPIEXEC, OTHER_VENVS, PENSTOCK, PROGRAMS, PYTHON, VENV, Case, clean_environment, mpich_segments,
                      mpich_segments_in_use)
 
 IN_POOL = "a window of {} ranks lies in the pool"
@@ -94,6 +94,16 @@ class Windows(WindowCase):
             self.assertNotIn("the MPI's own memory", done.stderr)
             used.append(self.info(spec)["bytes_used"])
         self.assertEqual(*used)
+
+    def test_a_thousand_at_once(self):
+        program = self.folder / "many_windows"
+        subprocess.run([VENV / "bin/mpicc", "-O1", "-Wall", "-Wextra", PROGRAMS / "many_windows.c", "-o", program],
+                       check=True, timeout=100)
+        for mode, count in (("software", 1000), ("simulated", 60)):
+            done = self.penstock("run", "--mpiexec", MPIEXEC, "-n", 4, "--nodes", 2, "--mode", mode, "--", program, count,
+                                 environment=clean_environment(**TELL))
+            self.assertIn(f"many windows: ok: {count} windows of 4 ranks", done.stdout)
+            self.assertEqual(done.stderr.count(IN_POOL.format(4)), 4 * count)
 
     def test_mixture(self):
         for mpi in self.each_mpi():
