@@ -13,6 +13,7 @@
 
 #include "base/file.hpp"
 #include "base/format.hpp"
+#include "base/numa.hpp"
 #include "base/unique_fd.hpp"
 #include "command.hpp"
 #include "locations.hpp"
@@ -114,6 +115,7 @@ std::vector<DaxDevice> dax_devices(const Roots& roots) {
     if (const auto node = base::read_number(folder + "/target_node")) {
       device.target_node = static_cast<int>(*node);
     }
+    device.numa_node = base::read_numa_node(folder + "/numa_node");
     device.open_error = open_error_of(device.path);
     device.owner = owner_text(device.path);
     device.users = users_of(device.path, roots.proc);

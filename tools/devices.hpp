@@ -20,6 +20,7 @@ struct DaxDevice {
   std::optional<std::uint64_t> bytes, alignment;
   std::string driver;  ///< "device_dax", "kmem" (system-ram), "" when none is bound
   std::optional<int> target_node;
+  std::optional<int> numa_node;    ///< of the CPUs next to it
   int open_error = 0;              ///< errno of opening it to read and write, 0 when that works
   std::string owner;               ///< "root:root 0600"
   std::vector<std::string> users;  ///< "pid 12 (python)" of those that this user can look into

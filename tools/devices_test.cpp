@@ -56,6 +56,31 @@ TEST_F(Devices, NoNumaNode) {
   EXPECT_EQ(finding.what.find("NUMA"), std::string::npos);
 }
 
+TEST_F(Devices, NextToTheCpusOrNot) {
+  const auto near = [&](const std::vector<int>& cpus) {
+    Findings findings;
+    check_nearness(findings, tree_.roots, cpus);
+    return findings;
+  };
+  dax("dax0.0", "1073741824\n", "2097152\n", "device_dax");
+  tree_.write("/sys/bus/dax/devices/dax0.0/numa_node", "1\n");
+  tree_.write("/sys/devices/system/node/node0/cpulist", "0-3\n");
+  EXPECT_TRUE(near({0, 1}).all().empty());  // one node
+  tree_.write("/sys/devices/system/node/node1/cpulist", "4-7\n");
+  EXPECT_TRUE(says(only(near({0, 1})), Verdict::warn,
+                   {"/dev/dax0.0 is next to NUMA node 1 of 2, which has 4 CPUs",
+                    "of the 2 CPUs that a process started here may use, 0 are on it",
+                    "numactl --cpunodebind=1 --localalloc COMMAND"}));
+  EXPECT_TRUE(says(only(near({3, 4})), Verdict::ok, {"1 are on it", "numactl --cpunodebind=1"}));
+  const Finding bound = only(near({4, 5}));
+  EXPECT_TRUE(says(bound, Verdict::ok, {"2 are on it"}));
+  EXPECT_EQ(bound.what.find("numactl"), std::string::npos);
+  tree_.write("/sys/bus/dax/devices/dax0.0/numa_node", "-1\n");
+  EXPECT_TRUE(near({0, 1}).all().empty());  // not told
+  tree_.write("/sys/bus/dax/devices/dax0.0/numa_node", "5\n");
+  EXPECT_TRUE(near({0, 1}).all().empty());  // a node without CPUs
+}
+
 TEST_F(Devices, APoolOnItAndWhoHasItOpen) {
   dax("dax0.0", "33554432\n", "2097152\n", "device_dax");
   std::filesystem::remove(tree_.roots.dev + "/dax0.0");

@@ -56,6 +56,9 @@ void check_variables(Findings& findings);
 /// region.
 void check_devices(Findings& findings, const Roots& roots);
 
+/// Where the CPUs that this process may use lie from the devices, on hosts of several NUMA nodes.
+void check_nearness(Findings& findings, const Roots& roots, const std::vector<int>& usable_cpus);
+
 void check_provider(Findings& findings);
 /// Checks what libfabric lists through the provider for a pool; `spec` "" for PENSTOCK_POOL. Sets
 /// variables of libfabric in this process.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "base/numa.hpp"
 #include "command.hpp"
 #include "doctor.hpp"
 #include "facts.hpp"
@@ -104,6 +105,7 @@ int diagnose(const DoctorArguments& arguments) {
   check_cgroup(findings, roots, arguments.spec);
   check_huge_pages(findings, roots);
   check_devices(findings, roots);
+  check_nearness(findings, roots, base::own_cpus());
   check_provider(findings);
   check_mpi(findings, arguments.mpiexec);
   check_windows(findings);

@@ -1,9 +1,11 @@
 // Devdax devices and CXL memory: what is there, and whether a pool can be made on it.
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
+#include "base/numa.hpp"
 #include "command.hpp"
 #include "doctor.hpp"
 #include "locations.hpp"
@@ -97,6 +99,37 @@ void check_memory(Findings& findings, const CxlMemory& memory, const Roots& root
 }
 
 }  // namespace
+
+void check_nearness(Findings& findings, const Roots& roots, const std::vector<int>& usable_cpus) {
+  const auto nodes = base::numa_nodes(roots.sys);
+  if (nodes.size() < 2) return;
+  for (const DaxDevice& device : dax_devices(roots)) {
+    if (!device.numa_node || device.driver == "kmem") continue;
+    const auto next = std::find_if(nodes.begin(), nodes.end(), [&](const base::NumaNode& node) {
+      return node.number == *device.numa_node;
+    });
+    if (next == nodes.end()) continue;
+    const auto is_next = [&](int cpu) {
+      return std::find(next->cpus.begin(), next->cpus.end(), cpu) != next->cpus.end();
+    };
+    const auto near = std::count_if(usable_cpus.begin(), usable_cpus.end(), is_next);
+    const std::string what = fmt::format(
+        "{} is next to NUMA node {} of {}, which has {}: of the {} that a process "
+        "started here may use, {} are on it",
+        device.path, next->number, nodes.size(), counted(next->cpus.size(), "CPU"),
+        counted(usable_cpus.size(), "CPU"), near);
+    const std::string bind = fmt::format(
+        "numactl --cpunodebind={0} --localalloc COMMAND; each rank of a job: penstock run -n N -- "
+        "numactl --cpunodebind={0} --localalloc PROGRAM",
+        next->number);
+    if (near == 0)
+      findings.warn(what + ", so each access crosses the link between sockets", bind);
+    else if (static_cast<std::size_t>(near) < usable_cpus.size())
+      findings.ok(what + "; ranks that stay there reach it soonest: " + bind);
+    else
+      findings.ok(what);
+  }
+}
 
 void check_devices(Findings& findings, const Roots& roots) {
   const auto devices = dax_devices(roots);

@@ -1,6 +1,5 @@
 #include "queue_thread.hpp"
 
-#include <csignal>
 #include <ctime>
 
 #include <algorithm>
@@ -9,6 +8,8 @@
 #include <mutex>
 #include <thread>
 #include <vector>
+
+#include "base/service_thread.hpp"
 
 namespace penstock::mpi {
 
@@ -58,11 +59,7 @@ class QueueThread {
  private:
   void begin() {
     running_ = true;
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);  // signals are for the program's threads
-    std::thread([this] { run(); }).detach();
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    base::start_service_thread("penstock-queue", [this] { run(); }).detach();
   }
   [[noreturn]] void run() {
     for (;;) {

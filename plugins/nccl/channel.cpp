@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/format.hpp"
+#include "base/numa.hpp"
 #include "nccl/outcome.hpp"
 
 namespace penstock::nccl {
@@ -35,6 +36,7 @@ Result Channel::allocate() {
       mmap(nullptr, memory_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return failed(system_error, "no memory for a message's chunks");
   memory_ = static_cast<std::byte*>(memory);
+  (void)base::keep_on_node(memory, memory_bytes, device_->numa_node());
   auto pinned = gpu::Pinned::make(device_, memory_, memory_bytes);
   if (!pinned) return outcome(unexpected(pinned.error()));
   pinned_ = std::move(*pinned);

@@ -1,11 +1,10 @@
 #include "nccl/point_to_point.hpp"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <chrono>
 
 #include "base/format.hpp"
+#include "base/service_thread.hpp"
 #include "nccl/channel.hpp"
 #include "nccl/outcome.hpp"
 #include "nccl/pool_memory.hpp"
@@ -31,7 +30,9 @@ PointToPoint::PointToPoint(penstock_messenger_t* messenger, std::uint32_t self,
       known_(tokens_.size()),
       pool_(pool),
       device_(std::move(device)) {
-  if (device_ != nullptr) thread_ = std::thread([this] { run(); });
+  if (device_ != nullptr)
+    thread_ = base::start_service_thread(
+        "penstock-p2p", [this] { run(); }, device_->numa_node());
 }
 
 PointToPoint::~PointToPoint() {
@@ -250,7 +251,6 @@ Result PointToPoint::issue(const std::vector<Transfer>& transfers) {
 }
 
 void PointToPoint::run() {
-  pthread_setname_np(pthread_self(), "penstock-p2p");
   const gpu::Device::Scope scope(*device_);
   std::unique_lock<std::mutex> lock(mutex_);
   int idle_looks = 0;

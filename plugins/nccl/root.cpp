@@ -1,7 +1,6 @@
 #include "nccl/root.hpp"
 
 #include <poll.h>
-#include <pthread.h>
 #include <sys/eventfd.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 
 #include "base/format.hpp"
 #include "base/log.hpp"
+#include "base/service_thread.hpp"
 #include "nccl/meeting.hpp"
 #include "nccl/outcome.hpp"
 
@@ -49,7 +49,7 @@ Result Root::start(Address& address, std::unique_ptr<Root>& root) {
   root.reset(new Root);
   root->listening_ = base::ProcessFd(listening.release());
   root->wake_ = base::ProcessFd(wake.release());
-  root->thread_ = std::thread([raw = root.get()] { raw->run(); });
+  root->thread_ = base::start_service_thread("penstock-root", [raw = root.get()] { raw->run(); });
   return success;
 }
 
@@ -72,7 +72,6 @@ std::optional<std::string> Root::trouble(std::uint64_t key) const {
 }
 
 void Root::run() {
-  pthread_setname_np(pthread_self(), "penstock-root");
   std::map<int, Client> clients;  // by socket
   for (;;) {
     std::vector<pollfd> polled{{wake_.get(), POLLIN, 0}, {listening_.get(), POLLIN, 0}};

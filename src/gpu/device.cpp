@@ -6,6 +6,7 @@
 #include "base/checksum.hpp"
 #include "base/format.hpp"
 #include "base/log.hpp"
+#include "base/numa.hpp"
 #include "gpu/kernels.hpp"
 
 namespace penstock::gpu {
@@ -46,6 +47,9 @@ Result<void> Device::open() {
   std::array<std::byte, 16> uuid{};  // where it has none, it counts as shared
   (void)driver_.device_uuid(uuid.data(), number_);
   id_ = base::xxh64(uuid.data(), uuid.size(), 0) | 1;
+  std::array<char, 32> address{};
+  const auto told = driver_.device_pci_address(address.data(), address.size() - 1, number_);
+  if (told == cuda::success) numa_node_ = base::numa_node_of_pci(address.data());
   return {};
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <memory>
+#include <optional>
 
 #include "base/status.hpp"
 #include "coll/datatype.hpp"
@@ -36,6 +37,9 @@ class Device {
                       cuda::Stream stream, const char* what) const;
   /// A number of this GPU alone, on whichever host; not 0.
   std::uint64_t id() const { return id_; }
+  /// The NUMA node of the host that it is attached to; nullopt: not known. Memory that its copy
+  /// engines reach, and threads that serve it, lie there (base/numa.hpp).
+  std::optional<int> numa_node() const { return numa_node_; }
 
   /// Makes its context this thread's, until the end of the scope.
   class Scope {
@@ -64,6 +68,7 @@ class Device {
   cuda::Device number_ = 0;
   int stream_words_ = 0;
   std::uint64_t id_ = 0;
+  std::optional<int> numa_node_;
   cuda::Context context_ = nullptr;
   cuda::Module module_ = nullptr;
   Result<void> kernels_;

@@ -1,11 +1,10 @@
 #include "gpu/direct.hpp"
 
-#include <pthread.h>
-
 #include <chrono>
 
 #include "base/format.hpp"
 #include "base/log.hpp"
+#include "base/service_thread.hpp"
 #include "base/wait.hpp"
 
 namespace penstock::gpu {
@@ -38,7 +37,8 @@ Result<std::unique_ptr<Communicator>> Direct::open(coll::Communicator& core,
   StreamWords& words = *made->words_;
   core.direct().count_in(reinterpret_cast<std::uint64_t*>(&words[StreamWords::number]),
                          reinterpret_cast<const std::uint64_t*>(&words[StreamWords::done]));
-  made->watchdog_ = std::thread([raw = made.get()] { raw->run_watchdog(); });
+  made->watchdog_ = base::start_service_thread(
+      "penstock-watch", [raw = made.get()] { raw->run_watchdog(); }, device->numa_node());
   return made;
 }
 
@@ -175,7 +175,6 @@ Result<void> Direct::issue_op(const Call& call, const Submission& submitted, Lan
 
 /// It moves nothing, and nothing waits for it while all live.
 void Direct::run_watchdog() {
-  pthread_setname_np(pthread_self(), "penstock-watch");
   const Device::Scope scope(*device_);
   const BesideCaptures beside(device_->driver());
   std::unique_lock<std::mutex> lock(mutex_);

@@ -12,6 +12,7 @@
 #include "base/checked.hpp"
 #include "base/env.hpp"
 #include "base/format.hpp"
+#include "base/numa.hpp"
 
 namespace penstock::gpu {
 
@@ -95,6 +96,7 @@ Result<std::unique_ptr<PinnedWords>> PinnedWords::make(std::shared_ptr<const Dev
   if (page == MAP_FAILED)
     return fail(ErrorCode::no_space, "a page for a GPU's words: {}", std::strerror(errno));
   words->page_ = static_cast<std::byte*>(page);
+  (void)base::keep_on_node(page, bytes, device->numa_node());
   words->pinned_ = PENSTOCK_TRY(Pinned::make(std::move(device), words->page_, bytes));
   return words;
 }

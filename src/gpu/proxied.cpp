@@ -1,10 +1,9 @@
 #include "gpu/proxied.hpp"
 
-#include <pthread.h>
-
 #include <chrono>
 
 #include "base/format.hpp"
+#include "base/service_thread.hpp"
 #include "coll/mover.hpp"
 
 namespace penstock::gpu {
@@ -64,7 +63,8 @@ Result<std::unique_ptr<Communicator>> Proxied::open(coll::Communicator& core,
   made->movement_ = PENSTOCK_TRY(Movement::make(core, areas, device));
   made->words_ = PENSTOCK_TRY(PinnedWords::make(device));
   made->lanes_ = PENSTOCK_TRY(Lanes::make(device));
-  made->proxy_ = std::thread([raw = made.get()] { raw->run_proxy(); });
+  made->proxy_ = base::start_service_thread(
+      "penstock-gpu", [raw = made.get()] { raw->run_proxy(); }, device->numa_node());
   return made;
 }
 
@@ -211,7 +211,6 @@ void Proxied::allow(Lane lane, std::uint64_t segments) {
 /// The thread that keeps the protocol. It looks for the next call a while before it sleeps: waking
 /// up takes longer than a small collective.
 void Proxied::run_proxy() {
-  pthread_setname_np(pthread_self(), "penstock-gpu");
   constexpr std::chrono::microseconds stays_awake{100};
   const Device::Scope scope(*device_);
   const BesideCaptures beside(device_->driver());

@@ -1,12 +1,11 @@
 #include "pool/heartbeat.hpp"
 
-#include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <utility>
 
+#include "base/service_thread.hpp"
 #include "pool/lease.hpp"
 
 namespace penstock::pool {
@@ -17,12 +16,7 @@ Heartbeat::Heartbeat(std::uint64_t lease_ns, Beat beat)
       certain_until_ns_(0),
       owner_(::getpid()),
       beat_(std::move(beat)) {
-  // The thread inherits the mask: the application's signals are for the application's threads.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { run(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  thread_ = base::start_service_thread("penstock-lease", [this] { run(); });
 }
 
 Heartbeat::~Heartbeat() {
@@ -55,7 +49,6 @@ void Heartbeat::beat_locked() {
 }
 
 void Heartbeat::run() {
-  pthread_setname_np(pthread_self(), "penstock-lease");
   std::unique_lock lock(mutex_);
   while (!stop_) {
     wake_.wait_for(lock, std::chrono::nanoseconds(period_ns_), [this] { return stop_; });
