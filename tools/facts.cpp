@@ -1,5 +1,7 @@
 #include "facts.hpp"
 
+#include <algorithm>
+
 #include "command.hpp"
 #include "pool/attaching.hpp"
 #include "pool/host_identity.hpp"
@@ -42,6 +44,20 @@ Json pool_facts(const pool::Info& info) {
           {"permissions", fmt::format("{:04o}", info.owner.permissions)},
           {"max_processes", info.max_processes},
           {"max_nodes", info.max_nodes}};
+}
+
+std::vector<std::uint64_t> bytes_by_part(const arena::Arena& arena) {
+  const pool::Striping& striping = arena.pool().info().striping;
+  std::vector<std::uint64_t> bytes(striping.parts);
+  for (const arena::Object& object : arena.list()) {
+    const std::uint64_t end = object.offset + object.bytes;
+    for (std::uint64_t at = object.offset; at < end;) {
+      const pool::Stripe stripe = striping.stripe_of(at);
+      bytes[stripe.part] += std::min(end, stripe.end) - at;
+      at = stripe.end;
+    }
+  }
+  return bytes;
 }
 
 Json quarantine_facts(const arena::Quarantine& quarantine) {

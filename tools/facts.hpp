@@ -20,6 +20,8 @@ std::uint32_t node_of(const pool::ProcessRecord& record);
 /// What the superblock says: spec, id, bytes, layout, mode, owner, group, permissions,
 /// max_processes, max_nodes.
 Json pool_facts(const pool::Info& info);
+/// Bytes of objects on each part (device) of the pool.
+std::vector<std::uint64_t> bytes_by_part(const arena::Arena& arena);
 /// One object for each node that is waited for.
 Json quarantine_facts(const arena::Quarantine& quarantine);
 Json process_facts(const std::string& spec, const pool::ProcessRecord& record);

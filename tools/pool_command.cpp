@@ -149,6 +149,17 @@ const char* durability_text(pool::Durability durability) {
   return "";
 }
 
+/// Nothing of a pool of one part.
+void print_parts(const arena::Arena& arena) {
+  const pool::Striping& striping = arena.pool().info().striping;
+  if (striping.parts < 2) return;
+  std::string used;
+  for (const std::uint64_t bytes : bytes_by_part(arena))
+    used += (used.empty() ? "" : ", ") + about(bytes);
+  fmt::print("parts      {} in stripes of {}; objects take {}\n", striping.parts,
+             about(striping.stripe_bytes), used);
+}
+
 Json info_facts(const pool::Info& info, const Attached& attached, const arena::Stats& stats,
                 const arena::Quarantine& quarantine, const Persistent& persistent,
                 pool::Durability durability) {
@@ -202,8 +213,12 @@ int info(PoolArguments arguments) {
   const arena::Quarantine quarantine = view->arena->quarantine();
   const Persistent persistent = count_persistent(*view->arena);
   const pool::Durability durability = view->pool->durability();
-  if (arguments.json)
-    return print_json(info_facts(info, attached, stats, quarantine, persistent, durability));
+  if (arguments.json) {
+    Json facts = info_facts(info, attached, stats, quarantine, persistent, durability);
+    facts["stripe_bytes"] = info.striping.stripe_bytes;
+    facts["bytes_by_part"] = bytes_by_part(*view->arena);
+    return print_json(facts);
+  }
   fmt::print("pool       {} (id {:016x})\n", arguments.spec, info.id);
   fmt::print("owner      {}\n", info.owner.text());
   fmt::print("size       {} ({} bytes)\n", about(info.bytes), info.bytes);
@@ -215,6 +230,7 @@ int info(PoolArguments arguments) {
   fmt::print("objects    {} of at most {}; {} used of {}, largest free {}\n", stats.objects,
              stats.slots, about(stats.bytes_used), about(stats.bytes_total),
              about(stats.bytes_largest_free));
+  print_parts(*view->arena);
   fmt::print("persistent {}, {}; {}\n", counted(persistent.objects, "object"),
              about(persistent.bytes), durability_text(durability));
   print_quarantine(arguments.spec, quarantine);

@@ -67,6 +67,8 @@ Launch launched_by_mpi(const LaunchSources& sources) {
       first_number(sources, {"PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"}, -1);
   launch.size = first_number(sources, {"PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"}, 0);
   launch.local_size = first_number(sources, {"MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE"}, 0);
+  launch.local_rank =
+      first_number(sources, {"MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"}, -1);
   return launch;
 }
 
@@ -76,6 +78,7 @@ Launch launched_by_torch(const LaunchSources& sources) {
   launch.size = first_number(sources, {"WORLD_SIZE"}, 0);
   const std::int32_t local_size = first_number(sources, {"LOCAL_WORLD_SIZE"}, 0);
   launch.local_size = local_size <= launch.size ? local_size : 0;
+  launch.local_rank = first_number(sources, {"LOCAL_RANK"}, -1);
   return launch;
 }
 
@@ -150,8 +153,15 @@ std::string job_key(const LaunchSources& sources) {
   return fmt::format("user-{}", ::getuid());
 }
 
-Result<std::optional<std::uint32_t>> emulated_node(const LaunchSources& sources,
-                                                   const Launch& launch) {
+/// MPICH's distribution of ranks to cliques: blocks, unless it was asked for cliques without
+/// MPIR_CVAR_CLIQUES_BY_BLOCK.
+bool cliques_by_block(const LaunchSources& sources) {
+  const auto cliques = number(sources.environment("MPIR_CVAR_NUM_CLIQUES"));
+  return !cliques || *cliques <= 1 || is_true(sources.environment("MPIR_CVAR_CLIQUES_BY_BLOCK"));
+}
+
+/// Sets the node where one machine emulates several, and the rank's number there.
+Result<void> set_emulated_node(const LaunchSources& sources, Launch& launch) {
   const auto read = [&](const char* name) -> Result<std::optional<std::uint64_t>> {
     const char* text = sources.environment(name);
     if (text == nullptr || *text == '\0') return std::optional<std::uint64_t>();
@@ -163,23 +173,23 @@ Result<std::optional<std::uint32_t>> emulated_node(const LaunchSources& sources,
     return value;
   };
   const auto node = PENSTOCK_TRY(read("PENSTOCK_NODE"));
-  if (node) return std::optional<std::uint32_t>(static_cast<std::uint32_t>(*node));
+  if (node) launch.emulated_node = static_cast<std::uint32_t>(*node);
+  if (node) return {};
   const auto nodes = PENSTOCK_TRY(read("PENSTOCK_NODES"));
-  if (!nodes || *nodes == 0) return std::optional<std::uint32_t>();
+  if (!nodes || *nodes == 0) return {};
   if (launch.rank < 0 || launch.size <= 0) {
     return fail(ErrorCode::invalid_argument,
                 "PENSTOCK_NODES={} needs a launcher that tells rank and size; none was recognized: "
                 "set PENSTOCK_NODE for each process instead",
                 *nodes);
   }
-  // MPICH's distribution: blocks, unless it was asked for cliques without
-  // MPIR_CVAR_CLIQUES_BY_BLOCK.
-  const auto cliques = number(sources.environment("MPIR_CVAR_NUM_CLIQUES"));
-  const bool by_block =
-      !cliques || *cliques <= 1 || is_true(sources.environment("MPIR_CVAR_CLIQUES_BY_BLOCK"));
-  return std::optional<std::uint32_t>(emulated_node_of(
-      static_cast<std::uint32_t>(launch.rank), static_cast<std::uint32_t>(launch.size),
-      static_cast<std::uint32_t>(*nodes), by_block));
+  const auto rank = static_cast<std::uint32_t>(launch.rank);
+  const auto size = static_cast<std::uint32_t>(launch.size);
+  const auto count = static_cast<std::uint32_t>(*nodes);
+  const bool by_block = cliques_by_block(sources);
+  launch.emulated_node = emulated_node_of(rank, size, count, by_block);
+  launch.local_rank = static_cast<std::int32_t>(local_rank_of(rank, size, count, by_block));
+  return {};
 }
 
 /// Parent of a process by /proc/PID/stat: "PID (name) STATE PPID ...", the name may hold anything.
@@ -202,6 +212,16 @@ std::uint32_t emulated_node_of(std::uint32_t rank, std::uint32_t size, std::uint
   return rank < in_longer ? rank / (block + 1) : (rank - longer) / block;
 }
 
+std::uint32_t local_rank_of(std::uint32_t rank, std::uint32_t size, std::uint32_t nodes,
+                            bool by_block) {
+  if (nodes > size) nodes = size;
+  if (nodes <= 1) return rank;
+  if (!by_block) return rank / nodes;
+  const std::uint32_t block = size / nodes, longer = size % nodes;
+  const std::uint32_t in_longer = (block + 1) * longer;
+  return rank < in_longer ? rank % (block + 1) : (rank - longer) % block;
+}
+
 LaunchSources process_sources() {
   LaunchSources sources;
   sources.environment = [](const char* name) -> const char* { return std::getenv(name); };
@@ -218,7 +238,7 @@ Result<Launch> read_launch(const LaunchSources& sources) {
   if (has_torch_ranks(sources) && (launch.rank < 0 || runs_under_torchrun(sources)))
     launch = launched_by_torch(sources);
   launch.job = job_key(sources);
-  launch.emulated_node = PENSTOCK_TRY(emulated_node(sources, launch));
+  PENSTOCK_TRY(set_emulated_node(sources, launch));
   return launch;
 }
 

@@ -12,10 +12,11 @@
 namespace penstock::plugin {
 
 struct Launch {
-  std::int32_t rank = -1;       ///< -1: unknown
-  std::int32_t size = 0;        ///< 0: unknown
-  std::int32_t local_size = 0;  ///< ranks of the job on this host; 0: unknown
-  std::string job;              ///< the same for all ranks of the job, on every host
+  std::int32_t rank = -1;        ///< -1: unknown
+  std::int32_t size = 0;         ///< 0: unknown
+  std::int32_t local_size = 0;   ///< ranks of the job on this host; 0: unknown
+  std::int32_t local_rank = -1;  ///< among the ranks of its node, emulated or not; -1: unknown
+  std::string job;               ///< the same for all ranks of the job, on every host
   std::optional<std::uint32_t> emulated_node;
 };
 
@@ -35,5 +36,8 @@ Result<Launch> read_launch(const LaunchSources& sources);
 /// ranks to cliques: in blocks, the first ones longer; or round robin.
 std::uint32_t emulated_node_of(std::uint32_t rank, std::uint32_t size, std::uint32_t nodes,
                                bool by_block);
+/// The number of `rank` among the ranks of its emulated node.
+std::uint32_t local_rank_of(std::uint32_t rank, std::uint32_t size, std::uint32_t nodes,
+                            bool by_block);
 
 }  // namespace penstock::plugin

@@ -40,11 +40,13 @@ TEST_F(LauncherTest, WithoutALauncherTheJobIsTheUsers) {
   ASSERT_TRUE(launch);
   EXPECT_EQ(launch->rank, -1);
   EXPECT_EQ(launch->job, "user-" + std::to_string(::getuid()));
+  EXPECT_EQ(launch->local_rank, -1);
   EXPECT_FALSE(launch->emulated_node.has_value());
 }
 
 TEST_F(LauncherTest, HydraJobIsWhereItsMpiexecListens) {
-  environment = {{"PMI_RANK", "3"}, {"PMI_SIZE", "4"}, {"MPI_LOCALNRANKS", "2"}};
+  environment = {
+      {"PMI_RANK", "3"}, {"PMI_SIZE", "4"}, {"MPI_LOCALNRANKS", "2"}, {"MPI_LOCALRANKID", "1"}};
   ancestors = {command({"/bin/sh", "-c", "app"}),
                command({"/opt/bin/hydra_pmi_proxy", "--control-port", "head:40123", "--rmk", "user",
                         "--pgid", "1"}),
@@ -54,6 +56,7 @@ TEST_F(LauncherTest, HydraJobIsWhereItsMpiexecListens) {
   EXPECT_EQ(launch->rank, 3);
   EXPECT_EQ(launch->size, 4);
   EXPECT_EQ(launch->local_size, 2);
+  EXPECT_EQ(launch->local_rank, 1);
   EXPECT_EQ(launch->job, "hydra-head:40123");
 }
 
@@ -98,6 +101,7 @@ TEST_F(LauncherTest, OpenMpiTellsRankAndSize) {
                  {"OMPI_COMM_WORLD_RANK", "3"},
                  {"OMPI_COMM_WORLD_SIZE", "4"},
                  {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"},
+                 {"OMPI_COMM_WORLD_LOCAL_RANK", "3"},
                  {"PMIX_NAMESPACE", "prterun-head-4711@1"},
                  {"PENSTOCK_NODES", "2"}};
   const auto launch = read();
@@ -105,6 +109,7 @@ TEST_F(LauncherTest, OpenMpiTellsRankAndSize) {
   EXPECT_EQ(launch->size, 4);
   EXPECT_EQ(launch->local_size, 4);
   EXPECT_EQ(launch->emulated_node, 1u);
+  EXPECT_EQ(launch->local_rank, 1);  // on its emulated node
 }
 
 TEST_F(LauncherTest, TorchrunTellsRankAndSize) {
@@ -121,6 +126,7 @@ TEST_F(LauncherTest, TorchrunTellsRankAndSize) {
   EXPECT_EQ(launch->rank, 3);
   EXPECT_EQ(launch->size, 4);
   EXPECT_EQ(launch->local_size, 2);
+  EXPECT_EQ(launch->local_rank, 1);
   EXPECT_EQ(launch->emulated_node, 1u);
   EXPECT_EQ(launch->job, fmt::format("torch-{}-head:29500-none", ::getuid()));
   environment["LOCAL_WORLD_SIZE"] = "5";  // more than there are in all
@@ -234,6 +240,18 @@ TEST(EmulatedNodes, BlocksAreLikeMpichs) {
   }
   EXPECT_EQ(emulated_node_of(1, 2, 5, true), 1u);  // more nodes than ranks
   EXPECT_EQ(emulated_node_of(5, 8, 1, true), 0u);
+}
+
+TEST(LocalRank, CountsTheRanksOfItsNodeBefore) {
+  for (const bool by_block : {true, false}) {
+    for (std::uint32_t nodes = 1; nodes <= 5; ++nodes) {
+      std::map<std::uint32_t, std::uint32_t> before;
+      for (std::uint32_t rank = 0; rank < 7; ++rank)
+        EXPECT_EQ(local_rank_of(rank, 7, nodes, by_block),
+                  before[emulated_node_of(rank, 7, nodes, by_block)]++)
+            << rank << " on " << nodes;
+    }
+  }
 }
 
 TEST(ProcessSources, FindOwnAncestors) {

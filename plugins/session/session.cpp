@@ -36,6 +36,8 @@ Result<std::shared_ptr<Session>> attach(const std::string& spec) {
   options.rank = session->launch.rank;
   options.job = session->launch.job;
   options.emulated_node = session->launch.emulated_node;
+  if (const std::int32_t seat = session->launch.local_rank; seat >= 0)
+    options.seat = static_cast<std::uint32_t>(seat);
   options.mode = PENSTOCK_TRY(wanted_mode());
 
   session->pool = PENSTOCK_TRY(pool::Pool::attach(options));

@@ -45,6 +45,8 @@ struct CreateOptions {
   const std::byte* contents = nullptr;
   /// All of its bytes lie on this part of the pool, within a stripe (pool::Striping).
   std::optional<std::uint32_t> part;
+  /// As `part` where it fits there and there is room, else anywhere.
+  std::optional<std::uint32_t> near = {};
 };
 
 struct Stats {

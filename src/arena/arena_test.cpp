@@ -343,5 +343,32 @@ TEST(ArenaParts, AnObjectLiesOnThePartThatIsAskedFor) {
   EXPECT_TRUE(pool::remove(spec));
 }
 
+/// A wish, and no condition: elsewhere when it is full, and where an object is longer than a
+/// stripe.
+TEST(ArenaParts, AnObjectLiesNearThePartThatIsWishedForIfItCan) {
+  const std::string name = fmt::format("shm:penstock-arena-near-{}", getpid());
+  const std::string spec = name + "-0," + name + "-1";
+  ASSERT_TRUE(pool::create({.spec = spec, .bytes = 32 << 20}));
+  {
+    auto pool = *pool::Pool::attach({.spec = spec});
+    auto arena = *Arena::open(*pool);
+    const auto& striping = pool->info().striping;
+    int there = 0, elsewhere = 0;
+    for (int i = 0; i < 10; ++i) {
+      const auto made = arena->create(fmt::format("near {}", i), 1 << 20, {.near = 1});
+      ASSERT_TRUE(made) << made.error().message;
+      const auto stripe = striping.stripe_of(made->offset);
+      const bool is_there = stripe.part == 1 && made->offset + made->bytes <= stripe.end;
+      EXPECT_FALSE(is_there && elsewhere != 0);
+      ++(is_there ? there : elsewhere);
+    }
+    EXPECT_GE(there, 6);  // one in each stripe
+    EXPECT_GT(elsewhere, 0);
+    EXPECT_TRUE(arena->create("long", 5 << 19, {.near = 1}));
+    EXPECT_TRUE(arena->create("modulo", 64, {.near = 1000}));
+  }
+  EXPECT_TRUE(pool::remove(spec));
+}
+
 }  // namespace
 }  // namespace penstock::arena

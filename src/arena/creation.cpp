@@ -62,14 +62,21 @@ Result<ExtentHeader> Arena::Impl::allocate(Space& space, const Wanted& wanted, s
   const bool owned = slot == pending_slot || wanted.options.lifetime == Lifetime::process;
   SpaceRequest request{wanted.bytes, wanted.options.alignment, slot, wanted.options.lifetime,
                        owned ? pool.token() : 0};
-  if (wanted.options.part)
-    request.on_part = SpaceRequest::OnPart{pool.info().striping, *wanted.options.part};
+  const pool::Striping& striping = pool.info().striping;
+  const bool near = !wanted.options.part && wanted.options.near && striping.parts > 1 &&
+                    wanted.bytes <= striping.stripe_bytes;
+  if (wanted.options.part) request.on_part = SpaceRequest::OnPart{striping, *wanted.options.part};
+  if (near) request.on_part = SpaceRequest::OnPart{striping, *wanted.options.near % striping.parts};
   if (pool.grows()) {
     request.reserve = [this](std::uint64_t offset, std::uint64_t bytes) {
       return pool.reserve(offset, bytes);
     };
   }
   auto extent = space.allocate(request);
+  if (near && !extent && extent.error().code == ErrorCode::no_space) {
+    request.on_part.reset();
+    extent = space.allocate(request);
+  }
   if (!extent && extent.error().code == ErrorCode::no_space) {
     PENSTOCK_TRY(reclaim(space, false));
     extent = space.allocate(request);

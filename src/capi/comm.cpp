@@ -25,6 +25,7 @@ coll::Agreement::Space space_of(Attachment& at) {
                 create.alignment = 4096;
                 create.zero = false;
                 create.part = part;
+                create.near = arena.pool().own_part(made);
                 return arena.create(
                     fmt::format("penstock.comm.{:x}.{}", arena.pool().token(), ++made), bytes,
                     create);

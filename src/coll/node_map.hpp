@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -39,6 +41,19 @@ class NodeMap {
     for (std::uint32_t other = 0; other < ranks(); ++other)
       if (nodes_[other] == nodes_[rank]) mates.push_back(other);
     return mates;
+  }
+  /// By rank: its place when the first ranks of all nodes come first, then the second ones, and so
+  /// on. Ranks of a node lie as far apart there as they can. Empty: not told.
+  std::vector<std::uint32_t> places_across() const {
+    std::map<std::uint64_t, std::uint32_t> seen;  // ranks of each node
+    std::vector<std::uint32_t> seats(ranks()), order(ranks()), places(ranks());
+    for (std::uint32_t rank = 0; rank < ranks(); ++rank) seats[rank] = seen[nodes_[rank]]++;
+    std::iota(order.begin(), order.end(), 0u);
+    std::stable_sort(order.begin(), order.end(), [&](std::uint32_t one, std::uint32_t other) {
+      return seats[one] < seats[other];
+    });
+    for (std::uint32_t place = 0; place < ranks(); ++place) places[order[place]] = place;
+    return places;
   }
 
  private:

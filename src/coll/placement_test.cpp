@@ -167,5 +167,26 @@ TEST(Slots, LieInTheAreasOfTheirDevice) {
   }
 }
 
+/// Whether ranks were dealt to nodes in blocks or in turn: each node's slots lie on all devices.
+TEST(Slots, OfANodeLieOnAllDevices) {
+  constexpr std::uint32_t ranks = 16;
+  for (const bool blocks : {true, false}) {
+    for (const std::uint32_t devices : {2u, 4u}) {
+      Options options{
+          .shape = {.slots = 4, .slot_bytes = 64, .devices = devices, .area_slots = 64}};
+      options.slot_areas.resize(Communicator::slot_areas(ranks, options.shape).size());
+      for (std::uint32_t rank = 0; rank < ranks; ++rank)
+        options.nodes.push_back(blocks ? 7 - rank / 8 : rank % 2);
+      const Slots slots(nullptr, 0, ranks, options);
+      std::map<std::pair<std::uint64_t, std::uint32_t>, int> ranks_on;
+      for (std::uint32_t rank = 0; rank < ranks; ++rank)
+        ++ranks_on[{options.nodes[rank], slots.device_of(Placement::own, rank, 1, 0)}];
+      ASSERT_EQ(ranks_on.size(), 2 * devices);
+      for (const auto& [where, count] : ranks_on)
+        EXPECT_EQ(count, static_cast<int>(8 / devices)) << where.first << " " << where.second;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace penstock::coll

@@ -1,5 +1,7 @@
 #include "coll/slots.hpp"
 
+#include "coll/node_map.hpp"
+
 namespace penstock::coll {
 
 namespace {
@@ -46,6 +48,7 @@ Slots::Slots(std::byte* pool, std::uint64_t behind_words, std::uint32_t ranks,
     areas_.push_back(pool + behind_words);
     return;
   }
+  if (options.nodes.size() == ranks) places_ = NodeMap(options.nodes).places_across();
   for (const std::uint64_t offset : options.slot_areas) areas_.push_back(pool + offset);
   first_area_.resize(options.shape.devices);
   std::size_t begun = 0;

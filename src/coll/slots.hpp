@@ -19,7 +19,7 @@ class Slots {
     const std::uint64_t half = collective % halves;
     if (first_area_.empty())  // one device, where all placements are this one
       return areas_[0] + ((rank * halves + half) * slots_ + chunk % slots_) * slot_bytes_;
-    const Place place = placings_.place_of(kind, rank, half, chunk);
+    const Place place = placings_.place_of(kind, place_of(rank), half, chunk);
     return areas_[first_area_[place.device] + place.slot / area_slots_] +
            place.slot % area_slots_ * slot_bytes_;
   }
@@ -27,7 +27,7 @@ class Slots {
   std::uint32_t device_of(Placement kind, std::uint64_t rank, std::uint64_t collective,
                           std::uint64_t chunk) const {
     if (first_area_.empty()) return 0;
-    return placings_.place_of(kind, rank, collective % halves, chunk).device;
+    return placings_.place_of(kind, place_of(rank), collective % halves, chunk).device;
   }
 
   /// On all devices.
@@ -36,7 +36,12 @@ class Slots {
   static std::vector<SlotArea> areas(std::uint32_t ranks, const Shape& shape);
 
  private:
+  std::uint64_t place_of(std::uint64_t rank) const {
+    return places_.empty() ? rank : places_[rank];
+  }
+
   Placings placings_;
+  std::vector<std::uint32_t> places_;  ///< NodeMap::places_across, of several devices
   std::uint64_t slots_, slot_bytes_, area_slots_;
   std::vector<std::byte*> areas_;
   std::vector<std::size_t> first_area_;  ///< by device; empty: behind the words

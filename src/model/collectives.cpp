@@ -20,7 +20,7 @@ Result<Outcome> run(const PlatformSet& set, const PoolCase& call, const coll::Pl
   const auto nodes = coll::nodes_in_blocks(call.ranks, call.per_node);
   const PoolResources resources(machine, set.platform(), set.devices, nodes);
   Outcome outcome;
-  PoolCall pool_call(machine, resources, schedules, placing, eager,
+  PoolCall pool_call(machine, resources, schedules, placing, nodes.places_across(), eager,
                      timeline ? &outcome.spans : nullptr);
   pool_call.add_lanes();
   outcome.seconds = PENSTOCK_TRY(machine.run());
@@ -60,7 +60,7 @@ Result<Outcome> run_in_switch(const PlatformSet& set, const PoolCase& call, bool
   const coll::Placing placing(coll::placement_of(call.collective, coll::Variant::all), call.ranks,
                               set.devices, set.slots);
   Outcome outcome;
-  PoolCall pool_call(machine, resources, schedules, placing, false,
+  PoolCall pool_call(machine, resources, schedules, placing, nodes.places_across(), false,
                      timeline ? &outcome.spans : nullptr);
   pool_call.go_through_switch();
   pool_call.add_lanes();

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "coll/placement.hpp"
@@ -17,14 +18,15 @@ namespace penstock::model {
 /// What all ranks share of one call.
 class PoolCall {
  public:
-  /// `placing`: of the chunks of all ranks. `spans`: takes the timeline, or null.
+  /// `placing`: of the chunks of all ranks, `places` of them. `spans`: takes the timeline, or null.
   PoolCall(Machine& machine, const PoolResources& resources,
-           const std::vector<coll::Schedule>& schedules, const coll::Placing& placing, bool eager,
-           std::vector<coll::TraceSpan>* spans)
+           const std::vector<coll::Schedule>& schedules, const coll::Placing& placing,
+           std::vector<std::uint32_t> places, bool eager, std::vector<coll::TraceSpan>* spans)
       : machine_(machine),
         resources_(resources),
         schedules_(schedules),
         placing_(placing),
+        places_(std::move(places)),
         eager_(eager),
         spans_(spans) {}
 
@@ -38,7 +40,8 @@ class PoolCall {
   const coll::Schedule& schedule(std::uint32_t rank) const { return schedules_[rank]; }
   bool eager() const { return eager_; }
   std::uint32_t device_of(std::uint32_t producer, std::uint64_t chunk) const {
-    return eager_ ? 0 : placing_.device_of(producer, chunk);
+    const bool is_rank = producer < places_.size();  // and no switch
+    return eager_ ? 0 : placing_.device_of(is_rank ? places_[producer] : producer, chunk);
   }
   std::vector<PoolResources::DeviceShare> devices_of(std::uint32_t producer,
                                                      std::uint64_t chunk) const {
@@ -66,6 +69,7 @@ class PoolCall {
   const PoolResources& resources_;
   const std::vector<coll::Schedule>& schedules_;
   const coll::Placing placing_;
+  const std::vector<std::uint32_t> places_;
   const bool eager_;
   bool in_switch_ = false;
   std::vector<coll::TraceSpan>* spans_;

@@ -1,9 +1,12 @@
 // Pools of several parts.
+#include <algorithm>
 #include <array>
 #include <fstream>
+#include <set>
 
 #include "pool/layout.hpp"
 #include "pool/mapping.hpp"
+#include "pool/placement.hpp"
 #include "pool/superblock.hpp"
 #include "pool/test_pool.hpp"
 
@@ -116,6 +119,52 @@ TEST_F(PartsTest, StripesNeedFewMappings) {
       EXPECT_EQ(stripe % (2 * mib), 0u);
       EXPECT_LE((part_bytes + stripe - 1) / stripe * parts, max_mappings);
     }
+  }
+}
+
+/// Of the processes of a node each part has as many as any other, or one less; of all processes
+/// half as many more as there are parts, at most. What one process has apart goes round all.
+TEST(PartFor, SpreadsTheProcessesOfANodeAndOfAll) {
+  for (std::uint32_t parts = 1; parts <= 7; ++parts) {
+    for (std::uint32_t nodes = 1; nodes <= 9; ++nodes) {
+      for (std::uint32_t a_node = 1; a_node <= 20; ++a_node) {
+        std::vector<int> all(parts);
+        for (std::uint32_t node = 0; node < nodes; ++node) {
+          std::vector<int> here(parts);
+          for (std::uint32_t seat = 0; seat < a_node; ++seat) {
+            ++here[part_for(seat, node, 0, parts)];
+            ++all[part_for(seat, node, 0, parts)];
+          }
+          const auto [least, most] = std::minmax_element(here.begin(), here.end());
+          EXPECT_LE(*most - *least, 1);
+        }
+        const auto [least, most] = std::minmax_element(all.begin(), all.end());
+        EXPECT_LE(*most - *least, static_cast<int>(parts + 1) / 2) << parts << " " << nodes;
+      }
+    }
+    std::set<std::uint32_t> own;
+    for (std::uint32_t n = 0; n < parts; ++n) own.insert(part_for(5, 2, n, parts));
+    EXPECT_EQ(own.size(), parts);
+  }
+}
+
+/// By the number that the launcher gives; else by the rank, or the slot.
+TEST_F(PartsTest, AProcessHasAPartOfItsOwn) {
+  create(spec());
+  const auto attach = [&](AttachOptions options) {
+    options.spec = spec();
+    options.emulated_node = 0;
+    auto attached = Pool::attach(options);
+    EXPECT_TRUE(attached) << attached.error().message;
+    return std::move(*attached);
+  };
+  const auto seated = attach({.rank = 7, .seat = 2});
+  const auto ranked = attach({.rank = 7});
+  const auto neither = attach({});
+  for (std::uint32_t n = 0; n < 4; ++n) {
+    EXPECT_EQ(seated->own_part(n), (2 + seated->node() + n) % 3);
+    EXPECT_EQ(ranked->own_part(n), (7 + ranked->node() + n) % 3);
+    EXPECT_EQ(neither->own_part(n), (neither->slot() + neither->node() + n) % 3);
   }
 }
 

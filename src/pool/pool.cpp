@@ -25,6 +25,7 @@
 #include "pool/lease.hpp"
 #include "pool/node_table.hpp"
 #include "pool/owner.hpp"
+#include "pool/placement.hpp"
 
 namespace penstock::pool {
 
@@ -327,6 +328,12 @@ std::uint32_t Pool::node() const {
 }
 std::uint64_t Pool::token() const {
   return impl_->token();
+}
+std::uint32_t Pool::own_part(std::uint64_t n) const {
+  const AttachOptions& options = impl_->options;
+  const std::uint32_t unnumbered =
+      options.rank >= 0 ? static_cast<std::uint32_t>(options.rank) : impl_->slot;
+  return part_for(options.seat.value_or(unnumbered), impl_->node, n, info().striping.parts);
 }
 bool Pool::alive(std::uint64_t token) const {
   if (token != 0 && token == impl_->token()) return impl_->is_living();

@@ -162,7 +162,10 @@ struct AttachOptions {
   std::int32_t rank = -1;
   std::string job;
   std::optional<std::uint32_t> emulated_node;  ///< several "hosts" on one, from 0 (PENSTOCK_NODE)
-  bool observer = false;                       ///< maps and reads, takes no slot (pool info, ps)
+  /// Its number among the ranks of its node, from 0; see part_for(). Not told: its rank, or its
+  /// slot where it has none.
+  std::optional<std::uint32_t> seat = {};
+  bool observer = false;  ///< maps and reads, takes no slot (pool info, ps)
 };
 
 class FlushTable;
@@ -197,6 +200,9 @@ class Pool {
   std::uint32_t node() const;
   /// `generation << 16 | slot`, never 0; identifies one incarnation of a process.
   std::uint64_t token() const;
+  /// The part on which this process's own objects should lie (pool::part_for); `n`: of those that
+  /// should lie apart from each other. 0 in pools of one part.
+  std::uint32_t own_part(std::uint64_t n = 0) const;
   /// Alive: attached under this very token, and neither found dead nor with an expired lease. A
   /// stopped process (SIGSTOP) is alive until its lease (PENSTOCK_LEASE_MS) runs out, and on the
   /// same host for as long as it exists. A process that is found dead by its lease stays dead: a

@@ -47,6 +47,7 @@ Result<void> RegionTable::add_block() {
   arena::CreateOptions options;
   options.lifetime = arena::Lifetime::process;
   options.zero = true;
+  options.near = pool.own_part();
   auto block = PENSTOCK_TRY(arena_.create(
       fmt::format("penstock.regions.{:x}.{}.{}", pool.token(), number_, blocks_.size()),
       64 + 64 * capacity, options));

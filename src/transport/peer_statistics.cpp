@@ -20,7 +20,8 @@ bool PeerStatistics::make_piece() {
   const std::string name = fmt::format("{}{}.{}.{}", peer_statistics_prefix, self_.slot,
                                        self_.generation, pieces_.size());
   auto object = arena_->create(name, line_bytes * (1 + rows_of_piece),
-                               {.lifetime = arena::Lifetime::process});  // zero rows are unused
+                               {.lifetime = arena::Lifetime::process,
+                                .near = arena_->pool().own_part()});  // zero rows are unused
   full_ = !object;
   if (full_) return false;
   PeerStatisticsHeader header{};

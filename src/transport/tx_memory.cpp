@@ -40,7 +40,8 @@ Result<TxMemory::Slab*> TxMemory::piece(std::uint64_t bytes, const char* what, b
   arena::CreateOptions options;
   options.lifetime = arena::Lifetime::process;
   options.alignment = channel_alignment;
-  options.zero = false;  // nonces make old contents harmless
+  options.near = arena_->pool().own_part(made_);  // piece after piece, round all parts
+  options.zero = false;                           // nonces make old contents harmless
   auto object = arena_->create(name, bytes, options);
   if (!object) {
     if (object.error().code != ErrorCode::no_space) return unexpected(object.error());
