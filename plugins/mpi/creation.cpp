@@ -12,6 +12,7 @@
 #include "pmpi.hpp"
 #include "progress_thread.hpp"
 #include "queue_thread.hpp"
+#include "window/process_bell.hpp"
 
 namespace penstock::mpi {
 
@@ -40,11 +41,12 @@ struct Offer {
   std::uint64_t offset = none;  ///< offset of its segment; none: it cannot be in the pool
   std::uint64_t bytes = 0;
   std::uint64_t sync_area = none;  ///< offset of the window's words; rank 0 makes them
+  std::uint64_t bell = 0;          ///< PoolMemory::bell
   std::int64_t unit = 1;
   std::uint32_t node = 0;
   std::uint8_t emulated = 0, full = 0, unified = 0, unused = 0;
 };
-static_assert(sizeof(Offer) == 56);
+static_assert(sizeof(Offer) == 64);
 
 /// One rank's part in making a window; releases what it has taken if that fails.
 class Making {
@@ -72,6 +74,7 @@ class Making {
   void offer_segment(Offer& offer);
   std::optional<std::uint64_t> take(std::uint64_t bytes, bool zeroed, Offer& offer);
   bool found_full() const;
+  std::function<void(std::uint32_t target)> bell_ringer() const;
 
   Attachment* at_;
   const Wanted& wanted_;
@@ -81,7 +84,7 @@ class Making {
 };
 
 std::optional<std::uint64_t> Making::take(std::uint64_t bytes, bool zeroed, Offer& offer) {
-  auto made = at_->memory.make(bytes, zeroed);
+  auto made = zeroed ? at_->memory.make_words(bytes, zeroed) : at_->memory.make(bytes);
   if (!made) {
     offer.full = 1;
     return std::nullopt;
@@ -125,6 +128,7 @@ Offer Making::own_offer() {
   offer.pool_id = pool.info().id;
   offer.token = pool.token();
   offer.node = pool.node();
+  offer.bell = at_->memory.bell();
   offer.emulated = at_->session->launch.emulated_node ? 1 : 0;
   // Without coherent caches only the owner of memory can keep the bytes of other ranks and its own
   // apart.
@@ -210,6 +214,14 @@ Handle comm_of_self(Handle comm, int rank) {
   return made.get();
 }
 
+std::function<void(std::uint32_t target)> Making::bell_ringer() const {
+  std::vector<std::uint64_t> bells;
+  for (const Offer& offer : offers_) bells.push_back(offer.bell);
+  return [bells = std::move(bells), &pool = at_->pool()](std::uint32_t target) {
+    window::ProcessBell::ring(pool, bells[target]);
+  };
+}
+
 Result<std::unique_ptr<PoolWindow>> Making::open() {
   auto made = std::make_unique<PoolWindow>();
   PoolWindow* const window = made.get();
@@ -232,6 +244,7 @@ Result<std::unique_ptr<PoolWindow>> Making::open() {
     progress.look();
   };
   options.names = mpi_names;
+  options.told = bell_ringer();
   window->core = PENSTOCK_TRY(window::Window::open(at_->pool(), std::move(options)));
   int level = 0;
   // Each session has a level of its own.

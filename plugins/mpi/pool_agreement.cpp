@@ -90,9 +90,10 @@ void Agreement::offer() {
   // The rest is for messages, windows and other communicators.
   (void)agreement_->offer(
       {.arena = *at_->session->arena,
-       .make = [&memory](
-                   std::uint64_t bytes,
-                   std::optional<std::uint32_t> part) { return memory.make(bytes, false, part); },
+       .make =
+           [&memory](std::uint64_t bytes, std::optional<std::uint32_t> part) {
+             return part ? memory.make(bytes, false, part) : memory.make_words(bytes, false);
+           },
        .give_back = [&memory](const arena::Object& area) { memory.give_back(area); }},
       {.check = base::env_flag("PENSTOCK_COLL_CHECK"), .max_pool_parts = 2});
   own_ = agreement_->own();

@@ -10,22 +10,34 @@ PoolMemory::~PoolMemory() {
   for (const auto& [at, block] : blocks_) drop(block);
 }
 
-Result<arena::Object> PoolMemory::make(std::uint64_t bytes, bool zeroed,
-                                       std::optional<std::uint32_t> part) {
+Result<arena::Object> PoolMemory::make(std::uint64_t bytes, arena::CreateOptions options) {
   std::uint64_t number;
   {
     const std::lock_guard<std::mutex> guard(mutex_);
     number = ++made_;
   }
-  arena::CreateOptions options;
   options.lifetime = arena::Lifetime::process;
   options.alignment = bytes >= page_bytes ? page_bytes : coherence::line_bytes;
-  options.zero = zeroed;
-  options.part = part;
   // Whole lines: the last one holds no data of another owner.
   const std::uint64_t lines = (bytes + coherence::line_bytes - 1) / coherence::line_bytes;
   return arena_.create(fmt::format("penstock.mpi.{:x}.{}", arena_.pool().token(), number),
                        lines * coherence::line_bytes, options);
+}
+
+Result<arena::Object> PoolMemory::make(std::uint64_t bytes, bool zeroed,
+                                       std::optional<std::uint32_t> part) {
+  return make(bytes, {.zero = zeroed, .part = part, .near = arena_.pool().own_part()});
+}
+
+Result<arena::Object> PoolMemory::make_words(std::uint64_t bytes, bool zeroed) {
+  return make(bytes, {.zero = zeroed, .near = arena_.pool().own_part(words_made_++)});
+}
+
+std::uint64_t PoolMemory::bell() {
+  std::call_once(bell_once_, [this] {
+    if (const auto made = make(coherence::line_bytes, true)) bell_ = made->offset;
+  });
+  return bell_;
 }
 
 void PoolMemory::give_back(const arena::Object& object) {

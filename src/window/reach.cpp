@@ -53,6 +53,7 @@ void AccessRanges::publish_want(std::uint32_t target, const Ranges& ranges, bool
   memory.publish_word(context_.sync_area(context_.layout.bell(target)),
                       ring_of(context_.self(), known.serial));
   memory.store_fence();  // pairs with Exposure::serve
+  if (context_.options.told) context_.options.told(target);
 }
 
 /// At each epoch the target goes through all ranges, reached or not. When that has cost as much as

@@ -63,6 +63,9 @@ struct Options {
   /// window while it runs, as if this one had not entered yet (base::HandoverMutex).
   std::function<void()> idle;
   CallNames names{};
+  /// Called when this rank has asked something of `target`: the request and its bell in this window
+  /// are at the device. So a process of many windows need not look at the bells of all.
+  std::function<void(std::uint32_t target)> told = {};
   /// A rank that has made another go through so many bytes gives back what it did not reach
   /// meanwhile. This many take about as long as an answer to a question may, some milliseconds.
   std::uint64_t review_bytes = std::uint64_t{256} << 20;
