@@ -98,7 +98,7 @@ Scenario stopped_at_its_claim(const SmallPool& pool, std::uint32_t switches) {
 
 TEST(Claim, ThatALateSwitchOverwritesIsTakenAnew) {
   const SmallPool pool;
-  expect_held("switch", "random schedules", explore(stopped_at_its_claim(pool, 1), 60));
+  expect_held("switch", "random schedules", explore(stopped_at_its_claim(pool, 1), 200));
 }
 
 TEST(Claim, OneSwitchStaysWhereAnotherFindsItOverwritten) {

@@ -139,6 +139,7 @@ struct Cast {
 Scenario in_steps(const SimulatedPool& pool, const std::string& name, std::uint32_t leaves,
                   std::function<void(Cast&, SpaceUser&)> play) {
   Scenario scenario = with_lasting_copies(pool.scenario(name, ranks + 2 + leaves));
+  scenario.faults.hold_unordered = true;
   scenario.max_steps = 8'000'000;
   scenario.body = [&pool, leaves, play = std::move(play)](World& world) {
     world.spawn(ranks + 1 + leaves, [&world, &pool, leaves, play] {
@@ -171,15 +172,29 @@ TEST(SwitchSteps, WhoHasComeIsAwaitedNoMore) {
   });
 }
 
+/// One look each: what a look sends is at the device when the next one looks.
+TEST(SwitchSteps, WhatIsSentIsThereAtOnce) {
+  const SwitchPool pool;
+  hold(pool, "one look each", 0, [](Cast& cast, SpaceUser&) {
+    for (std::uint32_t self = 0; self < ranks; ++self) cast.looks(self, 0);
+    cast.computes(0);
+    for (std::uint32_t self = 0; self < ranks; ++self) cast.looks(self, 0);
+    cast.world.require(cast.done[0] && cast.done[1], "it comes later");
+  });
+}
+
 /// A packet that is on its way is looked at before a stranger overwrites it, and after.
 TEST(SwitchSteps, APacketThatWasOverwrittenComesAgain) {
   const SwitchPool pool;
   hold(pool, "a packet is overwritten", 0, [](Cast& cast, SpaceUser& stranger) {
     cast.looks(0);
     cast.store(stranger, cast.region().submission(0, 0), {});
-    cast.looks(0);
-    cast.looks(1);
+    cast.world.sleep(some_looks_ns);
+    cast.looks(0, 0);  // around, once
+    cast.looks(1, 0);
     cast.computes(0);
+    cast.looks(0, 0);
+    cast.world.require(cast.done[0], "the packet has not come again");
     cast.both_end();
   });
 }
