@@ -67,11 +67,12 @@ Result<arena::Object> make_table(arena::Arena& arena) {
   const std::uint64_t unique[] = {info.id, body.generation, body.offset};
   lines.head.key = base::xxh64(unique, sizeof unique, table_magic);
   lines.head.checksum = checksum_of(lines.head);
-  TilesState& tiles = lines.tiles[1];
+  TilesState& tiles = lines.tiles[0];
   tiles.number = 1;
   tiles.piece_offset = body.offset + layout.tiles();
   tiles.piece_tiles = first_tiles;
   tiles.checksum = checksum_of(tiles, lines.head.key);
+  lines.tiles[1] = tiles;
   return arena.create(table_name, sizeof lines,
                       {.zero = false,
                        .open_existing = true,

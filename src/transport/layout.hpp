@@ -7,7 +7,7 @@
 // "penstock.endpoints":
 //   line 0            TableHead            once, before the object has its name
 //   line 1            word 0: a slot       whoever has claimed or closed one of the others: a hint
-//   lines 2, 3        TilesState, twice    under the pool's lock, in turn
+//   lines 2, 3        TilesState, twice    under the pool's lock, one after the other
 //
 // "penstock.endpoints.body", of which nothing was zeroed:
 //   lines             EndpointLine[S]      line i: by the owner of endpoint i
@@ -73,7 +73,7 @@ struct TableHead {
 };
 static_assert(sizeof(TableHead) == line_bytes);
 
-/// Which tiles are taken. The newer of two that are whole counts; the other one is written next.
+/// Which tiles are taken. The newer of two that are whole counts.
 struct TilesState {
   std::uint64_t number;  ///< grows by one each time
   std::uint64_t piece_offset;

@@ -106,8 +106,9 @@ MailboxTiles::Read MailboxTiles::read_state() const {
 void MailboxTiles::write(TilesState state) {
   state.checksum = checksum_of(state, key_);
   arena_->pool().confirm();
-  memory_.publish_line(&head_->tiles[state.number % 2], &state);
+  memory_.publish_line(&head_->tiles[0], &state);
   memory_.store_fence();  // before an entry names the tile: no other gets it any more
+  memory_.publish_line(&head_->tiles[1], &state);
 }
 
 /// Whoever took the last tile may have died before it wrote the entry.
