@@ -47,7 +47,7 @@ void Barrier::plan(const BarrierForm& form) {
   }
   const auto count = static_cast<std::uint32_t>(leaders.size());
   std::uint32_t fan_in = flat_ ? std::max(form.fan_in, count) : form.fan_in;
-  while (power(fan_in, most_steps) < count) ++fan_in;
+  while (power(fan_in, step_limit) < count) ++fan_in;
   std::uint32_t steps = 0;
   while (power(fan_in, steps) < count) ++steps;
   std::uint32_t radix = 2;

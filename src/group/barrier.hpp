@@ -44,7 +44,7 @@ class Barrier : private Culprits {
     first_step = 2,
     released = 7  ///< a leader: all have come
   };
-  static constexpr std::uint32_t most_steps = released - first_step;
+  static constexpr std::uint32_t step_limit = released - first_step;
 
   /// A round ends when `word` of all of `awaited` says so; then `tells` of the own line does.
   struct Round {

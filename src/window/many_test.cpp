@@ -2,6 +2,7 @@
 // levels, lists of lockers in several chunks.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -107,6 +108,63 @@ TEST_F(ManyRanks, AllLockOne) {
     ASSERT_TRUE(window.leave());
   });
   EXPECT_EQ(own(*windows_[3], 8000), rounds * ranks);
+}
+
+/// Lines that a rank reads in a barrier that all others have reached, and those that it writes.
+struct Counted {
+  std::uint64_t read = 0, written = 0;
+};
+
+Counted counted(pool::Pool& pool, const std::vector<std::uint32_t>& nodes_of, std::uint32_t self) {
+  alignas(64) static std::uint64_t come[8], own[8];
+  std::fill(std::begin(come), std::end(come), ~std::uint64_t{0});
+  group::Group group(pool, {.tokens = std::vector<std::uint64_t>(nodes_of.size(), pool.token()),
+                            .nodes = nodes_of,
+                            .self = self,
+                            .idle = {}});
+  Counted calls;
+  group::Barrier barrier(group, [&](std::uint32_t rank) {
+    ++(rank == self ? calls.written : calls.read);
+    return reinterpret_cast<std::byte*>(rank == self ? own : come);
+  });
+  EXPECT_TRUE(barrier.meet("a count"));
+  calls.read /= 2;  // each line is invalidated, and loaded
+  return calls;
+}
+
+/// docs/protocols/barrier.md has the formula and these figures.
+TEST(Fences, ReadFewLines) {
+  const arena::TestPool test_pool(32u << 20);
+  const auto at = test_pool.attach();
+  struct Case {
+    std::uint32_t ranks, nodes;
+    std::uint64_t lines;
+  };
+  for (const Case& each :
+       {Case{2, 2, 2}, Case{16, 4, 240}, Case{64, 4, 132}, Case{1024, 16, 2256}}) {
+    std::vector<std::uint32_t> nodes_of(each.ranks);
+    for (std::uint32_t rank = 0; rank < each.ranks; ++rank)
+      nodes_of[rank] = rank / (each.ranks / each.nodes);
+    std::uint64_t read = 0;
+    for (std::uint32_t self = 0; self < each.ranks; ++self) {
+      const Counted calls = counted(*at.pool, nodes_of, self);
+      read += calls.read;
+      EXPECT_LE(calls.read, 31u);
+      EXPECT_LE(calls.written, 3u);
+    }
+    EXPECT_EQ(read, each.lines) << each.ranks << " ranks on " << each.nodes << " nodes";
+  }
+}
+
+TEST(Fences, OfARackReadFewLinesToo) {
+  const arena::TestPool test_pool(32u << 20);
+  const auto at = test_pool.attach();
+  constexpr std::uint32_t all = 8192, per_node = 64;
+  std::vector<std::uint32_t> nodes_of(all);
+  for (std::uint32_t rank = 0; rank < all; ++rank) nodes_of[rank] = rank / per_node;
+  EXPECT_EQ(counted(*at.pool, nodes_of, per_node).read, 16u + 11 + 10);  // a leader
+  EXPECT_EQ(counted(*at.pool, nodes_of, per_node + 1).read, 16u + 1);    // ranks gather at it too
+  EXPECT_EQ(counted(*at.pool, nodes_of, per_node + 63).read, 1u);
 }
 
 }  // namespace
