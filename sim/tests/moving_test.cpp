@@ -139,39 +139,6 @@ TEST(Moving, NothingIsLostOrOvertakenByABurst) {
   expect_held("channel", "random schedules", explore(with_lasting_copies(scenario), 30));
 }
 
-/// Either end is stopped, anywhere on the way, for much longer than anybody waits, and goes on. The
-/// lease is longer, so nobody is given up.
-TEST(Moving, AStopOfAnHourHarmsNobody) {
-  const auto pool = pool_with_endpoints({.lease_ms = 36'000'000});
-  const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "16");
-  Scenario scenario = pool->scenario("channel, moving, stopped for an hour", 2);
-  scenario.max_steps = 40'000'000;
-  scenario.swarm = false;
-  scenario.body = [&](World& world) {
-    auto job_state = std::make_shared<JobState>(2);
-    auto ended = std::make_shared<std::uint32_t>(0);
-    for (std::uint32_t i = 0; i < 2; ++i)
-      world.spawn(i, [&, job_state, ended, i] {
-        run_rank(world, *pool, *job_state, {i, {1 - i}, {1 - i}, 40});
-        ++*ended;
-      });
-    world.spawn(0, [&, job_state, ended] {
-      world.until([&] { return job_state->opened[0] && job_state->opened[1]; });
-      for (std::size_t which = world.random() % 2, times = 0; times < 2;
-           ++times, which = 1 - which) {
-        Process& one = *world.processes()[which];
-        one.stops_at = one.operations + 1 + world.random() % 1500;
-        wait_until(world, "it to be stopped", [&] { return one.stopped || *ended == 2; });
-        world.sleep(3600 * ns_a_s);
-        one.stopped = false;
-        one.stops_at = ~0ull;
-      }
-    });
-  };
-  scenario.after = [&](World& world) { expect_clean(world, *pool); };
-  expect_held("channel", "random schedules", explore(scenario, 40));
-}
-
 /// A process is stopped with the pool's lock, which a larger ring takes memory under: the channel
 /// stays as it is meanwhile, and its ranks go on.
 TEST(Moving, AStoppedHolderOfTheLockHoldsNoChannelUp) {

@@ -11,7 +11,7 @@ namespace penstock::transport {
 
 namespace {
 
-constexpr std::uint64_t briefly_ns = 1'000'000;
+constexpr std::uint64_t briefly_ns = 10'000'000;
 
 }  // namespace
 

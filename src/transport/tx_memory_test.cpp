@@ -66,7 +66,11 @@ TEST_P(TxMemoryTest, WhatBusyPairsHadGoesBackWhateverOthersKeep) {
   }
   EXPECT_GE(used(), before + pairs * (large_channel + cells));
   for (const auto& [at, bytes] : large) memory.give_back(at, bytes, true);
-  EXPECT_LE(used(), before + 2 * pairs * small_channel + a_piece);
+  const std::uint64_t most = before + 2 * pairs * small_channel + a_piece;
+  // where the lock was not free for a moment, with the next that is given back
+  for (int tries = 0; tries < 100 && used() > most; ++tries)
+    memory.give_back(*memory.allocate(cells, "cells"), cells, true);
+  EXPECT_LE(used(), most);
 }
 
 TEST_P(TxMemoryTest, WhoCanDoWithoutDoesNotWaitForTheLock) {
