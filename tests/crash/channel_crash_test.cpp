@@ -190,6 +190,7 @@ struct Talk {
   bool rendezvous_get = false;  ///< from memory in the pool
   bool intra_node = false;      ///< both on one node, which counts on its caches
   bool rendezvous_put = false;  ///< into memory in the pool
+  std::uint64_t armed_at = 0;   ///< where the victim sends: it dies in this message or later
   std::uint32_t victims_node() const { return intra_node ? 0 : 1; }
   /// Whether the sender, or the receiver, has its payload in the pool.
   bool in_pool(bool sends) const { return sends ? rendezvous_get : rendezvous_put; }
@@ -233,10 +234,10 @@ class TalkCrash : public ChannelCrash {
     if (::read(from_parent, &address, sizeof address) != sizeof address) return;
     const Region region(here, talk, talk.victim_sends);
     if (!talk.victim_sends) callbacks.receive_buffer = region.data();
-    armed();
+    if (talk.armed_at == 0) armed();
     const Peer survivor = *endpoint->resolve(address);
     if (talk.victim_sends) {
-      post(*endpoint, survivor, talk, region);
+      post(*endpoint, survivor, talk, region, armed);
       while (!endpoint->drained()) endpoint->progress();
     } else {
       while (callbacks.arrived < talk.messages) endpoint->progress();
@@ -246,9 +247,12 @@ class TalkCrash : public ChannelCrash {
   }
 
   /// Posts all messages; gives how many were refused, each with an error.
-  std::uint64_t post(Endpoint& endpoint, Peer to, const Talk& talk, const Region& region) {
+  std::uint64_t post(
+      Endpoint& endpoint, Peer to, const Talk& talk, const Region& region,
+      const std::function<void()>& armed = [] {}) {
     std::uint64_t refused = 0;
     for (std::uint64_t tag = 0; tag < talk.messages; ++tag) {
+      if (tag != 0 && tag == talk.armed_at) armed();
       data_.push_back(content(tag, talk.bytes));
       transport::SendOp& op = ops_.emplace_back();
       op.header = {tag, 0, talk.bytes, 0};
@@ -435,6 +439,29 @@ constexpr Talk intra_node_small_to{
     "small messages within a node, receiver", false, 40, 20, false, true};
 constexpr Talk intra_node_bulk_from{"bulk within a node, sender", true, 3, 1 << 20, false, true};
 constexpr Talk intra_node_bulk_to{"bulk within a node, receiver", false, 3, 1 << 20, false, true};
+
+constexpr Talk moving_from{.name = "a channel that moves, sender",
+                           .victim_sends = true,
+                           .messages = 36,
+                           .bytes = 20,
+                           .armed_at = 12};
+constexpr Talk moving_to{"a channel that moves, receiver", false, 36, 20};
+constexpr std::uint64_t each_step = 1'000'000;
+
+/// A ring of 16 lines: the channel moves at the 17th message, or at the 32nd, for two laps end
+/// within 100 ms of each other.
+TEST_P(TalkCrash, SenderOfAChannelThatMovesDiesAtEachStore) {
+  const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "16");
+  survive_talk(moving_from, each_step, Deed::die);
+}
+TEST_P(TalkCrash, ReceiverOfAChannelThatMovesDiesAtEachStore) {
+  const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "16");
+  survive_talk(moving_to, each_step, Deed::die);
+}
+TEST_P(TalkCrash, SenderOfAChannelThatMovesStops) {
+  const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "16");
+  survive_talk(moving_from, 12, Deed::stop);
+}
 
 TEST_P(TalkCrash, SenderOfSmallMessagesDies) {
   survive_talk(small_from, 12, Deed::die);
