@@ -2,74 +2,14 @@
 // exception.
 #pragma once
 
+#include <bit>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <new>
 #include <type_traits>
 
 namespace penstock::matching {
-
-/// Hands out objects of T; memory is taken in chunks and kept until the end.
-template <class T>
-class FreeList {
- public:
-  FreeList() = default;
-  FreeList(const FreeList&) = delete;
-  FreeList& operator=(const FreeList&) = delete;
-  ~FreeList() {
-    while (chunks_ != nullptr) {
-      Chunk* next = chunks_->next;
-      std::free(chunks_);
-      chunks_ = next;
-    }
-  }
-
-  /// Made of `arguments`; without any, what has no initializer is undefined. Null when memory is
-  /// out.
-  template <class... Arguments>
-  T* take(const Arguments&... arguments) {
-    if (free_ == nullptr && !grow()) [[unlikely]]
-      return nullptr;
-    Cell* cell = free_;
-    free_ = cell->next;
-    if constexpr (sizeof...(Arguments) == 0)
-      return new (cell->bytes) T;
-    else
-      return new (cell->bytes) T(arguments...);
-  }
-  void give(T* object) {
-    object->~T();
-    Cell* cell = reinterpret_cast<Cell*>(object);
-    cell->next = free_;
-    free_ = cell;
-  }
-
- private:
-  static constexpr std::size_t chunk_cells = 64;
-  union Cell {
-    Cell* next;
-    alignas(T) unsigned char bytes[sizeof(T)];
-  };
-  struct Chunk {
-    Chunk* next;
-    Cell cells[chunk_cells];
-  };
-
-  [[gnu::noinline]] bool grow() {
-    auto* chunk = static_cast<Chunk*>(std::malloc(sizeof(Chunk)));
-    if (chunk == nullptr) return false;
-    chunk->next = chunks_;
-    chunks_ = chunk;
-    for (std::size_t i = chunk_cells; i-- > 0;) {
-      chunk->cells[i].next = free_;
-      free_ = &chunk->cells[i];
-    }
-    return true;
-  }
-
-  Cell* free_ = nullptr;
-  Chunk* chunks_ = nullptr;
-};
 
 /// Doubly linked through T::prev and T::next; owns nothing.
 template <class T>
@@ -97,6 +37,107 @@ class List {
  private:
   T* head_ = nullptr;
   T* tail_ = nullptr;
+};
+
+/// Hands out objects of T. Memory is taken in chunks. One of which nothing is in use is given back
+/// when another is empty already, so that a flood leaves none of its memory behind.
+template <class T>
+class FreeList {
+ public:
+  FreeList() = default;
+  FreeList(const FreeList&) = delete;
+  FreeList& operator=(const FreeList&) = delete;
+  ~FreeList() {
+    for (List<Chunk>* chunks : {&full_, &roomy_})
+      while (Chunk* chunk = chunks->pop_front()) std::free(chunk);
+  }
+
+  /// Made of `arguments`; without any, what has no initializer is undefined. Null when memory is
+  /// out.
+  template <class... Arguments>
+  T* take(const Arguments&... arguments) {
+    if (roomy_.empty() && !grow()) [[unlikely]]
+      return nullptr;
+    Chunk* const chunk = roomy_.head();
+    Cell* const cell = chunk->free;
+    chunk->free = cell->next;
+    empty_ -= chunk->used++ == 0;
+    if (chunk->free == nullptr) [[unlikely]] {
+      roomy_.remove(chunk);
+      full_.push_back(chunk);
+    }
+    if constexpr (sizeof...(Arguments) == 0)
+      return new (cell->bytes) T;
+    else
+      return new (cell->bytes) T(arguments...);
+  }
+  void give(T* object) {
+    object->~T();
+    Cell* const cell = reinterpret_cast<Cell*>(object);
+    Chunk* const chunk = chunk_of(cell);
+    if (chunk->free == nullptr) [[unlikely]] {
+      full_.remove(chunk);
+      roomy_.push_back(chunk);
+    }
+    cell->next = chunk->free;
+    chunk->free = cell;
+    if (--chunk->used == 0 && ++empty_ > 1) [[unlikely]]
+      shrink(chunk);
+  }
+
+  std::size_t chunks() const { return chunks_; }
+
+ private:
+  union Cell {
+    Cell* next;
+    alignas(T) unsigned char bytes[sizeof(T)];
+  };
+  struct Head {
+    void* prev;
+    void* next;
+    Cell* free;
+    std::size_t used;
+  };
+  static constexpr std::size_t chunk_bytes = std::bit_ceil(sizeof(Head) + 64 * sizeof(Cell));
+  static constexpr std::size_t chunk_cells =
+      (chunk_bytes - sizeof(Head) - alignof(Cell)) / sizeof(Cell);
+  struct Chunk {
+    Chunk* prev;
+    Chunk* next;
+    Cell* free;
+    std::size_t used;
+    Cell cells[chunk_cells];
+  };
+  static_assert(sizeof(Chunk) <= chunk_bytes);
+
+  static Chunk* chunk_of(Cell* cell) {
+    return reinterpret_cast<Chunk*>(reinterpret_cast<std::uintptr_t>(cell) & ~(chunk_bytes - 1));
+  }
+  [[gnu::noinline]] bool grow() {
+    auto* const chunk = static_cast<Chunk*>(std::aligned_alloc(chunk_bytes, chunk_bytes));
+    if (chunk == nullptr) return false;
+    chunk->free = nullptr;
+    chunk->used = 0;
+    for (std::size_t i = chunk_cells; i-- > 0;) {
+      chunk->cells[i].next = chunk->free;
+      chunk->free = &chunk->cells[i];
+    }
+    roomy_.push_back(chunk);
+    ++empty_;
+    ++chunks_;
+    return true;
+  }
+  [[gnu::noinline]] void shrink(Chunk* chunk) {
+    roomy_.remove(chunk);
+    std::free(chunk);
+    --empty_;
+    --chunks_;
+  }
+
+  List<Chunk> roomy_;  ///< chunks with free cells
+  List<Chunk> full_;
+  std::size_t chunks_ = 0;
+  std::size_t empty_ = 0;  ///< of them, those of which nothing is in use
 };
 
 }  // namespace penstock::matching

@@ -1,5 +1,8 @@
 #include "matching/key_table.hpp"
 
+#include <sys/random.h>
+
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -7,11 +10,25 @@ namespace penstock::matching {
 
 namespace {
 
-constexpr std::size_t first_buckets = 64;
+constexpr std::size_t first_buckets = 64, kept_buckets = 1024;
 
-/// The finalizer of splitmix64: tags that differ in any bits get different buckets.
+struct Secret {
+  std::uint64_t of_tag = 0x9e3779b97f4a7c15ull, of_source = 0xc2b2ae3d27d4eb4full, added = 0;
+};
+Secret draw_secret() {
+  Secret secret;
+  Secret drawn;
+  if (getrandom(&drawn, sizeof drawn, 0) == sizeof drawn) secret = drawn;
+  secret.of_tag |= 1;  // odd: tags stay apart
+  secret.of_source |= 1;
+  return secret;
+}
+
+/// A secret multiple of the tag and of the source, through the finalizer of splitmix64: tags that
+/// differ in any bits get different buckets.
 std::uint64_t hash_of(const Key& key) {
-  std::uint64_t x = key.tag + 0x9e3779b97f4a7c15ull * (key.source + 1ull);
+  static const Secret secret = draw_secret();
+  std::uint64_t x = key.tag * secret.of_tag + key.source * secret.of_source + secret.added;
   x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
   x = (x ^ x >> 27) * 0x94d049bb133111ebull;
   return x ^ x >> 31;
@@ -51,6 +68,23 @@ void KeyTable::grow() {
     }
   }
   if (old != &only_) std::free(old);
+}
+
+/// The table is empty.
+void KeyTable::shrink() {
+  std::free(buckets_);
+  buckets_ = &only_;
+  bucket_count_ = 1;
+}
+
+std::size_t KeyTable::longest_chain() const {
+  std::size_t longest = 0;
+  for (std::size_t i = 0; i < bucket_count_; ++i) {
+    std::size_t keys = 0;
+    for (const Group* group = buckets_[i]; group != nullptr; group = group->next) ++keys;
+    longest = std::max(longest, keys);
+  }
+  return longest;
 }
 
 bool KeyTable::add(Indexed* item, const Key& key) {
@@ -93,7 +127,7 @@ void KeyTable::remove_one(Indexed* item) {
   while (*at != group) at = &(*at)->next;
   *at = group->next;
   table.groups_.give(group);
-  --table.groups_in_use_;
+  if (--table.groups_in_use_ == 0 && table.bucket_count_ > kept_buckets) table.shrink();
 }
 
 }  // namespace penstock::matching

@@ -1,6 +1,7 @@
 // Items of a queue, found by a key: a hash table of keys, each with the items that have it, in the
-// order of the queue. Memory of entries is taken in chunks and kept; the table of keys grows by
-// doubling. No memory is an answer, never an exception.
+// order of the queue. The table grows by doubling, and goes back when it is empty. Its hash is
+// drawn for each process, so that no peer can choose tags that collide. No memory is an answer,
+// never an exception.
 #pragma once
 
 #include <cstddef>
@@ -58,11 +59,14 @@ class KeyTable {
   /// The first item of this key; those behind it by Entry::next. Null: none.
   const Entry* find(const Key& key) const;
   bool empty() const { return groups_in_use_ == 0; }
+  /// Keys of the fullest bucket: what a search may have to look at.
+  std::size_t longest_chain() const;
 
  private:
   static void remove_one(Indexed* item);
   Group** bucket_of(const Key& key) const;
   void grow();
+  void shrink();
 
   FreeList<Entry> entries_;
   FreeList<Group> groups_;

@@ -180,6 +180,66 @@ TEST(QueueCost, ManyArrivedMessagesCostNoScan) {
   EXPECT_LE(looks, many * few);
 }
 
+/// What splitmix64's finalizer makes of it has zeros in its lower bits: by a hash that is known,
+/// all such tags meet in one bucket.
+std::uint64_t tag_that_collides(std::uint64_t i) {
+  const auto unshift = [](std::uint64_t x, int by) {
+    std::uint64_t y = x;
+    for (int done = by; done < 64; done += by) y = x ^ y >> by;
+    return y;
+  };
+  const auto inverse = [](std::uint64_t odd) {
+    std::uint64_t x = odd;
+    for (int round = 0; round < 6; ++round) x *= 2 - odd * x;
+    return x;
+  };
+  std::uint64_t x = unshift(i << 24, 31) * inverse(0x94d049bb133111ebull);
+  x = unshift(x, 27) * inverse(0xbf58476d1ce4e5b9ull);
+  return unshift(x, 30) - 0x9e3779b97f4a7c15ull;
+}
+
+TEST(QueueCost, TagsThatAreMadeToCollideDoNot) {
+  constexpr std::uint32_t keys = 20'000;
+  std::vector<Receive> all(keys);
+  KeyTable table;
+  for (std::uint32_t i = 0; i < keys; ++i)
+    ASSERT_TRUE(table.add(&all[i], {tag_that_collides(i), 0}));
+  EXPECT_LE(table.longest_chain(), 20u);
+  for (std::uint32_t i = 0; i < keys; ++i)
+    ASSERT_EQ(table.find({tag_that_collides(i), 0})->item, &all[i]);
+  for (Receive& one : all) KeyTable::remove(&one);
+  EXPECT_TRUE(table.empty());
+}
+
+TEST(FreeLists, GiveBackWhatAFloodTook) {
+  struct Thing {
+    std::uint64_t words[20];
+  };
+  FreeList<Thing> list;
+  std::mt19937_64 random(base::seed_in_tests());
+  std::vector<Thing*> taken;
+  for (int round = 0; round < 40; ++round) {
+    const std::size_t wanted = random() % 3 == 0 ? 0 : random() % 3000;
+    while (taken.size() < wanted) {
+      Thing* const one = list.take();
+      ASSERT_NE(one, nullptr);
+      std::fill(std::begin(one->words), std::end(one->words),
+                reinterpret_cast<std::uintptr_t>(one));
+      taken.push_back(one);
+    }
+    std::shuffle(taken.begin(), taken.end(), random);
+    while (taken.size() > wanted) {
+      for (const std::uint64_t word : taken.back()->words)
+        ASSERT_EQ(word, reinterpret_cast<std::uintptr_t>(taken.back()));
+      list.give(taken.back());
+      taken.pop_back();
+    }
+    // no more than is used, and one chunk that is empty, and one that is not full, if all goes well
+    if (wanted == 0) EXPECT_LE(list.chunks(), 1u);
+  }
+  for (Thing* one : taken) list.give(one);
+}
+
 /// The first of many that wait for the same thing: each key keeps its own order.
 TEST(QueueCost, OneKeyOfManyItemsHidesNoOther) {
   std::vector<Receive> all(many);

@@ -11,7 +11,7 @@ namespace penstock::transport {
 
 namespace {
 
-constexpr std::uint64_t briefly_ns = 1'000'000;
+constexpr std::uint64_t briefly_ns = 10'000'000;
 
 }  // namespace
 
@@ -29,35 +29,37 @@ void TxMemory::give_empty_pieces_back(std::uint64_t timeout_ns) {
     }
     const auto gone = arena_->destroy(piece->object, timeout_ns);
     if (!gone && gone.error().code == ErrorCode::deadline) return;
-    std::uint64_t& next = next_piece_bytes_[piece->of_class];
-    next = std::max(next / 2, first_piece_bytes);
     piece = pieces_.erase(piece);
+    next_piece_bytes_ = std::max(next_piece_bytes_ / 2, first_piece_bytes);
   }
 }
 
-Error TxMemory::no_room(std::uint64_t bytes, const char* what) const {
-  arena_->pool().publish_activity(pool::found_full);  // readable even after the process has ended
-  const auto stats = arena_->stats();
-  const pool::Info& info = arena_->pool().info();
-  return {ErrorCode::no_space,
-          fmt::format("{} needs {} in one piece of pool {}; free are {} of {}, {} of them in one "
-                      "piece; {}",
-                      what, base::format_bytes(bytes), info.spec,
-                      base::format_bytes(stats.bytes_total - stats.bytes_used),
-                      base::format_bytes(stats.bytes_total),
-                      base::format_bytes(stats.bytes_largest_free), pool::larger_pool_text(info))};
-}
-
-Result<TxMemory::Slab*> TxMemory::piece(Class of_class, std::uint64_t bytes) {
+Result<TxMemory::Slab*> TxMemory::piece(std::uint64_t bytes, const char* what, bool needed) {
+  const std::string name =
+      fmt::format("penstock.tx.{}.{}.{}", owner_.slot, owner_.generation, made_);
   arena::CreateOptions options;
   options.lifetime = arena::Lifetime::process;
   options.alignment = channel_alignment;
-  options.near = arena_->pool().own_part(made_);  // piece after piece, round all parts
   options.zero = false;                           // nonces make old contents harmless
-  const auto object = PENSTOCK_TRY(arena_->create(
-      fmt::format("penstock.tx.{}.{}.{}", owner_.slot, owner_.generation, made_), bytes, options));
+  options.near = arena_->pool().own_part(made_);  // piece after piece, round all parts
+  auto object = arena_->create(name, bytes, options);
+  if (!object) {
+    if (object.error().code != ErrorCode::no_space) return unexpected(object.error());
+    if (needed)
+      arena_->pool().publish_activity(
+          pool::found_full);  // readable even after the process has ended
+    const auto stats = arena_->stats();
+    const pool::Info& info = arena_->pool().info();
+    return fail(
+        ErrorCode::no_space,
+        "{} needs {} in one piece of pool {}; free are {} of {}, {} of them in one piece; {}", what,
+        base::format_bytes(bytes), info.spec,
+        base::format_bytes(stats.bytes_total - stats.bytes_used),
+        base::format_bytes(stats.bytes_total), base::format_bytes(stats.bytes_largest_free),
+        pool::larger_pool_text(info));
+  }
   ++made_;
-  return &pieces_.emplace_back(Slab{.object = object, .of_class = of_class});
+  return &pieces_.emplace_back(Slab{.object = *object});
 }
 
 /// Blocks have few sizes: one that was given back fits exactly or not at all.
@@ -81,23 +83,14 @@ std::byte* TxMemory::take_from(Slab& piece, std::uint64_t bytes) {
 
 Result<std::byte*> TxMemory::allocate(std::uint64_t bytes, const char* what, bool needed) {
   bytes = base::align_up(bytes, channel_alignment);
-  const Class of_class = class_of(bytes);
   for (Slab& piece : pieces_)
-    if (piece.of_class == of_class)
-      if (std::byte* at = take_from(piece, bytes)) return at;
-  // What follows waits for the pool's lock: who can do without looks first whether it is free.
-  if (!needed) {
-    const auto free = PENSTOCK_TRY(arena_->pool().lock(briefly_ns));
-  }
-  give_empty_pieces_back(needed ? 0 : briefly_ns);
-  std::uint64_t& next = next_piece_bytes_[of_class];
-  const bool shared = bytes <= next / 2;
-  Result<Slab*> fresh = piece(of_class, shared ? next : bytes);
-  if (fresh) next = std::min(2 * next, largest_piece_bytes);
-  const bool full = !fresh && fresh.error().code == ErrorCode::no_space;
-  if (full && shared) fresh = piece(of_class, bytes);  // the pool is nearly full
-  if (!fresh && needed && fresh.error().code == ErrorCode::no_space)
-    return unexpected(no_room(bytes, what));
+    if (std::byte* at = take_from(piece, bytes)) return at;
+  give_empty_pieces_back(0);
+  Result<Slab*> fresh = unexpected(Error{});
+  const bool shared = bytes <= next_piece_bytes_ / 2;
+  if (shared) fresh = piece(next_piece_bytes_, what, false);
+  if (shared && fresh) next_piece_bytes_ = std::min(2 * next_piece_bytes_, largest_piece_bytes);
+  if (!fresh) fresh = piece(bytes, what, needed);  // a large block, or the pool is nearly full
   if (!fresh) return unexpected(fresh.error());
   return take_from(**fresh, bytes);
 }

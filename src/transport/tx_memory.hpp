@@ -1,7 +1,6 @@
 // Pool memory of one endpoint for its channels: taken from the arena in growing pieces, so that
 // memory grows with the pairs that communicate. A channel's memory comes back when its peer has
-// gone, or when it is idle; a piece with no block in use goes back to the arena. What every pair
-// keeps has pieces of its own, so that it pins none of what busy pairs have had.
+// gone; a piece with no block in use goes back to the arena.
 #pragma once
 
 #include <list>
@@ -20,8 +19,6 @@ class TxMemory {
 
   /// A block, 4 KiB aligned, contents undefined. Errors: no_space; it names `what` and a remedy.
   /// `needed`: that ends what the caller does, and `penstock ps` shows that the pool is full.
-  /// Otherwise: deadline, where the pool's lock, whose holder may be stopped, is not free within 1
-  /// ms.
   Result<std::byte*> allocate(std::uint64_t bytes, const char* what, bool needed = true);
   /// Gives a block back; `bytes` as allocated. `still`: no other process can store there any more.
   /// Otherwise the block is never used again here: it goes back with its piece, and the arena keeps
@@ -36,13 +33,8 @@ class TxMemory {
     std::byte* at;
     std::uint64_t bytes;
   };
-  enum Class : std::uint8_t { of_each_pair, of_busy_pairs, classes };
-  static Class class_of(std::uint64_t bytes) {
-    return bytes < first_piece_bytes ? of_each_pair : of_busy_pairs;
-  }
   struct Slab {
     arena::Object object;
-    Class of_class;
     std::uint64_t taken = 0;  ///< bytes from the beginning on that were ever allocated
     std::uint64_t used = 0;   ///< bytes in use
     bool quiet = true;        ///< no process, living or dead, can store there any more
@@ -51,8 +43,7 @@ class TxMemory {
       return at >= object.data && at < object.data + object.bytes;
     }
   };
-  Result<Slab*> piece(Class of_class, std::uint64_t bytes);
-  Error no_room(std::uint64_t bytes, const char* what) const;
+  Result<Slab*> piece(std::uint64_t bytes, const char* what, bool needed);
   void give_empty_pieces_back(std::uint64_t timeout_ns);
   static std::byte* take_from(Slab& piece, std::uint64_t bytes);
 
@@ -60,8 +51,8 @@ class TxMemory {
   Address owner_;
   std::list<Slab> pieces_;
   std::uint64_t made_ = 0;  ///< pieces made so far
+  std::uint64_t next_piece_bytes_ = first_piece_bytes;
   static constexpr std::uint64_t first_piece_bytes = 32 << 10, largest_piece_bytes = 8 << 20;
-  std::uint64_t next_piece_bytes_[classes] = {first_piece_bytes, first_piece_bytes};
 };
 
 }  // namespace penstock::transport

@@ -49,35 +49,6 @@ TEST_P(TxMemoryTest, ALongLivedEndpointTalksToManyShortLivedOnes) {
   }
 }
 
-constexpr std::uint64_t small_channel = 8 << 10, large_channel = 68 << 10, cells = 512 << 10;
-
-TEST_P(TxMemoryTest, WhatBusyPairsHadGoesBackWhateverOthersKeep) {
-  constexpr std::uint64_t pairs = 20, a_piece = 64 << 10;
-  const std::uint64_t before = used();
-  TxMemory memory(*side_a_.arena, {0, 0, 999, 1});
-  std::vector<std::pair<std::byte*, std::uint64_t>> large;
-  for (std::uint64_t pair = 0; pair < pairs; ++pair) {
-    ASSERT_TRUE(memory.allocate(small_channel, "a channel"));
-    for (const std::uint64_t bytes : {large_channel, cells}) {
-      const auto at = memory.allocate(bytes, "a channel", false);
-      ASSERT_TRUE(at);
-      large.emplace_back(*at, bytes);
-    }
-  }
-  EXPECT_GE(used(), before + pairs * (large_channel + cells));
-  for (const auto& [at, bytes] : large) memory.give_back(at, bytes, true);
-  EXPECT_LE(used(), before + 2 * pairs * small_channel + a_piece);
-}
-
-TEST_P(TxMemoryTest, WhoCanDoWithoutDoesNotWaitForTheLock) {
-  TxMemory memory(*side_a_.arena, {0, 0, 998, 1});
-  const auto guard = side_b_.pool->lock();
-  ASSERT_TRUE(guard);
-  const auto none = memory.allocate(large_channel, "a channel", false);
-  ASSERT_FALSE(none);
-  EXPECT_EQ(none.error().code, ErrorCode::deadline);
-}
-
 TEST_P(TxMemoryTest, ADeadlineLeavesOnlyWhatItsPeersMayStoreTo) {
   Recorder callbacks;
   {
