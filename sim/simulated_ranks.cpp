@@ -42,7 +42,7 @@ int measure(const Size& size) {
     auto job = std::make_shared<LargeJob>(LargeJob{.ranks = size.ranks, .nodes = size.nodes});
     spawn_job(world, pool, job);
     world.spawn(0, [&world, job] {
-      wait_until(world, "the job", [&] { return job->is_over(); });
+      world.until([&] { return job->is_over(); });
       print_counts(*job);
     });
   };

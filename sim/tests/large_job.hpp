@@ -222,26 +222,18 @@ class LargeJobRank final : public transport::EndpointCallbacks {
 
   // ---- all ranks together ----
 
-  /// Rank 0 makes an object for all.
+  /// Rank 0 makes an object for all, of zeros.
   std::uint64_t make(const char* name, std::uint64_t bytes) {
     auto object = arena_->create(fmt::format("{} {}", job_.name, name), bytes);
     world_.require(object.has_value(), object ? "" : object.error().message);
     made_.push_back(*object);
     return object->offset;
   }
-  void zero(std::uint64_t at, std::uint64_t bytes) {
-    const std::vector<std::byte> zeros(std::min<std::uint64_t>(bytes, 1 << 16));
-    for (std::uint64_t done = 0; done < bytes; done += zeros.size())
-      pool_->memory().publish_bulk(pool_->base() + at + done, zeros.data(),
-                                   std::min<std::uint64_t>(zeros.size(), bytes - done));
-    pool_->memory().full_fence();
-  }
   void barrier() {
     counted(Phase::join, [&] {
       if (self_ == 0) {
         const coll::Shape& shape = small_shape;
         job_.communicator = make("communicator", coll::Communicator::bytes(job_.ranks, shape));
-        zero(job_.communicator, coll::Communicator::zeroed_bytes(job_.ranks, shape));
       }
       meet(3);
       std::vector<std::uint64_t> nodes(job_.ranks);
@@ -269,9 +261,7 @@ class LargeJobRank final : public transport::EndpointCallbacks {
       if (self_ == 0) {
         const std::uint64_t bytes = window::sync_area_bytes(job_.ranks);
         job_.sync_area = make("window", bytes);
-        zero(job_.sync_area, bytes);
         job_.segments = make("segments", job_.ranks * segment_bytes);
-        zero(job_.segments, job_.ranks * segment_bytes);
       }
       meet(5);
       std::vector<window::Member> members(job_.ranks);
@@ -372,7 +362,10 @@ inline bool open_files_for(std::uint32_t ranks) {
 /// Room for jobs of so many ranks.
 inline PoolOptions pool_for(std::uint32_t ranks) {
   const std::uint64_t n = ranks;
-  return {.bytes = (std::uint64_t{64} << 20) + 768 * n * n + n * (std::uint64_t{640} << 10),
+  constexpr std::uint64_t unit = 2 << 20;
+  const std::uint64_t bytes =
+      (std::uint64_t{64} << 20) + 768 * n * n + n * (std::uint64_t{640} << 10);
+  return {.bytes = (bytes + unit - 1) / unit * unit,
           .max_processes = 2 * ranks + 64,
           .max_nodes = 128,
           .lease_ms = std::max(400u, 6 * ranks),  // all beat in one thread

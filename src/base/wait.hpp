@@ -17,12 +17,13 @@ struct WaitPolicy {
   std::uint64_t sleep_ns = 100'000;  ///< length of each sleep after that
 
   /// For this process now: spins little when `runnable` processes exceed the cores it may use
-  /// (affinity mask and cgroup quota). PENSTOCK_SPIN overrides the number of spins.
+  /// (affinity mask and cgroup quota), and the more they are, the sooner and the longer it sleeps.
+  /// PENSTOCK_SPIN overrides the number of spins.
   static WaitPolicy for_processes(std::uint32_t runnable);
 };
 
 /// Checks the peer that is waited for: returns an error when it is dead. Called at most every 20
-/// ms.
+/// ms, and less often where it takes long.
 using DeadCheck = std::function<Result<void>()>;
 
 /// The default deadline of waits: PENSTOCK_TIMEOUT_MS, 60 s.
