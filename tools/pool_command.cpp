@@ -111,9 +111,9 @@ int create(const PoolArguments& arguments) {
     return report(view.error());
   }
   if (!arguments.json) {
-    fmt::print("created {}: {}, {} coherence, at most {} ranks on {}, id {:016x}\n",
-               arguments.spec, about(info->bytes), coherence::mode_name(info->mode),
-               info->max_ranks(), counted(info->max_nodes, "node"), info->id);
+    fmt::print("created {}: {}, {} coherence, at most {} ranks on {}, id {:016x}\n", arguments.spec,
+               about(info->bytes), coherence::mode_name(info->mode), info->max_ranks(),
+               counted(info->max_nodes, "node"), info->id);
   }
   if (arguments.sparse && pool::parse_spec(arguments.spec)->size() > 1) {
     fmt::print(stderr,

@@ -39,10 +39,8 @@ void attach_all(World& world, const SimulatedPool& simulated, std::uint32_t coun
 
 /// `slots`: of the pool, for `processes` on `nodes`.
 void run_with(std::uint32_t processes, std::uint32_t nodes, std::uint32_t slots) {
-  const SimulatedPool pool({.bytes = 64 << 20,
-                            .max_processes = slots,
-                            .max_nodes = nodes,
-                            .lease_ms = 3'600'000});
+  const SimulatedPool pool(
+      {.bytes = 64 << 20, .max_processes = slots, .max_nodes = nodes, .lease_ms = 3'600'000});
   Scenario scenario =
       pool.scenario(fmt::format("pool, {} attach on {} nodes", processes, nodes), nodes);
   scenario.max_steps = 400'000'000;

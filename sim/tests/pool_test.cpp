@@ -160,9 +160,8 @@ TEST(Pool, NumbersOfNodesComeBack) {
     for (std::uint32_t host = 0; host < 7; ++host) {
       Process& process = world.spawn(host, [&world, &pool, numbers, host] {
         // Two at a time: each with the one before it.
-        wait_until(world, "the host before the last", [&] {
-          return host < 2 || gone(*world.processes()[host - 2]);
-        });
+        wait_until(world, "the host before the last",
+                   [&] { return host < 2 || gone(*world.processes()[host - 2]); });
         const auto attached = pool.attach(world);
         for (const auto& [other, number] : *numbers)
           world.require(number != attached->node() || world.processes()[other]->dead,

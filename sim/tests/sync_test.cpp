@@ -2,8 +2,8 @@
 // any of their operations.
 #include <gtest/gtest.h>
 
-#include <memory>
 #include <map>
+#include <memory>
 #include <set>
 
 #include "sim/tests/expect_held.hpp"

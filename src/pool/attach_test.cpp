@@ -193,9 +193,8 @@ TEST_F(AttachTest, AllSlotsHeld) {
   for (int i = 0; i < 3; ++i) attached.push_back(attach());
   const Error error = attach_error();
   EXPECT_EQ(error.code, ErrorCode::no_slots);
-  EXPECT_THAT(error.message,
-              AllOf(HasSubstr("all 3 process slots"), HasSubstr("penstock pool gc " + spec_),
-                    HasSubstr("--ranks 3")));
+  EXPECT_THAT(error.message, AllOf(HasSubstr("all 3 process slots"),
+                                   HasSubstr("penstock pool gc " + spec_), HasSubstr("--ranks 3")));
   attached.pop_back();
   EXPECT_TRUE(attach());
 }

@@ -58,9 +58,8 @@ std::vector<std::uint32_t> AttachingTable::nodes_apart() const {
 
 AttachingTable::Visit AttachingTable::look(std::uint64_t number) const {
   Visit visit;
-  visit.whole =
-      observe_checksummed_line<AttachingLine>(memory_, base_, place(number), &visit.line)
-          .has_value();
+  visit.whole = observe_checksummed_line<AttachingLine>(memory_, base_, place(number), &visit.line)
+                    .has_value();
   return visit;
 }
 

@@ -143,8 +143,7 @@ Result<Superblock> plan(const CreateOptions& options, const std::vector<Part>& p
   s.bytes = sized.bytes;
   s.mode = static_cast<std::uint32_t>(options.mode);
   s.part_count = count;
-  s.max_processes =
-      options.max_processes != 0 ? options.max_processes : default_processes(s.bytes);
+  s.max_processes = options.max_processes != 0 ? options.max_processes : default_processes(s.bytes);
   s.max_nodes = options.max_nodes;
   s.part_bytes = s.data_offset + s.bytes / count;
   s.stripe_bytes = stripe_bytes_for(s.bytes / count, count, unit);

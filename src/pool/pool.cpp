@@ -107,19 +107,17 @@ Result<void> Pool::Impl::join() {
     verdicts.publish(dead, generation != 0 ? token() : attaching_bit);
   });
   const NodeTable nodes(memory, base, superblock);
-  const NodeTable::Joiner joiner{.host = self.host,
-                                 .process = self.process,
-                                 .emulated_node = options.emulated_node,
-                                 .processes = processes,
-                                 .attaching = attaching,
-                                 .liveness = liveness,
-                                 .heartbeat = heartbeat,
-                                 .heed = [this](std::uint64_t as) { heed(as); },
-                                 .must_flush =
-                                     [this](std::uint32_t of_node) {
-                                       return flushes.times().deaths[of_node] != 0;
-                                     },
-                                 .spec = options.spec};
+  const NodeTable::Joiner joiner{
+      .host = self.host,
+      .process = self.process,
+      .emulated_node = options.emulated_node,
+      .processes = processes,
+      .attaching = attaching,
+      .liveness = liveness,
+      .heartbeat = heartbeat,
+      .heed = [this](std::uint64_t as) { heed(as); },
+      .must_flush = [this](std::uint32_t of_node) { return flushes.times().deaths[of_node] != 0; },
+      .spec = options.spec};
   auto seat = PENSTOCK_TRY(nodes.join(joiner));
   node = seat.node;
   if (auto taken = take_slot(seat.attaching_token); !taken) {

@@ -82,8 +82,8 @@ std::vector<Registration::Abandoned> Registration::watch() const {
   const auto visitors = joiner_.attaching.read_names();
   const auto lives = [&](std::uint32_t name) {
     return visitors[name] && visitors[name]->beat != 0 &&
-           joiner_.liveness.alive(attaching_token(visitors[name]->generation,
-                                                  joiner_.attaching.line_of_name(name)));
+           joiner_.liveness.alive(
+               attaching_token(visitors[name]->generation, joiner_.attaching.line_of_name(name)));
   };
   const std::uint64_t lease_ns = joiner_.liveness.lease_ns();
   for (Pause pause(lease_ns + lease_ns / 4); pause.more();) {
@@ -132,8 +132,8 @@ void Registration::open_doors(const std::vector<Abandoned>& abandoned) const {
                                     [&](const Abandoned& each) { return each.name == name; });
     return found != abandoned.end() && found->shut_by == shut_by[name] &&
            (!visitors[name] || visitors[name]->generation != shut_by[name] ||
-            !joiner_.liveness.alive(attaching_token(shut_by[name],
-                                                    joiner_.attaching.line_of_name(name))));
+            !joiner_.liveness.alive(
+                attaching_token(shut_by[name], joiner_.attaching.line_of_name(name))));
   };
   for (std::uint32_t name = 0; name < shut_by.size(); ++name) {
     if (name == name_ || shut_by[name] == 0) continue;
