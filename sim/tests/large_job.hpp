@@ -52,7 +52,8 @@ struct LargeJob {
   // what the ranks tell each other as a launcher does
   std::vector<transport::Address> addresses = std::vector<transport::Address>(ranks);
   std::vector<std::uint64_t> tokens = std::vector<std::uint64_t>(ranks);
-  std::uint64_t communicator = 0, sync_area = 0, segments = 0;
+  std::uint64_t communicator = 0, words = 0, segments = 0;
+  std::vector<std::uint32_t> pool_nodes = std::vector<std::uint32_t>(ranks);
   std::vector<std::uint32_t> arrived = std::vector<std::uint32_t>(16);
   std::uint32_t told = 0, left = 0;
   std::uint64_t bytes_used = 0;  ///< of the pool, when all is open
@@ -256,26 +257,39 @@ class LargeJobRank final : public transport::EndpointCallbacks {
     });
   }
 
+  /// A rank clears its own words, as the plug-in of an MPI does.
   void open_window() {
     counted(Phase::window, [&] {
       if (self_ == 0) {
-        const std::uint64_t bytes = window::sync_area_bytes(job_.ranks);
-        job_.sync_area = make("window", bytes);
+        job_.words = make("window", job_.ranks * window::words_bytes());
         job_.segments = make("segments", job_.ranks * segment_bytes);
       }
       meet(5);
-      std::vector<window::Member> members(job_.ranks);
+      window::clear_words(pool_->memory(), pool_->base() + words_of(self_));
+      job_.pool_nodes[self_] = pool_->node();
+      meet(6);
+      window::Options options;
       for (std::uint32_t rank = 0; rank < job_.ranks; ++rank)
-        members[rank] = {job_.tokens[rank], job_.segments + rank * segment_bytes, segment_bytes};
-      auto opened = window::Window::open(*pool_, {.sync_area = job_.sync_area,
-                                                  .members = std::move(members),
-                                                  .self = self_,
-                                                  .stored_by_all = false,
-                                                  .idle = {}});
+        options.members.push_back({.token = job_.tokens[rank],
+                                   .offset = job_.segments + rank * segment_bytes,
+                                   .bytes = segment_bytes,
+                                   .words = words_of(rank),
+                                   .node = job_.pool_nodes[rank]});
+      options.self = self_;
+      options.more = [this](std::uint64_t bytes) -> Result<std::uint64_t> {
+        const auto name = fmt::format("{} words {}.{}", job_.name, self_, made_.size());
+        made_.push_back(
+            PENSTOCK_TRY(arena_->create(name, bytes, {.lifetime = arena::Lifetime::process})));
+        return made_.back().offset;
+      };
+      auto opened = window::Window::open(*pool_, std::move(options));
       world_.require(opened.has_value(), opened ? "" : opened.error().message);
       window_ = std::move(*opened);
-      meet(6);
+      meet(9);
     });
+  }
+  std::uint64_t words_of(std::uint32_t rank) const {
+    return job_.words + rank * window::words_bytes();
   }
   /// The first fence opens an epoch, the second ends it.
   void fences() {
@@ -317,10 +331,8 @@ class LargeJobRank final : public transport::EndpointCallbacks {
     communicator_.reset();
     endpoint_.reset();
     ++job_.left;
-    if (self_ == 0) {
-      wait_for("all to leave", [&] { return job_.is_over(); });
-      for (const auto& object : made_) must(arena_->destroy(object));
-    }
+    if (!made_.empty()) wait_for("all to leave", [&] { return job_.is_over(); });
+    for (const auto& object : made_) must(arena_->destroy(object));
     arena_.reset();
     pool_.reset();
   }
