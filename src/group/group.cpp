@@ -27,12 +27,12 @@ Group::Group(pool::Pool& the_pool, Options options)
   // Who has left the table of processes counts as a node of its own, other than all others.
   constexpr std::uint32_t first_unknown = 1u << 31;
   for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
-    const std::uint32_t node = rank == self() ? pool.node()
-                               : options_.nodes.empty()
-                                   ? pool.node_of(token(rank)).value_or(first_unknown + rank)
-                                   : options_.nodes[rank];
+    const std::uint32_t node = !options_.nodes.empty() ? options_.nodes[rank]
+                               : rank == self()
+                                   ? pool.node()
+                                   : pool.node_of(token(rank)).value_or(first_unknown + rank);
     nodes_[rank] = node;
-    apart_[rank] = memory.loads_may_be_stale() && node != pool.node();
+    apart_[rank] = memory.loads_may_be_stale() && rank != self() && node != pool.node();
   }
 }
 

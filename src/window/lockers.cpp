@@ -31,14 +31,20 @@ Result<sync::OpenLock*> SegmentLocks::lock(Guarded what) {
   return &*made;
 }
 
+/// A chunk that may be needed is made before the pool's lock is taken: making it takes that lock.
 Result<void> SegmentLocks::join() {
   if (self_) return {};
   const std::uint64_t place = PENSTOCK_TRY(context_.more(locker_bytes));
-  const auto guard = PENSTOCK_TRY(context_.pool.lock());
-  lines_[0].invalidate_news();
-  context_.memory.load_fence();
-  load_news();
-  PENSTOCK_TRY(append(place));
+  for (std::uint64_t chunk = 0;;) {
+    {
+      const auto guard = PENSTOCK_TRY(context_.pool.lock());
+      lines_[0].invalidate_news();
+      context_.memory.load_fence();
+      load_news();
+      if (append(place, chunk)) break;
+    }
+    chunk = PENSTOCK_TRY(context_.more(chunk_bytes));
+  }
   self_ = static_cast<std::uint32_t>(all_.size());
   all_.push_back(place);
   ++reader_.next;
@@ -67,11 +73,11 @@ void SegmentLocks::load_news() {
   }
 }
 
-/// Under the pool's lock, at the first empty word.
-Result<void> SegmentLocks::append(std::uint64_t place) {
+/// Under the pool's lock, at the first empty word. False: a chunk is needed, and there is none.
+bool SegmentLocks::append(std::uint64_t place, std::uint64_t chunk) {
   const auto& memory = context_.memory;
   if (reader_.at_end()) {
-    const std::uint64_t chunk = PENSTOCK_TRY(context_.more(chunk_bytes));
+    if (chunk == 0) return false;
     memory.store_fence();  // the chunk is empty at the device before it is found
     memory.publish_word(context_.at(reader_.at()), chunk);
     reader_ = {chunk, chunk_bytes / 8};
@@ -79,7 +85,7 @@ Result<void> SegmentLocks::append(std::uint64_t place) {
   memory.store_fence();  // the locker's lines are idle at the device before they are found
   memory.publish_word(context_.at(reader_.at()), place);
   memory.full_fence();  // before the lock's first publish: pairs with load_news()
-  return {};
+  return true;
 }
 
 }  // namespace penstock::window

@@ -52,7 +52,7 @@ class SegmentLocks {
 
   Result<void> join();
   void load_news();
-  Result<void> append(std::uint64_t place);
+  bool append(std::uint64_t place, std::uint64_t chunk);
 
   Context& context_;
   Reader reader_;

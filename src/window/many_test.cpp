@@ -101,7 +101,8 @@ TEST_F(ManyRanks, AllLockOne) {
     for (std::uint64_t round = 0; round < rounds; ++round) {
       const auto hold =
           (round + window.self()) % 2 == 0 ? sync::Hold::shared : sync::Hold::exclusive;
-      ASSERT_TRUE(window.lock(3, hold));
+      const auto locked = window.lock(3, hold);
+      ASSERT_TRUE(locked) << locked.error().message;
       ASSERT_TRUE(window.update(3, {&piece, 1}, add_one));
       ASSERT_TRUE(window.unlock(3));
     }
