@@ -7,6 +7,7 @@
 #include <charconv>
 #include <map>
 
+#include "base/format.hpp"
 #include "transport/test_endpoints.hpp"
 
 namespace penstock::transport {
