@@ -325,7 +325,7 @@ class LargeJobRank final : public transport::EndpointCallbacks {
     wait_for("all survivors", [&] { return job_.told == job_.survivors(); });
   }
   void leave() {
-    if (job_.lost_node == ~0u && window_) must(window_->leave(0));
+    if (job_.lost_node == ~0u && window_) must(window_->leave());
     window_.reset();
     if (communicator_) communicator_->leave();
     communicator_.reset();

@@ -25,8 +25,8 @@ constexpr std::uint32_t questions = 6;
 class Rank : public PairRank {
  public:
   Rank(World& world, const SimulatedPool& simulated, PairPlan& plan, std::uint32_t self)
-      : PairRank(world, simulated, plan, self,
-                 {.told = [this](std::uint32_t) { ProcessBell::ring(*pool_, bell_at()); }}) {}
+      : PairRank(world, simulated, plan, self, window::Options().review_bytes,
+                 [this](std::uint32_t) { ProcessBell::ring(*pool_, bell_at()); }) {}
 
   /// Each to a place that is too far from the others for one range.
   void ask() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -19,7 +20,8 @@ class PairRank {
   /// Attaches, and opens the window when the other rank has attached too. Its place, its members
   /// and its own number are those of the plan.
   PairRank(World& world, const SimulatedPool& simulated, PairPlan& plan, std::uint32_t self,
-           std::uint64_t review_bytes = window::Options().review_bytes)
+           std::uint64_t review_bytes = window::Options().review_bytes,
+           std::function<void(std::uint32_t)> told = {})
       : world_(world), plan_(plan) {
     pool_ = simulated.attach(world, {.rank = static_cast<std::int32_t>(self), .job = "sim"});
     plan.announce(self, *pool_);
@@ -27,6 +29,7 @@ class PairRank {
     world.until([&] { return plan.opened == 2; });
     window::Options options = plan.options(self);
     options.review_bytes = review_bytes;
+    options.told = std::move(told);
     auto opened = window::Window::open(*pool_, std::move(options));
     world.require(opened.has_value(), opened ? "" : opened.error().message);
     window_ = std::move(*opened);

@@ -166,13 +166,13 @@ TEST_F(CreateTest, SizesThatCannotBe) {
 
 TEST_F(CreateTest, TablesThatCannotBe) {
   CreateOptions options = create_options();
-  options.max_processes = 0;
+  options.max_processes = 32769;
   EXPECT_THAT(create_error(options).message, HasSubstr("1 to 32768"));
   options.max_processes = 32768;
   EXPECT_THAT(create_error(options).message, HasSubstr("more than half of a pool of 16 MiB"));
   options.max_processes = 16;
-  options.max_nodes = 1000;
-  EXPECT_THAT(create_error(options).message, HasSubstr("--max-nodes"));
+  options.max_nodes = 1025;
+  EXPECT_THAT(create_error(options).message, HasSubstr("--nodes"));
 }
 
 TEST_F(CreateTest, APoolInSimulatedModeNeedsNoSimulatorToBeMade) {
