@@ -17,8 +17,6 @@ namespace penstock::base {
 namespace {
 
 constexpr std::uint64_t dead_check_interval_ns = 20'000'000;
-/// A check of many peers takes long: so many times as long passes until the next.
-constexpr std::uint64_t dead_check_pauses = 50;
 /// Where hundreds of processes share a core, those that wait must leave it to those that work.
 constexpr std::uint64_t longest_sleep_ns = 20'000'000;
 constexpr std::uint32_t fewest_yields = 64;
@@ -113,9 +111,8 @@ Result<void> Waiter::pause() {
 Result<void> Waiter::slow_checks() {
   const std::uint64_t now = awake_.now_ns();
   if (dead_check_ && now >= next_check_ns_) {
+    next_check_ns_ = now + dead_check_interval_ns;
     if (auto alive = dead_check_(); !alive) return alive;
-    const std::uint64_t took_ns = awake_.now_ns() - now;
-    next_check_ns_ = now + std::max(dead_check_interval_ns, dead_check_pauses * took_ns);
   }
   if (now < timeout_ns_) return {};
   const std::uint64_t waited_ms = now / 1'000'000;

@@ -23,7 +23,7 @@ struct WaitPolicy {
 };
 
 /// Checks the peer that is waited for: returns an error when it is dead. Called at most every 20
-/// ms, and less often where it takes long.
+/// ms.
 using DeadCheck = std::function<Result<void>()>;
 
 /// The default deadline of waits: PENSTOCK_TIMEOUT_MS, 60 s.

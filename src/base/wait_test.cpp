@@ -110,23 +110,6 @@ TEST(WaitPolicy, ManyProcessesOfACoreSleepEarlyAndLong) {
   EXPECT_LE(WaitPolicy::for_processes(1u << 30).sleep_ns, 1'000'000'000u);
 }
 
-/// Else the check of a thousand peers would be all that a crowded host does.
-TEST(Waiter, ALongDeadCheckIsMadeSeldom) {
-  int checks = 0;
-  constexpr std::uint64_t check_ns = 5'000'000, wait_ns = 400'000'000;
-  const DeadCheck slow = [&checks]() -> Result<void> {
-    ++checks;
-    for (const std::uint64_t until = now_ns() + check_ns; now_ns() < until;) {
-    }
-    return {};
-  };
-  Waiter waiter("nothing", wait_ns, slow, {.spins = 1, .yields = 1, .sleep_ns = 1'000'000});
-  while (waiter.pause()) {
-  }
-  EXPECT_GE(checks, 1);
-  EXPECT_LE(checks, 3);
-}
-
 TEST(WaitPolicyDeathTest, VariableOverridesTheSpins) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
