@@ -249,13 +249,13 @@ class Watch(Case):
 
 class Nodes(Case):
     def test_a_pool_with_too_few_nodes_is_refused_before_mpi_starts(self):
-        # who made the pool is one of them
+        # who made the pool is none of them any more
         spec = self.pool("64M", "software", "--nodes", "3")
         program = ["--", PYTHON, PROGRAMS / "all_to_all.py"]
-        self.refused("run", "-n", "3", "--nodes", "3", "--pool", spec, *program,
-                     says=["3 emulated nodes", "--nodes 2"], fix="--nodes 4")
+        self.refused("run", "-n", "4", "--nodes", "4", "--pool", spec, *program,
+                     says=["4 emulated nodes", "--nodes 3"], fix="--nodes 4")
         for _ in range(2):  # whoever has joined is no newcomer
-            self.penstock("run", "-n", "2", "--nodes", "2", "--pool", spec, *program)
+            self.penstock("run", "-n", "3", "--nodes", "3", "--pool", spec, *program)
 
 
 class Eval(Case):
