@@ -11,6 +11,7 @@ using window::Extent;
 using window::Window;
 
 constexpr std::uint64_t segment_bytes = 8192;
+constexpr std::uint64_t room_of_rank = 8192;  ///< for its words, and those that it makes
 constexpr Extent counter{16, 8}, cell{4096, 8};
 constexpr std::uint32_t survivor = 0, victim = 1;
 constexpr std::uint64_t put_value = 0x1122334455667788, updates = 3;
@@ -35,19 +36,34 @@ class WindowCrash : public CrashTest, public testing::WithParamInterface<coheren
     here_ = attach(spec_, {.rank = 0, .emulated_node = 0});
     for (auto* object : {&own_, &others_})
       *object = *here_.arena->create("segment " + std::to_string(made_++), segment_bytes);
-    area_ = *here_.arena->create("area", window::sync_area_bytes(2));
+    area_ = *here_.arena->create("area", 2 * room_of_rank);
     token_ = *here_.arena->create("token of the victim", 64);
   }
 
   Result<std::unique_ptr<Window>> open(pool::Pool& pool, std::uint32_t self,
                                        std::uint64_t victims_token) const {
-    return Window::open(pool, {.sync_area = area_.offset,
-                               .members = {{here_.pool->token(), own_.offset, segment_bytes},
-                                           {victims_token, others_.offset, segment_bytes}},
-                               .self = self,
-                               .stored_by_all = false,
-                               .idle = {}});
+    window::Options options;
+    options.members = {{.token = here_.pool->token(),
+                        .offset = own_.offset,
+                        .bytes = segment_bytes,
+                        .words = words_of(survivor),
+                        .node = pool.node()},
+                       {.token = victims_token,
+                        .offset = others_.offset,
+                        .bytes = segment_bytes,
+                        .words = words_of(victim),
+                        .node = pool.node()}};
+    options.self = self;
+    options.more = [next = words_of(self) + window::words_bytes(), end = words_of(self + 1)](
+                       std::uint64_t bytes) mutable -> Result<std::uint64_t> {
+      if (bytes > end - next) return fail(ErrorCode::no_space, "a rank's room is too small");
+      next += bytes;
+      return next - bytes;
+    };
+    return Window::open(pool, std::move(options));
   }
+  /// Zeros, as a rank would have cleared them.
+  std::uint64_t words_of(std::uint32_t rank) const { return area_.offset + rank * room_of_rank; }
 
   /// All operations that need no other process, so that it dies or finishes alone.
   void die_somewhere(const std::function<void()>& armed) const {
