@@ -33,8 +33,31 @@ void add_steep(std::vector<Piece>& pieces, double from, double to, double a, dou
   }
 }
 
+/// Where a larger message took less, the mean of both for both, and so on: SimGrid's lines only
+/// rise.
+std::vector<ScalingNetwork::Point> rising(const std::vector<ScalingNetwork::Point>& points) {
+  std::vector<ScalingNetwork::Point> all;
+  std::vector<std::size_t> counts;  // of the points at the end of `all` that are one level
+  for (const auto& point : points) {
+    double micro = point.micro;
+    std::size_t count = 1;
+    while (!counts.empty() && all.back().micro > micro) {
+      const auto more = counts.back();
+      micro = (micro * static_cast<double>(count) + all.back().micro * static_cast<double>(more)) /
+              static_cast<double>(count + more);
+      count += more;
+      counts.pop_back();
+      for (std::size_t i = 0; i < more; ++i) all.pop_back();
+    }
+    for (std::size_t i = 0; i < count; ++i) all.push_back({.micro = micro});
+    counts.push_back(count);
+  }
+  for (std::size_t i = 0; i < points.size(); ++i) all[i].bytes = points[i].bytes;
+  return all;
+}
+
 std::vector<Piece> pieces_of(const ScalingNetwork& network) {
-  const auto& points = network.measured;
+  const auto points = rising(network.measured);
   std::vector<Piece> pieces;
   for (std::size_t i = 0; i + 1 < points.size(); ++i) {
     const auto bytes = [&](std::size_t k) {

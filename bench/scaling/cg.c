@@ -11,8 +11,10 @@
  * NAS Parallel Benchmarks (1991), and the description of CG's communication in docs/scale.md.
  * Ranks: a power of two.
  *
- * Prints "iterations SECONDS residual COMPUTING" on rank 0: seconds of the last rank, and what is
- * outside exchanges, of the rank that computes longest. */
+ * Prints "iterations SECONDS residual COMPUTING" on rank 0: seconds of the last rank, and those
+ * that are computed: two ranks meet at each exchange, so the sum over what lies between two of
+ * them, each of the rank that takes longer there; of more ranks, all of the rank that computes
+ * longest. */
 #include <math.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -76,22 +78,62 @@ static int partner(const struct grid* g, int level) {
   return g->row * g->columns + place;
 }
 
-static double exchanging; /* seconds */
+/* Seconds that this rank computed between two meetings with the other. */
+static struct {
+  double* seconds;
+  int count, room;
+  double since; /* when it began to compute */
+} computed;
 
-static void exchange(int with, int tag, const double* out, double* in, long count) {
+static void start_to_count(void) {
+  for (int i = 0; i < computed.room; ++i) computed.seconds[i] = 0;
+  computed.count = 0;
+  computed.since = MPI_Wtime();
+}
+
+/* `meets`: the next second computed is another piece's. */
+static void count_until(double now, int meets) {
+  if (computed.count == computed.room) {
+    computed.room = 2 * computed.room + 64;
+    computed.seconds = realloc(computed.seconds, (size_t)computed.room * sizeof(double));
+    if (computed.seconds == NULL) fail("no memory");
+    for (int i = computed.count; i < computed.room; ++i) computed.seconds[i] = 0;
+  }
+  computed.seconds[computed.count] += now - computed.since;
+  computed.count += meets;
+}
+
+/* On rank 0. */
+static double longest_computing(int ranks) {
+  count_until(MPI_Wtime(), 1);
+  if (ranks != 2) {
+    for (int i = 1; i < computed.count; ++i) computed.seconds[0] += computed.seconds[i];
+    computed.count = 1;
+  }
+  double sum = 0, *longest = malloc((size_t)computed.count * sizeof *longest);
+  if (longest == NULL) fail("no memory");
+  MPI_Reduce(computed.seconds, longest, computed.count, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+  for (int i = 0; i < computed.count; ++i) sum += longest[i];
+  free(longest);
+  free(computed.seconds);
+  return sum;
+}
+
+static void exchange(const struct grid* g, int with, int tag, const double* out, double* in,
+                     long count) {
   MPI_Request request;
-  const double begin = MPI_Wtime();
+  count_until(MPI_Wtime(), g->ranks == 2 && with != g->rank);
   MPI_Irecv(in, (int)count, MPI_DOUBLE, with, tag, MPI_COMM_WORLD, &request);
   MPI_Send(out, (int)count, MPI_DOUBLE, with, tag, MPI_COMM_WORLD);
   MPI_Wait(&request, MPI_STATUS_IGNORE);
-  exchanging += MPI_Wtime() - begin;
+  computed.since = MPI_Wtime();
 }
 
 /* The sums of `count` numbers over a row of ranks, a level after the other. */
 static void sum_numbers(const struct grid* g, double* numbers, int count) {
   double got[2];
   for (int level = 1; level <= g->levels; ++level) {
-    exchange(partner(g, level), level, numbers, got, count);
+    exchange(g, partner(g, level), level, numbers, got, count);
     for (int i = 0; i < count; ++i) numbers[i] += got[i];
   }
 }
@@ -124,7 +166,7 @@ static void product(const struct grid* g, const double* p, double* w, double* q)
   long out = g->half == g->piece ? 0 : g->half - g->half_from;
   double* own = w + g->half_from;
   for (int level = g->levels; level >= 1; --level) {
-    exchange(partner(g, level), level, w + out, q, g->half);
+    exchange(g, partner(g, level), level, w + out, q, g->half);
     for (long i = 0; !skeleton && i < g->half; ++i) own[i] += q[i];
     out = g->half_from;
   }
@@ -132,7 +174,7 @@ static void product(const struct grid* g, const double* p, double* w, double* q)
     memcpy(q, w, (size_t)g->half * sizeof *q);
     return;
   }
-  exchange(g->across, 1, own, q, g->half);
+  exchange(g, g->across, 1, own, q, g->half);
 }
 
 static double dot(const double* a, const double* b, long count) {
@@ -212,17 +254,17 @@ int main(int argc, char** argv) {
     if (iteration == 0) {
       MPI_Barrier(MPI_COMM_WORLD);
       begin = MPI_Wtime();
-      exchanging = 0;
+      start_to_count();
     }
     residual = solve(&g, x, z, p, q, r, w);
     double norms[2] = {dot(x, z, na / g.columns), dot(z, z, na / g.columns)};
     sum_numbers(&g, norms, 2);
     for (long i = 0; !skeleton && i < na / g.columns; ++i) x[i] = z[i] / sqrt(norms[1]);
   }
-  const double seconds = MPI_Wtime() - begin, own[2] = {seconds, seconds - exchanging};
-  double longest[2];
-  MPI_Reduce(own, longest, 2, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
-  if (g.rank == 0) printf("%d %.9f %.3e %.9f\n", outer, longest[0], residual, longest[1]);
+  const double seconds = MPI_Wtime() - begin, computing = longest_computing(g.ranks);
+  double longest;
+  MPI_Reduce(&seconds, &longest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+  if (g.rank == 0) printf("%d %.9f %.3e %.9f\n", outer, longest, residual, computing);
   MPI_Finalize();
   return 0;
 }
