@@ -126,8 +126,10 @@ std::optional<int> status_of_ended(pid_t pid, const Descriptor& process) {
 
 std::string verdict_of(int wait_status) {
   if (WIFSIGNALED(wait_status)) {
-    return fmt::format("was killed by signal {} ({})", WTERMSIG(wait_status),
-                       strsignal(WTERMSIG(wait_status)));
+    const int signal = WTERMSIG(wait_status);
+    // An MPI's own shared memory is not ours to check before it is written.
+    const char* const where = signal == SIGBUS ? ", as where /dev/shm is full (df /dev/shm)" : "";
+    return fmt::format("was killed by signal {} ({}){}", signal, strsignal(signal), where);
   }
   return fmt::format("exited with status {}", WEXITSTATUS(wait_status));
 }

@@ -14,7 +14,7 @@ namespace penstock::base {
 struct WaitPolicy {
   std::uint32_t spins = 2000;        ///< polls before the first yield
   std::uint32_t yields = 20000;      ///< polls by sched_yield before the first sleep
-  std::uint64_t sleep_ns = 100'000;  ///< length of each sleep after that
+  std::uint64_t sleep_ns = 100'000;  ///< length of each sleep after that, at first
 
   /// For this process now: spins little when `runnable` processes exceed the cores it may use
   /// (affinity mask and cgroup quota), and the more they are, the sooner and the longer it sleeps.
@@ -46,6 +46,7 @@ class Waiter {
   std::uint64_t timeout_ns_;
   AwakeClock awake_;
   std::uint64_t next_check_ns_;
+  std::uint64_t looked_ns_ = 0;  ///< how long it had waited at the last look at the clock
   std::uint64_t polls_ = 0;
   DeadCheck dead_check_;
   WaitPolicy policy_;

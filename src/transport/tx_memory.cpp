@@ -50,6 +50,8 @@ Result<TxMemory::Slab*> TxMemory::piece(std::uint64_t bytes, const char* what, b
           pool::found_full);  // readable even after the process has ended
     const auto stats = arena_->stats();
     const pool::Info& info = arena_->pool().info();
+    if (stats.bytes_largest_free >= 2 * bytes)  // the pool has room, what it lies in has none
+      return fail(ErrorCode::no_space, "{}: {}", what, object.error().message);
     return fail(
         ErrorCode::no_space,
         "{} needs {} in one piece of pool {}; free are {} of {}, {} of them in one piece; {}", what,

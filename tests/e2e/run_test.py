@@ -141,11 +141,17 @@ class Small(Case):
             self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_too_small_is_an_error_that_says_so(self):
-        done = self.in_shared_memory_of("24M", "run", "-n", 8, "--nodes", 8, "--", PYTHON, PROGRAMS / "all_to_all.py")
+        command = ("run", "-n", 8, "--nodes", 8, "--", PYTHON, PROGRAMS / "all_to_all.py")
+        done = self.in_shared_memory_of("18M", *command)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("remount,size=", done.stderr)
-        self.assertNotIn("run it with --size", done.stderr)
+        self.assertIn("grows as it is used, and ", done.stderr)
+        self.assertNotIn("--size ", done.stderr)
         self.assertNotIn("signal 7", done.stderr)
+        # The MPI's own shared memory has no room either.
+        done = self.in_shared_memory_of("9M", *command)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("/dev/shm", done.stderr)
 
     def test_ranks_that_die_while_they_start_leave_nothing(self):
         program = self.folder / "fails"
