@@ -130,12 +130,41 @@ class GpuWithoutStreamWords : public GpuCommunicator {
 };
 
 TEST_F(GpuWithoutStreamWords, MovesAndReducesAlike) {
-  if (std::getenv("PENSTOCK_TEST_CUDA") != nullptr) GTEST_SKIP() << "a GPU has them";
+  if (on_a_gpu()) GTEST_SKIP() << "a GPU has them";
   for (const Form& form : {forms[2], forms[4]}) {
     make_pool(form);
     run(4, 2, form.shape, [](const Rank& rank) { move_in_turn(rank, base::seed_in_tests(), 40); });
     run(3, 3, form.shape, reduce_all_both_ways);
   }
+}
+
+/// All streams of a rank share one queue of the stand-in GPU: what one of them waits for must not
+/// be given to another one later.
+class GpuWithOneQueue : public GpuCommunicator {
+ protected:
+  void SetUp() override {
+    if (on_a_gpu()) GTEST_SKIP() << "ranks of one process would share a GPU's queue";
+    setenv("STANDIN_ONE_QUEUE", "1", 1);
+  }
+  void TearDown() override {
+    unsetenv("STANDIN_ONE_QUEUE");
+    unsetenv("STANDIN_NO_STREAM_WORDS");
+  }
+  void move_and_reduce(const Form& form) {
+    SCOPED_TRACE(form.name);
+    make_pool(form);
+    run(4, 2, form.shape, [](const Rank& rank) { move_in_turn(rank, base::seed_in_tests(), 40); });
+    run(3, 3, form.shape, reduce_all_both_ways);
+  }
+};
+
+TEST_F(GpuWithOneQueue, MovesAndReducesAlike) {
+  for (const Form& form : {forms[0], forms[2], forms[4]}) move_and_reduce(form);
+}
+
+TEST_F(GpuWithOneQueue, MovesAndReducesAlikeByLaunches) {
+  setenv("STANDIN_NO_STREAM_WORDS", "1", 1);
+  move_and_reduce(forms[2]);
 }
 
 /// All ranks begin to capture together: a capture of this kind forbids others what they do before.
