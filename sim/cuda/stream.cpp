@@ -91,6 +91,7 @@ void StreamThread::enqueue(Operation operation) {
     capture->lane(this).push_back({Captured::Kind::operation, std::move(operation)});
     return;
   }
+  const std::lock_guard<std::mutex> call(calls_);
   std::unique_lock<std::mutex> lock(mutex_);
   changed_.wait(lock, [this] { return queue_.size() < max_queued; });
   if (shared_ != nullptr) operation = SharedQueue::in_turn(shared_, std::move(operation));
@@ -104,6 +105,7 @@ void StreamThread::synchronize() {
 }
 
 bool StreamThread::is_idle() {
+  const std::lock_guard<std::mutex> call(calls_);
   const std::lock_guard<std::mutex> guard(mutex_);
   return queue_.empty() && !busy_;
 }

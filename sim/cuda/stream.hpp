@@ -66,7 +66,8 @@ class StreamThread {
   StreamThread(const StreamThread&) = delete;
   StreamThread& operator=(const StreamThread&) = delete;
 
-  /// Done later, or taken into the graph that the stream captures.
+  /// Done later, or taken into the graph that the stream captures. While it waits for room nobody
+  /// is told about this stream, as NVIDIA's driver does.
   void enqueue(Operation operation);
   void synchronize();
   bool is_idle();
@@ -76,6 +77,7 @@ class StreamThread {
  private:
   void run();
 
+  std::mutex calls_;  ///< of the driver on this stream
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Operation> queue_;
