@@ -134,7 +134,9 @@ class GpuCommunicator : public testing::Test {
     setenv("PENSTOCK_SPIN", "1", 1);  // streams are threads, and need the cores
     setenv("PENSTOCK_GPU_FUSED_BYTES", "0", 1);
     ASSERT_TRUE(open_test_driver());
+    if (on_a_gpu()) held_ = *Device::current();  // else each job would make and end its context
   }
+  static void TearDownTestSuite() { held_.reset(); }
   void make_pool(const Form& form) {
     setenv("PENSTOCK_GPU_FUSED_BYTES", form.fused_bytes, 1);
     make_pool(form.mode);
@@ -204,6 +206,7 @@ class GpuCommunicator : public testing::Test {
     ASSERT_EQ((*device)->driver().stream_destroy(stream), cuda::success);
   }
 
+  static inline std::shared_ptr<const Device> held_;
   pool::TestFolder folder_;
   std::string spec_ = folder_.file("pool");
 };
