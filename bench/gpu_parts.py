@@ -29,8 +29,13 @@ def json_lines(text):
 # ---- right answers --------------------------------------------------------------------------------------------------
 
 def unit_tests(run):
-    done = subprocess.run([run.bundle / "bin/gpu_test"], capture_output=True, text=True, timeout=run.left(120), check=False,
-                          env=run.environment(PENSTOCK_TEST_CUDA="libcuda.so.1"))
+    limit = run.left(120)
+    try:
+        done = subprocess.run([run.bundle / "bin/gpu_test"], capture_output=True, text=True, timeout=limit, check=False,
+                              env=run.environment(PENSTOCK_TEST_CUDA="libcuda.so.1"))
+    except subprocess.TimeoutExpired as late:  # what it has said so far is bytes
+        begun = re.findall(r"RUN +\] (\S+)", (late.stdout or b"").decode(errors="replace"))
+        raise RuntimeError(f"not done in {limit:.0f} s: it was in {begun[-1] if begun else 'no test yet'}") from late
     if done.returncode != 0:
         raise RuntimeError(done.stdout[-900:] + done.stderr[-300:])
     return done.stdout.strip().splitlines()[-1].strip()

@@ -83,7 +83,7 @@ typedef struct {
   const char* name; /* in messages: "process group 3"; NULL: "communicator" */
   penstock_exchange_t exchange;
   void* user;          /* of exchange */
-  uint64_t slot_bytes; /* of a chunk; 0: by the pool's size */
+  uint64_t slot_bytes; /* of a chunk; 0: by the pool's size, and longer with `gpu` */
   int check;           /* compare the calls of all ranks; makes each as slow as a barrier */
   int gpu; /* not 0: calls are enqueued on the current device too (gpu.h); it is looked at now */
 } penstock_comm_options_t;

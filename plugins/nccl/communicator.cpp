@@ -34,19 +34,6 @@ int exchange(void* user, const void* mine, void* all, std::uint64_t bytes) {
   return in.result;
 }
 
-/// Long chunks: an operation of a stream costs as much as copying a good part of a megabyte.
-std::uint64_t slot_bytes_for(penstock_pool_t* pool, int ranks) {
-  constexpr std::uint64_t most = 8 << 20, least = 64 << 10, page = 4096, slots = 8;
-  penstock_pool_info_t info{};
-  (void)penstock_pool_info(pool, &info);
-  // Of what is left: a job has as many communicators as it has groups of ranks. Rank 0's counts.
-  const std::uint64_t left =
-      info.object_bytes_total - std::min(info.object_bytes_used, info.object_bytes_total);
-  const std::uint64_t budget = std::min(info.bytes / 8, left / 8);
-  return std::clamp(budget / (slots * static_cast<std::uint64_t>(ranks)) / page * page, least,
-                    most);
-}
-
 Result open_core(ncclComm& comm, const std::function<Result()>& goes_on) {
   ExchangeIn in{Meeting(comm.attached->pool(), derived_key(comm.key, of_core), comm.rank,
                         comm.ranks, goes_on)};
@@ -57,7 +44,6 @@ Result open_core(ncclComm& comm, const std::function<Result()>& goes_on) {
   options.name = comm.name.c_str();
   options.exchange = exchange;
   options.user = &in;
-  options.slot_bytes = slot_bytes_for(comm.attached->pool(), comm.ranks);
   options.gpu = comm.gpu != nullptr;
   const auto opened = penstock_comm_open(comm.attached->pool(), &options, &comm.core);
   if (in.result != success) return failed(in.result, in.words);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <random>
 
 #include "base/env.hpp"
@@ -54,6 +55,26 @@ void Mark::wait() {
   changed_.wait(lock, [this] { return is_set(); });
 }
 
+std::shared_ptr<SharedQueue> SharedQueue::of_thread() {
+  if (std::getenv("STANDIN_ONE_QUEUE") == nullptr) return nullptr;
+  thread_local const auto queue = std::make_shared<SharedQueue>();
+  return queue;
+}
+
+Operation SharedQueue::in_turn(const std::shared_ptr<SharedQueue>& queue, Operation operation) {
+  const std::lock_guard<std::mutex> guard(queue->mutex_);
+  return [queue, turn = queue->given_++, operation = std::move(operation)] {
+    {
+      std::unique_lock<std::mutex> lock(queue->mutex_);
+      queue->changed_.wait(lock, [&] { return queue->done_ == turn; });
+    }
+    operation();
+    const std::lock_guard<std::mutex> lock(queue->mutex_);
+    ++queue->done_;
+    queue->changed_.notify_all();
+  };
+}
+
 StreamThread::StreamThread() : thread_([this] { run(); }) {}
 
 StreamThread::~StreamThread() {
@@ -70,8 +91,10 @@ void StreamThread::enqueue(Operation operation) {
     capture->lane(this).push_back({Captured::Kind::operation, std::move(operation)});
     return;
   }
+  const std::lock_guard<std::mutex> call(calls_);
   std::unique_lock<std::mutex> lock(mutex_);
   changed_.wait(lock, [this] { return queue_.size() < max_queued; });
+  if (shared_ != nullptr) operation = SharedQueue::in_turn(shared_, std::move(operation));
   queue_.push_back(std::move(operation));
   changed_.notify_all();
 }
@@ -82,6 +105,7 @@ void StreamThread::synchronize() {
 }
 
 bool StreamThread::is_idle() {
+  const std::lock_guard<std::mutex> call(calls_);
   const std::lock_guard<std::mutex> guard(mutex_);
   return queue_.empty() && !busy_;
 }

@@ -40,6 +40,22 @@ struct Capture;
 /// An operation of a graph may be done many times.
 using Operation = std::function<void()>;
 
+/// A queue of the hardware that several streams share: what they are given is done one after the
+/// other, as it was given, and an operation that waits holds up all behind it. A GPU has 8 such
+/// queues for a program (CUDA_DEVICE_MAX_CONNECTIONS).
+class SharedQueue {
+ public:
+  /// With STANDIN_ONE_QUEUE that of the streams that this thread makes; else null.
+  static std::shared_ptr<SharedQueue> of_thread();
+  /// As `operation`, in its turn.
+  static Operation in_turn(const std::shared_ptr<SharedQueue>& queue, Operation operation);
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::uint64_t given_ = 0, done_ = 0;
+};
+
 class StreamThread {
  public:
   /// A GPU queues about so many operations of a stream that waits; then the caller waits.
@@ -50,7 +66,8 @@ class StreamThread {
   StreamThread(const StreamThread&) = delete;
   StreamThread& operator=(const StreamThread&) = delete;
 
-  /// Done later, or taken into the graph that the stream captures.
+  /// Done later, or taken into the graph that the stream captures. While it waits for room nobody
+  /// is told about this stream, as NVIDIA's driver does.
   void enqueue(Operation operation);
   void synchronize();
   bool is_idle();
@@ -60,9 +77,11 @@ class StreamThread {
  private:
   void run();
 
+  std::mutex calls_;  ///< of the driver on this stream
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Operation> queue_;
+  std::shared_ptr<SharedQueue> shared_ = SharedQueue::of_thread();
   bool busy_ = false, ends_ = false;
   std::thread thread_;
 };

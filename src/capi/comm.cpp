@@ -32,6 +32,18 @@ std::vector<gpu::Communicator::Area> places_of(const coll::Options& core, pool::
   return places;
 }
 
+/// Long chunks for a GPU: an operation of a stream costs as much as copying a good part of a
+/// megabyte. Hosts alone have those of the pool's size (0).
+std::uint64_t slot_bytes_for(const Attachment& at, const penstock_comm_options_t& options) {
+  constexpr std::uint64_t most = 8 << 20, least = 64 << 10, page = 4096, slots = 8;
+  if (options.slot_bytes != 0 || options.gpu == 0) return options.slot_bytes;
+  const arena::Stats stats = at.arena->stats();
+  // Of what is left: a job has as many communicators as it has groups of ranks. Rank 0's counts.
+  const std::uint64_t left = stats.bytes_total - std::min(stats.bytes_used, stats.bytes_total);
+  const std::uint64_t budget = std::min(at.pool->info().bytes / 8, left / 8);
+  return std::clamp(budget / (slots * std::uint64_t{options.ranks}) / page * page, least, most);
+}
+
 std::uint64_t direct_gpu() {
   return base::env_flag("PENSTOCK_GPU_DIRECT") ? gpu::Communicator::direct_gpu() : 0;
 }
@@ -53,7 +65,7 @@ Result<std::unique_ptr<penstock_comm>> open_comm(std::shared_ptr<Attachment> att
   pool::Pool& pool = *comm->attachment->pool;
   coll::Agreement agreement(options.ranks, options.rank);
   const auto made = agreement.offer(coll::space_in(*comm->attachment->arena, new_name(pool)),
-                                    {.slot_bytes = options.slot_bytes,
+                                    {.slot_bytes = slot_bytes_for(*comm->attachment, options),
                                      .check = check,
                                      .direct = options.gpu != 0 ? direct_gpu() : 0});
   // Also where there is no room: the others wait for what this rank has to tell.

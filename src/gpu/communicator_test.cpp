@@ -122,6 +122,36 @@ TEST_F(GpuCommunicator, AnAbortOfARankThatHasDoneAllHarmsNobody) {
   }
 }
 
+/// Each rank's part takes several times as many operations as a stream holds, so that the program's
+/// thread waits for room in the driver while the call is under way.
+void gather_much(const Rank& rank) {
+  constexpr std::uint64_t each = 2 << 20;
+  const std::uint32_t self = rank.core.self();
+  coll::Problem problem{.collective = Collective::allgather,
+                        .ranks = 2,
+                        .rank = self,
+                        .input = {{0, each}},
+                        .output = {{0, each}, {each, each}},
+                        .max_block_bytes = each};
+  const DeviceBytes in(rank.device, std::vector<std::byte>(each, std::byte(self + 1)), rank.stream);
+  const DeviceBytes out(rank.device, std::vector<std::byte>(2 * each), rank.stream);
+  const auto done = rank.gpu.enqueue(
+      {.name = "gather", .problem = problem, .input = in.at(), .output = out.at()}, rank.stream);
+  ASSERT_TRUE(done) << done.error().message;
+  std::vector<std::byte> wanted(each, std::byte{1});
+  wanted.resize(2 * each, std::byte{2});
+  EXPECT_EQ(out.read(), wanted);
+  EXPECT_TRUE(rank.gpu.drain());
+}
+
+TEST_F(GpuCommunicator, ACallMayTakeMoreOperationsThanAStreamHolds) {
+  for (const Form& form : {forms[0], forms[2]}) {
+    SCOPED_TRACE(form.name);
+    make_pool(form);
+    run(2, 2, form.shape, gather_much);
+  }
+}
+
 /// The stand-in's GPU without stream memory operations: the direct form waits by launches.
 class GpuWithoutStreamWords : public GpuCommunicator {
  protected:
@@ -130,12 +160,41 @@ class GpuWithoutStreamWords : public GpuCommunicator {
 };
 
 TEST_F(GpuWithoutStreamWords, MovesAndReducesAlike) {
-  if (std::getenv("PENSTOCK_TEST_CUDA") != nullptr) GTEST_SKIP() << "a GPU has them";
+  if (on_a_gpu()) GTEST_SKIP() << "a GPU has them";
   for (const Form& form : {forms[2], forms[4]}) {
     make_pool(form);
     run(4, 2, form.shape, [](const Rank& rank) { move_in_turn(rank, base::seed_in_tests(), 40); });
     run(3, 3, form.shape, reduce_all_both_ways);
   }
+}
+
+/// All streams of a rank share one queue of the stand-in GPU: what one of them waits for must not
+/// be given to another one later.
+class GpuWithOneQueue : public GpuCommunicator {
+ protected:
+  void SetUp() override {
+    if (on_a_gpu()) GTEST_SKIP() << "ranks of one process would share a GPU's queue";
+    setenv("STANDIN_ONE_QUEUE", "1", 1);
+  }
+  void TearDown() override {
+    unsetenv("STANDIN_ONE_QUEUE");
+    unsetenv("STANDIN_NO_STREAM_WORDS");
+  }
+  void move_and_reduce(const Form& form) {
+    SCOPED_TRACE(form.name);
+    make_pool(form);
+    run(4, 2, form.shape, [](const Rank& rank) { move_in_turn(rank, base::seed_in_tests(), 40); });
+    run(3, 3, form.shape, reduce_all_both_ways);
+  }
+};
+
+TEST_F(GpuWithOneQueue, MovesAndReducesAlike) {
+  for (const Form& form : {forms[0], forms[2], forms[4]}) move_and_reduce(form);
+}
+
+TEST_F(GpuWithOneQueue, MovesAndReducesAlikeByLaunches) {
+  setenv("STANDIN_NO_STREAM_WORDS", "1", 1);
+  move_and_reduce(forms[2]);
 }
 
 /// All ranks begin to capture together: a capture of this kind forbids others what they do before.

@@ -32,6 +32,7 @@ Result<std::unique_ptr<Communicator>> Direct::open(coll::Communicator& core,
             limits.bytes, core.shares_gpu() ? ", for ranks share a GPU" : "");
   made->lanes_ = PENSTOCK_TRY(Lanes::make(device));
   made->captured_lanes_ = PENSTOCK_TRY(Lanes::make(device));
+  made->watch_ = std::make_unique<LaneWatch>(device, *made->lanes_);
   made->by_launches_ = !device->has_stream_words();
   if (made->by_launches_) PENSTOCK_TRY(device->words_kernel());
   StreamWords& words = *made->words_;
@@ -54,6 +55,7 @@ Direct::~Direct() {
     watchdog_.join();
     core_.direct().count_by_itself();
   }
+  watch_.reset();
   captured_lanes_.reset();
   lanes_.reset();
   words_.reset();
@@ -203,7 +205,7 @@ void Direct::let_go(std::unique_lock<std::mutex>& lock) {
   shown_.reset();
   (*words_)[StreamWords::stops].store(1, std::memory_order_release);
   core_.direct().let_go();
-  const bool idle = lanes_->are_idle();
+  const bool idle = watch_->are_idle();
   changed_.wait_for(lock, idle ? between_looks : between_raises, [this] { return ends_; });
 }
 
@@ -226,7 +228,7 @@ Result<void> Direct::look() {
     return {};
   }
   const Submission& submitted = under_way_.front();
-  PENSTOCK_TRY(lanes_->check());
+  PENSTOCK_TRY(watch_->check());
   PENSTOCK_TRY(core_.direct().look(submitted.name.c_str(),
                                    submitted.counts_itself ? nullptr : &submitted.prepared->direct,
                                    submitted.turn, missing_));

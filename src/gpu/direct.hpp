@@ -18,6 +18,7 @@
 #include "coll/direct.hpp"
 #include "gpu/communicator.hpp"
 #include "gpu/fused_launch.hpp"
+#include "gpu/lane_watch.hpp"
 #include "gpu/stream_words.hpp"
 #include "group/waiting.hpp"
 
@@ -74,7 +75,8 @@ class Direct : public Communicator {
   std::unique_ptr<StreamWords> words_;
   std::unique_ptr<FusedLaunches> fused_;
   std::unique_ptr<Lanes> lanes_, captured_lanes_;
-  std::uint64_t last_ = 0;  ///< that was numbered by the host
+  std::unique_ptr<LaneWatch> watch_;  ///< the watchdog's: it calls no driver
+  std::uint64_t last_ = 0;            ///< that was numbered by the host
 
   std::mutex mutex_;  ///< of all below, and of the host's part in the protocol
   std::condition_variable changed_;

@@ -22,7 +22,7 @@ unsigned launches_of(const char* begin) {
 class GpuFused : public GpuCommunicator {};
 
 TEST_F(GpuFused, ASmallCallIsOneLaunch) {
-  if (std::getenv("PENSTOCK_TEST_CUDA") != nullptr) GTEST_SKIP() << "a GPU does not count";
+  if (on_a_gpu()) GTEST_SKIP() << "a GPU does not count";
   make_pool(forms[4]);
   const auto fused = launches_of("penstock_fused_"), combined = launches_of("penstock_combine_");
   run(3, 3, forms[4].shape, [](const Rank& rank) {

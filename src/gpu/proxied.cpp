@@ -44,7 +44,7 @@ class Proxied::Gates : public coll::Mover {
     return copied;
   }
   void check() {
-    gpu_ = owner_.lanes_->check();
+    gpu_ = owner_.watch_->check();
     if (!gpu_) owner_.cancel();
   }
 
@@ -63,6 +63,7 @@ Result<std::unique_ptr<Communicator>> Proxied::open(coll::Communicator& core,
   made->movement_ = PENSTOCK_TRY(Movement::make(core, areas, device));
   made->words_ = PENSTOCK_TRY(PinnedWords::make(device));
   made->lanes_ = PENSTOCK_TRY(Lanes::make(device));
+  made->watch_ = std::make_unique<LaneWatch>(device, *made->lanes_);
   made->proxy_ = base::start_service_thread(
       "penstock-gpu", [raw = made.get()] { raw->run_proxy(); }, device->numa_node());
   return made;
@@ -76,6 +77,7 @@ Proxied::~Proxied() {
   }
   changed_.notify_all();
   if (proxy_.joinable()) proxy_.join();
+  watch_.reset();
   lanes_.reset();
   words_.reset();
   movement_.reset();

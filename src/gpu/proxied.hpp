@@ -17,6 +17,7 @@
 #include "coll/arithmetic.hpp"
 #include "coll/lane_program.hpp"
 #include "gpu/communicator.hpp"
+#include "gpu/lane_watch.hpp"
 
 namespace penstock::gpu {
 
@@ -70,8 +71,9 @@ class Proxied : public Communicator {
   /// By which the streams and the thread wait for each other: both count segments, and only grow.
   std::unique_ptr<PinnedWords> words_;
   std::unique_ptr<Lanes> lanes_;
-  std::uint64_t number_ = 0;   ///< of the last collective that was enqueued
-  std::uint64_t packets_ = 0;  ///< to a switch, of all these
+  std::unique_ptr<LaneWatch> watch_;  ///< the proxy's: it calls no driver
+  std::uint64_t number_ = 0;          ///< of the last collective that was enqueued
+  std::uint64_t packets_ = 0;         ///< to a switch, of all these
   std::array<std::uint64_t, coll::lane_count> segments_{};
 
   mutable std::mutex mutex_;

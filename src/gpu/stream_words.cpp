@@ -1,6 +1,7 @@
 #include "gpu/stream_words.hpp"
 
 #include <algorithm>
+#include <functional>
 
 #include "gpu/fused_arguments.hpp"
 
@@ -51,8 +52,15 @@ void StreamWords::begin(const Target& target) {
   begins_ = target.by_launches;
 }
 
+/// The GPU gets what is told before a wait that stands behind it in the program's order. A GPU has
+/// few queues, and two lanes may share one, as they do where a program has many streams: a wait
+/// that got there first would hold up what the other ranks need to end it.
 Result<void> StreamWords::add(const coll::DirectOp& op) {
   auto& pending = pending_[index_of(op.lane)];
+  const Lane other = op.lane == Lane::write ? Lane::read : Lane::write;
+  const auto& of_other = pending_[index_of(other)];
+  if (waits(op) && std::any_of(of_other.begin(), of_other.end(), std::not_fn(waits)))
+    PENSTOCK_TRY(flush(other));
   // A launch waits first, and tells then.
   const bool behind = waits(op) && !pending.empty() && !waits(pending.back());
   if (target_.by_launches && (behind || pending.size() == WordOps::most))

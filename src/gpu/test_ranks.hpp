@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <barrier>
 #include <cstdlib>
 #include <functional>
 #include <memory>
@@ -39,16 +41,57 @@ inline const Form forms[] = {{"proxy", coherence::Mode::software, small},
                              {"one launch", coherence::Mode::hardware, small_direct(), "64K"},
                              {"one launch", coherence::Mode::uncached, small_direct(), "64K"}};
 
+/// Memory of a GPU for all ranks of a job. Freeing memory waits for all streams of the process, and
+/// those of the other ranks may wait for what this rank is to do next: so it is freed behind the
+/// ranks' ends. On the stand-in each gets and frees its own, which finds who uses what is freed.
+class JobMemory {
+ public:
+  JobMemory() {
+    if (!on_a_gpu()) return;
+    device_ = *Device::current();
+    const Device::Scope scope(*device_);
+    EXPECT_EQ(device_->driver().mem_alloc(&begin_, bytes), cuda::success);
+    next_ = begin_;
+    end_ = begin_ + bytes;
+  }
+  ~JobMemory() {
+    if (device_ == nullptr) return;
+    const Device::Scope scope(*device_);
+    EXPECT_EQ(device_->driver().mem_free(begin_), cuda::success);
+    next_ = end_ = 0;
+  }
+  JobMemory(const JobMemory&) = delete;
+  JobMemory& operator=(const JobMemory&) = delete;
+
+  static cuda::DevicePointer take(std::size_t wanted) {
+    constexpr std::size_t alignment = 512;
+    const cuda::DevicePointer taken =
+        next_.fetch_add((wanted + alignment - 1) / alignment * alignment);
+    EXPECT_LE(taken + wanted, end_);
+    return taken;
+  }
+
+ private:
+  static constexpr std::size_t bytes = 256 << 20;
+  static inline std::atomic<cuda::DevicePointer> next_{0}, end_{0};
+  std::shared_ptr<const Device> device_;
+  cuda::DevicePointer begin_ = 0;
+};
+
 /// Memory of the GPU, with what the host has put there.
 class DeviceBytes {
  public:
   DeviceBytes(const Device& device, const std::vector<std::byte>& content, cuda::Stream stream)
       : device_(device), stream_(stream), bytes_(content.size()), content_(content) {
     const Device::Scope scope(device);
-    EXPECT_EQ(device.driver().mem_alloc(&at_, bytes_ + 64), cuda::success);
+    if (on_a_gpu())
+      at_ = JobMemory::take(bytes_ + 64);
+    else
+      EXPECT_EQ(device.driver().mem_alloc(&at_, bytes_ + 64), cuda::success);
     EXPECT_EQ(device.driver().copy_to_device(at_, content_.data(), bytes_, stream), cuda::success);
   }
   ~DeviceBytes() {
+    if (on_a_gpu()) return;
     const Device::Scope scope(device_);
     EXPECT_EQ(device_.driver().mem_free(at_), cuda::success);
   }
@@ -59,6 +102,10 @@ class DeviceBytes {
   std::vector<std::byte> read() const {
     const Device::Scope scope(device_);
     std::vector<std::byte> out(bytes_);
+    // A copy to memory that is not pinned waits within the driver: not for other ranks too.
+    if (on_a_gpu()) {
+      EXPECT_EQ(device_.driver().stream_synchronize(stream_), cuda::success);
+    }
     EXPECT_EQ(device_.driver().copy_to_host(out.data(), at_, bytes_, stream_), cuda::success);
     EXPECT_EQ(device_.driver().stream_synchronize(stream_), cuda::success);
     return out;
@@ -87,7 +134,9 @@ class GpuCommunicator : public testing::Test {
     setenv("PENSTOCK_SPIN", "1", 1);  // streams are threads, and need the cores
     setenv("PENSTOCK_GPU_FUSED_BYTES", "0", 1);
     ASSERT_TRUE(open_test_driver());
+    if (on_a_gpu()) held_ = *Device::current();  // else each job would make and end its context
   }
+  static void TearDownTestSuite() { held_.reset(); }
   void make_pool(const Form& form) {
     setenv("PENSTOCK_GPU_FUSED_BYTES", form.fused_bytes, 1);
     make_pool(form.mode);
@@ -118,6 +167,8 @@ class GpuCommunicator : public testing::Test {
     const auto area = arena->create("area", bytes, {.alignment = 4096});
     ASSERT_TRUE(area) << area.error().message;
     options.area = area->offset;
+    const JobMemory memory;
+    std::barrier<> all(static_cast<std::ptrdiff_t>(ranks));
     std::vector<std::thread> threads;
     for (std::uint32_t r = 0; r < ranks; ++r) {
       threads.emplace_back([&, r] {
@@ -125,7 +176,7 @@ class GpuCommunicator : public testing::Test {
         own.self = r;
         auto core = coll::Communicator::open(*pools[r], own);
         ASSERT_TRUE(core) << core.error().message;
-        as_rank(**core, {pools[r]->base() + own.area, bytes}, body);
+        as_rank(**core, {pools[r]->base() + own.area, bytes}, body, all);
       });
     }
     for (auto& thread : threads) thread.join();
@@ -135,7 +186,7 @@ class GpuCommunicator : public testing::Test {
 
  private:
   static void as_rank(coll::Communicator& core, const Communicator::Area& area,
-                      const std::function<void(const Rank&)>& body) {
+                      const std::function<void(const Rank&)>& body, std::barrier<>& all) {
     const auto device = Device::current();
     ASSERT_TRUE(device) << device.error().message;
     auto gpu = Communicator::open(core, {area}, *device);
@@ -146,12 +197,16 @@ class GpuCommunicator : public testing::Test {
       ASSERT_EQ((*device)->driver().stream_create(&stream, cuda::stream_non_blocking),
                 cuda::success);
     }
+    // What registers, allocates and frees may wait for all streams of the process.
+    if (on_a_gpu()) all.arrive_and_wait();
     body({core, **gpu, **device, stream, [&gpu] { gpu->reset(); }});
+    if (on_a_gpu()) all.arrive_and_wait();
     gpu->reset();
     const Device::Scope scope(**device);
     ASSERT_EQ((*device)->driver().stream_destroy(stream), cuda::success);
   }
 
+  static inline std::shared_ptr<const Device> held_;
   pool::TestFolder folder_;
   std::string spec_ = folder_.file("pool");
 };
