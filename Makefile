@@ -16,7 +16,7 @@ VENV_PYTHON = $(CURDIR)/.venv/bin/python
 # EXPERIMENT ... and options of penstock bench run
 BENCH_ARGS ?=
 
-.PHONY: help demo release test e2e-qemu conformance torch torch-suite torch-headers gpu wheel check format build bench results prove mutants fuzz fuzz-short large install deb clean
+.PHONY: help demo release test test-long e2e-qemu conformance torch torch-suite torch-headers gpu wheel check format build bench results prove mutants fuzz fuzz-short large install deb clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -34,14 +34,14 @@ build: ## build/bin/penstock, and libpenstock.so, libpenstock-fi.so, libpenstock
 release: ## what make install and make deb install, in build/release: without tests and simulator
 	ci/install.sh build
 	cmake -G Ninja -S . -B $(RELEASE) -DCMAKE_BUILD_TYPE=$(CONFIG) \
-	  -DPENSTOCK_BUILD_TESTS=OFF -DPENSTOCK_SIMULATOR=OFF $(CMAKE_ARGS)
+	  -DPENSTOCK_BUILD_TESTS=OFF -DPENSTOCK_SIMULATOR=OFF -DPENSTOCK_HEADERS=$(abspath $(BUILD))/headers $(CMAKE_ARGS)
 	cmake --build $(RELEASE) -j $(JOBS) --target $(PRODUCT)
 
-test: wheel ## all tests, with the same seeds each time
+test: wheel ## all tests but those of make test-long and make large, with the same seeds each time
 	ci/install.sh build test mpis torch package browser scaling
 	$(CONFIGURE)
 	cmake --build $(BUILD) -j $(JOBS)
-	ctest --test-dir $(BUILD) --output-on-failure --no-label-summary -j 2 -LE 'proof|large'
+	ctest --test-dir $(BUILD) --output-on-failure --no-label-summary -j 2 -LE 'proof|large|long'
 	proof/prove.py --build $(BUILD) --jobs $(JOBS) --short
 
 e2e-qemu: build ## virtual machines with emulated CXL devices: two that share them (pools, MPI jobs, a host's death), and STREAM on one
@@ -108,6 +108,12 @@ mutants: ## weakens each publish, flush and fence of the protocols in turn: a te
 fuzz: ## hostile pools: libFuzzer, FUZZ_SECONDS (600) for each target
 	ci/install.sh build fuzz
 	fuzz/run.py --seconds $(FUZZ_SECONDS) --jobs $(JOBS)
+
+test-long: ## the tests that make test leaves out: whole trainings, a thousand windows, every width of the report
+	ci/install.sh build test mpis torch package browser scaling
+	$(CONFIGURE)
+	cmake --build $(BUILD) -j $(JOBS)
+	ctest --test-dir $(BUILD) --output-on-failure --no-label-summary -L long
 
 large: build ## jobs of 512 processes, with 24 GiB of memory or so
 	ci/install.sh run test

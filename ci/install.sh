@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-build_packages=(g++ cmake ninja-build pkg-config libfmt-dev libcli11-dev nlohmann-json3-dev libexpected-dev libxxhash-dev
+build_packages=(g++ ccache cmake ninja-build pkg-config libfmt-dev libcli11-dev nlohmann-json3-dev libexpected-dev libxxhash-dev
   libfabric-dev libhwy-dev libgtest-dev libgmock-dev)
 check_packages=(clang-format g++-aarch64-linux-gnu python3)
 fuzz_packages=(clang libclang-rt-14-dev llvm-14 python3)

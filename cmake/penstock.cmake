@@ -1,8 +1,10 @@
 # Headers are included by their folder's name, and found only by what names that folder: the folder
-# of each module is reached through a folder of its own, which holds nothing else.
+# of each module is reached through a folder of its own, which holds nothing else. Two builds that
+# name the same PENSTOCK_HEADERS compile by the same commands, so that ccache compiles once.
+set(PENSTOCK_HEADERS ${CMAKE_BINARY_DIR}/headers CACHE PATH "folder of the folders through which headers are found")
 function(penstock_headers target visibility folder)
   get_filename_component(name ${folder} NAME)
-  set(reached_through ${CMAKE_BINARY_DIR}/headers/${name})
+  set(reached_through ${PENSTOCK_HEADERS}/${name})
   file(MAKE_DIRECTORY ${reached_through})
   file(CREATE_LINK ${folder} ${reached_through}/${name} SYMBOLIC)
   target_include_directories(${target} ${visibility} ${reached_through})
