@@ -67,9 +67,12 @@ Result<ExtentHeader> Arena::Impl::allocate(Space& space, const Wanted& wanted, s
                     wanted.bytes <= striping.stripe_bytes;
   if (wanted.options.part) request.on_part = SpaceRequest::OnPart{striping, *wanted.options.part};
   if (near) request.on_part = SpaceRequest::OnPart{striping, *wanted.options.near % striping.parts};
+  bool grown = true;  // else no larger pool helps: what it lies in has no room
   if (pool.grows()) {
-    request.reserve = [this](std::uint64_t offset, std::uint64_t bytes) {
-      return pool.reserve(offset, bytes);
+    request.reserve = [this, &grown](std::uint64_t offset, std::uint64_t bytes) {
+      auto reserved = pool.reserve(offset, bytes);
+      grown = reserved.has_value();
+      return reserved;
     };
   }
   auto extent = space.allocate(request);
@@ -82,6 +85,9 @@ Result<ExtentHeader> Arena::Impl::allocate(Space& space, const Wanted& wanted, s
     extent = space.allocate(request);
   }
   if (!extent && extent.error().code == ErrorCode::no_space) {
+    if (!grown)
+      return fail(ErrorCode::no_space, "no space for object \"{}\": {}", wanted.name,
+                  extent.error().message);
     return fail(ErrorCode::no_space, "no space for object \"{}\": {}{}; {}", wanted.name,
                 extent.error().message, quarantine_text(space),
                 pool::more_space_text(pool.info(), wanted.bytes));
