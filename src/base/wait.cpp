@@ -23,7 +23,6 @@ constexpr std::uint32_t fewest_yields = 64;
 /// A wait that has lasted long sleeps longer, so that it costs the device little: what it waits for
 /// is noticed later by this share of the wait at most.
 constexpr std::uint64_t late_share = 16;
-constexpr std::uint64_t longest_late_ns = 2'000'000;
 /// An upper bound on a waiting thread's time between two polls, unless it was stopped.
 constexpr std::uint64_t longest_step_ns = 1'000'000'000;
 /// Polls between two looks at the clock while spinning and while yielding.
@@ -107,7 +106,7 @@ Result<void> Waiter::pause() {
     sched_yield();
     if (poll % yields_per_check != 0) return {};
   } else {
-    sleep_for(std::max(policy_.sleep_ns, std::min(looked_ns_ / late_share, longest_late_ns)));
+    sleep_for(std::max(policy_.sleep_ns, std::min(looked_ns_ / late_share, policy_.late_sleep_ns)));
   }
   return slow_checks();
 }

@@ -11,8 +11,10 @@
 namespace penstock::pool {
 
 Result<HostLock> HostLock::acquire(int fd, std::uint64_t timeout_ns) {
-  // Each poll is a system call and the holder needs the core: sleep early.
-  base::WaitPolicy policy{.spins = 4, .yields = 200, .sleep_ns = 200'000};
+  // Each poll is a system call and the holder needs the core: sleep early, and long where hundreds
+  // start at once.
+  base::WaitPolicy policy{
+      .spins = 4, .yields = 20, .sleep_ns = 200'000, .late_sleep_ns = 30'000'000};
   base::Waiter waiter("another process of this host to leave the pool's lock", timeout_ns, {},
                       policy);
   for (;;) {
