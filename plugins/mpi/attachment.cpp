@@ -50,7 +50,10 @@ void detach() {
   drop_all_comms();
   end_all_progress();  // a program may end without freeing its windows
   // Write back its stores to others' segments. Exit handlers that call the MPI find no window.
-  for (const auto& window : take_all_windows()) window->core->send_on();
+  for (const auto& window : take_all_windows()) {
+    window->core->send_on();
+    if (Attachment* const there = current) leave_to_burial(*window, there->memory);
+  }
   const std::lock_guard<std::mutex> guard(mutex);
   delete current.exchange(nullptr);
 }

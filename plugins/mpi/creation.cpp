@@ -358,7 +358,10 @@ std::optional<int> make_window(const Wanted& wanted, void** base, void* win) {
     const Entered entered(window);
     // No rank puts before all segments are ready.
     const auto all = window.core->fence(window::no_precede | window::no_succeed);
-    if (!all) return raise(window.handle, all.error());
+    if (!all) {
+      leave_to_burial(window, attachment()->memory);
+      return raise(window.handle, all.error());
+    }
   }
   base::log(base::Level::info, "a window of {} ranks lies in the pool: {} bytes here",
             making.offers().size(), window.size);
@@ -419,11 +422,13 @@ void leave_all_windows() {
   }
   for (const auto& window : windows) windows_being_left.push_back(window.get());
   for (const auto& window : windows) {
-    // A window in which a rank has died returns nothing to the arena.
     const auto left = leave(*window);
     std::erase(windows_being_left, window.get());
     window->core.reset();
     if (left) give_back_objects(*window);
+    // One in which a rank has died: others may not know of it yet, and still put here.
+    if (Attachment* const at = attachment(); !left && at != nullptr)
+      leave_to_burial(*window, at->memory);
   }
 }
 

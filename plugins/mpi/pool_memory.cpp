@@ -35,9 +35,13 @@ Result<arena::Object> PoolMemory::make_words(std::uint64_t bytes) {
 
 std::uint64_t PoolMemory::bell() {
   std::call_once(bell_once_, [this] {
-    if (const auto made = make(coherence::line_bytes, true)) bell_ = made->offset;
+    if (auto made = make(coherence::line_bytes, true)) bell_ = *std::move(made);
   });
-  return bell_;
+  return bell_ ? bell_->offset : 0;
+}
+
+void PoolMemory::leave_bell_to_burial() {
+  if (bell() != 0) leave_to_burial(*bell_);
 }
 
 void PoolMemory::give_back(const arena::Object& object) {

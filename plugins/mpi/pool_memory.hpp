@@ -34,6 +34,8 @@ class PoolMemory {
   void give_back(const arena::Object& object);
   /// The space outlives this process: other ranks may still store there.
   void leave_to_burial(const arena::Object& object) { arena_.leave_to_burial(object); }
+  /// The same of the bell, if there is one.
+  void leave_bell_to_burial();
 
   bool attached_here() const { return arena_.pool().attached_here(); }
 
@@ -54,7 +56,7 @@ class PoolMemory {
   std::atomic<std::uint64_t> words_made_{0};
   std::map<const std::byte*, arena::Object> blocks_;
   std::once_flag bell_once_;
-  std::uint64_t bell_ = 0;
+  std::optional<arena::Object> bell_;
 };
 
 }  // namespace penstock::mpi

@@ -76,4 +76,12 @@ std::unique_ptr<PoolWindow> take_window(Handle win) {
   return window;
 }
 
+void leave_to_burial(const PoolWindow& window, PoolMemory& memory) {
+  for (const auto& object : window.objects) memory.leave_to_burial(object);
+  const auto bytes = static_cast<std::uint64_t>(window.size);
+  const auto of_program = bytes != 0 ? memory.block_of(window.base, bytes) : std::nullopt;
+  if (of_program) memory.leave_to_burial(*of_program);
+  memory.leave_bell_to_burial();
+}
+
 }  // namespace penstock::mpi

@@ -70,12 +70,15 @@ Result<void> Window::update(std::uint32_t target, std::span<const Extent> extent
   return {};
 }
 
-/// No other thread of this rank can intervene: nothing in here waits.
+/// No other thread of this rank can intervene: nothing in here waits. A rank that was stopped after
+/// its look, and passed over, would undo what others have changed since: it ends.
 void Window::Impl::change(std::uint32_t target, std::span<const Extent> extents,
                           std::uint64_t bytes, const Change& how) {
   if (packed.size() < bytes) packed.resize(bytes);
   copy_out(target, extents, packed.data());
-  if (how(packed.data())) copy_in(target, extents, packed.data());
+  if (!how(packed.data())) return;
+  context.pool.confirm();
+  copy_in(target, extents, packed.data());
 }
 
 }  // namespace penstock::window

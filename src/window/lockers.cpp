@@ -1,5 +1,7 @@
 #include "window/lockers.hpp"
 
+#include "base/format.hpp"
+
 namespace penstock::window {
 
 namespace {
@@ -10,6 +12,7 @@ constexpr std::uint64_t chunk_bytes = 8 * line_bytes;
 
 SegmentLocks::SegmentLocks(Context& context, std::uint32_t target)
     : context_(context),
+      target_(target),
       reader_{place_of(RankLine::lockers, context.member(target).words), words_of_line},
       lines_{{*this, Guarded::epoch}, {*this, Guarded::update}} {}
 
@@ -41,6 +44,11 @@ Result<void> SegmentLocks::join() {
       lines_[0].invalidate_news();
       context_.memory.load_fence();
       load_news();
+      if (all_.size() >= context_.ranks())
+        return fail(ErrorCode::wrong_format,
+                    "the list of those who lock the segment of rank {} was overwritten; recreate "
+                    "the pool",
+                    target_);
       if (append(place, chunk)) break;
     }
     chunk = PENSTOCK_TRY(context_.more(chunk_bytes));
@@ -51,11 +59,12 @@ Result<void> SegmentLocks::join() {
   return {};
 }
 
-/// Reads on from the last empty word, whose line was invalidated.
+/// Reads on from the last empty word, whose line was invalidated. Each rank joins once, so an
+/// overwritten list is not read for ever.
 void SegmentLocks::load_news() {
   const auto& memory = context_.memory;
   std::uint64_t fresh_until = (reader_.at() / line_bytes + 1) * line_bytes;
-  for (;;) {
+  while (all_.size() < context_.ranks()) {
     const std::uint64_t place = memory.load_word(context_.at(reader_.at()));
     const std::uint64_t bytes = reader_.at_end() ? chunk_bytes : locker_bytes;
     if (!context_.is_place(place, bytes)) return;
@@ -73,16 +82,19 @@ void SegmentLocks::load_news() {
   }
 }
 
-/// Under the pool's lock, at the first empty word. False: a chunk is needed, and there is none.
+/// Under the pool's lock, at the first empty word. False: a chunk is needed, and there is none. Who
+/// was stopped meanwhile and passed over would overwrite the place of another: it ends.
 bool SegmentLocks::append(std::uint64_t place, std::uint64_t chunk) {
   const auto& memory = context_.memory;
   if (reader_.at_end()) {
     if (chunk == 0) return false;
     memory.store_fence();  // the chunk is empty at the device before it is found
+    context_.pool.confirm();
     memory.publish_word(context_.at(reader_.at()), chunk);
     reader_ = {chunk, chunk_bytes / 8};
   }
   memory.store_fence();  // the locker's lines are idle at the device before they are found
+  context_.pool.confirm();
   memory.publish_word(context_.at(reader_.at()), place);
   memory.full_fence();  // before the lock's first publish: pairs with load_news()
   return true;

@@ -23,7 +23,7 @@ class SegmentLocks {
   SegmentLocks& operator=(const SegmentLocks&) = delete;
 
   /// This rank's side of a lock; it joins when it first asks for one. Errors: no_space, deadline
-  /// (of the pool's lock).
+  /// (of the pool's lock), wrong_format (the list was overwritten).
   Result<sync::OpenLock*> lock(Guarded what);
   /// A thread acquires a lock only in its turn.
   bool& taken(Guarded what) { return taken_[static_cast<std::size_t>(what)]; }
@@ -55,6 +55,7 @@ class SegmentLocks {
   bool append(std::uint64_t place, std::uint64_t chunk);
 
   Context& context_;
+  std::uint32_t target_;
   Reader reader_;
   std::vector<std::uint64_t> all_;     ///< places of the lockers' words
   std::optional<std::uint32_t> self_;  ///< this rank's number among them

@@ -1,7 +1,8 @@
 // One word of the pool for all windows of a process: who has asked something of one of them rings
 // it, after that window's own bell. So a process of many windows reads one line while it computes.
 //
-//   word 0   the last ring: which process rang, and how often it had rung any bell before
+//   word 0   the last ring: low bits of the token of the process that rang, and how often it had
+//            rung any bell before
 //
 // All that ask ring the same word. No value comes twice, so the one that remains differs from what
 // the listener saw last. The line is of lifetime and place of the listener's choice; it begins as
@@ -34,7 +35,9 @@ class ProcessBell {
     static std::atomic<std::uint64_t> rings{0};
     void* const bell = pool.at(offset, sizeof(std::uint64_t));
     if (offset == 0 || offset % coherence::line_bytes != 0 || bell == nullptr) return;
-    const std::uint64_t ring = (std::uint64_t{pool.slot()} + 1) << 40 | ++rings;
+    // Slot, and bits of the generation: a slot's next owner begins to count anew.
+    constexpr unsigned count_bits = 40;
+    const std::uint64_t ring = pool.token() << count_bits | ++rings;
     pool.memory().publish_word(bell, ring);  // pairs with rung
     pool.memory().store_fence();
   }

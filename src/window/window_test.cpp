@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "arena/test_pool.hpp"
+#include "window/layout.hpp"
 #include "window/test_memory.hpp"
 
 namespace penstock::window {
@@ -196,6 +197,21 @@ TEST_P(Windows, WaitsEndWithTheDeathOfWhomTheyWaitFor) {
   EXPECT_NE(started.error().message.find("rank 2"), std::string::npos) << started.error().message;
   EXPECT_EQ(windows_[0]->lock(2, sync::Hold::shared).error().code, ErrorCode::peer_dead);
   windows_[2].release();  // its pool is gone
+}
+
+/// A chunk that leads to itself.
+TEST_P(Windows, AnOverwrittenListOfLockersIsNotReadForEver) {
+  const auto& memory = at_[0].pool->memory();
+  const auto chunk = at_[0]->create("chunk", 512), idle = at_[0]->create("idle", 128);
+  ASSERT_TRUE(chunk && idle);
+  for (std::uint64_t at = 0; at < 512; at += 8)
+    memory.publish_word(chunk->data + at, at == 504 ? chunk->offset : idle->offset);
+  std::byte* const list = at_[0].pool->base() + place_of(RankLine::lockers, members_[1].words);
+  for (std::uint64_t at = 0; at < 64; at += 8) memory.publish_word(list + at, chunk->offset);
+  memory.full_fence();
+  const auto locked = windows_[0]->lock(1, sync::Hold::exclusive);
+  ASSERT_FALSE(locked);
+  EXPECT_EQ(locked.error().code, ErrorCode::wrong_format) << locked.error().message;
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, Windows,

@@ -37,6 +37,15 @@ class WindowCase(Case):
                              *([] if "--pool" in options else ["--mode", mode]), *options, "--", python, *command,
                              environment=clean_environment(**TELL, **variables))
 
+    def run_with_exports(self, spec, *command, options=(), status=0):
+        """As under one's own mpiexec, with what `penstock env` prints."""
+        exports = self.penstock("env", "--mpi", "mpich", "--mpiexec", MPIEXEC, "--pool", spec, *options).stdout
+        done = subprocess.run(["sh", "-c", exports + '\nexec "$@"', "sh", *map(str, command)], capture_output=True,
+                              text=True, timeout=100, env=clean_environment(**TELL))
+        if status is not None:
+            self.assertEqual(done.returncode, status, done.stderr)
+        return done
+
     def each_mpi(self):
         """Those that are installed, MPICH first."""
         for mpi in (None, *OTHER_VENVS):
@@ -55,14 +64,6 @@ class Windows(WindowCase):
             self.assertEqual((done.stdout.count("window: ok"), done.stderr.count(IN_POOL.format(2))), (2, 2))
         done = self.run_ranks(2, "-c", WINDOW.format(bytes=4096), options=["--no-windows"])
         self.assertEqual((done.stdout.count("window: ok"), done.stderr.count("lies in the pool")), (2, 0))
-
-    def run_with_exports(self, spec, *command, options=()):
-        """As under one's own mpiexec, with what `penstock env` prints."""
-        exports = self.penstock("env", "--mpi", "mpich", "--mpiexec", MPIEXEC, "--pool", spec, *options).stdout
-        done = subprocess.run(["sh", "-c", exports + '\nexec "$@"', "sh", *map(str, command)], capture_output=True,
-                              text=True, timeout=100, env=clean_environment(**TELL))
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return done
 
     def test_stay_with_the_mpi_on_one_host(self):
         for ranks in (1, 2):
@@ -243,6 +244,14 @@ class Deaths(WindowCase):
 
     def test_holder_of_a_lock(self):
         self.assertEqual(set(self.seen("lock", 3)), {"the lock was taken over"})
+
+    def test_who_ends_early_takes_no_memory_along_that_others_put_to(self):
+        spec = self.pool()
+        done = self.run_with_exports(spec, MPIEXEC, "-disable-auto-cleanup", "-n", 2, PYTHON, PROGRAMS / "window_exit.py",
+                                     PENSTOCK, spec, options=["--nodes", "2"], status=None)
+        self.assertRegex(done.stdout, r"(?m)^gone with rank 1: \[\] of \d+$", done.stderr)
+        self.penstock("pool", "gc", spec, "--yes")
+        self.assertNotIn("penstock.mpi.", self.penstock("pool", "ls", spec).stdout)
 
 
 if __name__ == "__main__":
