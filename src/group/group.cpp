@@ -7,7 +7,7 @@
 #include "base/log.hpp"
 #include "base/pace.hpp"
 #include "group/lives.hpp"
-#include "pool/deaths.hpp"
+#include "pool/members.hpp"
 
 namespace penstock::group {
 
@@ -48,11 +48,12 @@ Group::Group(pool::Pool& the_pool, Options options)
       next_look_ns_(ranks()) {
   // Who has left the table of processes counts as a node of its own, other than all others.
   constexpr std::uint32_t first_unknown = 1u << 31;
+  const auto found = options_.nodes.empty() ? pool::nodes_of(pool, options_.tokens)
+                                            : std::vector<std::optional<std::uint32_t>>();
   for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
     const std::uint32_t node = !options_.nodes.empty() ? options_.nodes[rank]
-                               : rank == self()
-                                   ? pool.node()
-                                   : pool.node_of(token(rank)).value_or(first_unknown + rank);
+                               : rank == self()        ? pool.node()
+                                                       : found[rank].value_or(first_unknown + rank);
     nodes_[rank] = node;
     apart_[rank] = memory.loads_may_be_stale() && rank != self() && node != pool.node();
   }

@@ -4,7 +4,6 @@
 #include <set>
 #include <span>
 
-#include "pool/deaths.hpp"
 #include "pool/impl.hpp"
 #include "pool/node_table.hpp"
 
@@ -52,14 +51,6 @@ void Pool::Impl::note_death(std::uint64_t of_token) {
   if (of_token == 0 || is_attaching(of_token)) return;
   const std::lock_guard hold(noted_mutex);
   if (recorded.count(of_token) == 0) noted.insert(of_token);
-}
-
-bool died(const Pool& pool, std::uint64_t token) {
-  const Pool::Impl& impl = Pool::Impl::of(pool);
-  if (token == 0 || is_attaching(token) || token == impl.token()) return false;
-  const SlotView view = impl.processes.state(static_cast<std::uint32_t>(slot_of(token)));
-  return view.whole && view.line.generation == generation_of(token) && view.attached() &&
-         !pool.alive(token);
 }
 
 void Pool::record_known_deaths() {
