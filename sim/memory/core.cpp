@@ -27,6 +27,7 @@ std::uint64_t Core::line_of(const void* at, std::uint64_t bytes) const {
 void Core::buffer(Event kind, std::uint64_t line, const Line& data, std::uint8_t words,
                   bool after_line, std::uint64_t spared) {
   buffer_.push_back({kind, words, after_line, epoch_, line, now_, last_op_, data, spared, false});
+  show();
 }
 
 /// Some words of it earlier than others, in any order.
@@ -62,6 +63,7 @@ bool Core::may_leave(std::size_t index) const {
 void Core::leave(std::size_t index) {
   const Buffered gone = buffer_[index];
   buffer_.erase(buffer_.begin() + static_cast<std::ptrdiff_t>(index));
+  show();
   if (gone.kind == Event::publish) {
     machine_.happened(*this, Event::deliver, gone.line, gone.words);
     view_.deliver(gone.line, gone.data, gone.words, gone.spared);
@@ -101,6 +103,7 @@ void Core::killed() {
     buffer_.pop_back();
   }
   drain();
+  show();
 }
 
 void Core::lost() {
@@ -109,6 +112,7 @@ void Core::lost() {
   const std::uint32_t more = chances[choices_.below(4)];
   while (buffered() && choices_.chance(more)) deliver_one();
   buffer_.clear();
+  show();
 }
 
 bool Core::leaves_by_itself() const {

@@ -74,6 +74,8 @@ class Core {
 
   // what the memory does by itself
   bool buffered() const { return !buffer_.empty(); }
+  /// `flag` is 1 while something is buffered, else 0: for those who look at thousands of cores.
+  void show_buffered(std::uint8_t* flag) { flag_ = flag; }
   /// One of those that may leave now does.
   void deliver_one();
   void drain();
@@ -109,6 +111,9 @@ class Core {
               std::uint64_t spared = 0);
   void publish_part(std::byte* to, std::uint64_t value, std::uint64_t spared);
   void buffer_torn(std::uint64_t line, const Line& data, std::uint8_t words);
+  void show() const {
+    if (flag_ != nullptr) *flag_ = buffered() ? 1 : 0;
+  }
   std::uint32_t leaving_epoch() const;
   bool may_leave(std::size_t index) const;
   bool leaves_by_itself() const;
@@ -123,6 +128,7 @@ class Core {
   const FaultModel& faults_;
   Machine& machine_;
   std::deque<Buffered> buffer_;
+  std::uint8_t* flag_ = nullptr;
   std::vector<std::uint64_t> dropping_;
   std::uint32_t epoch_ = 0;
   std::uint64_t now_ = 0;  ///< when it was last told

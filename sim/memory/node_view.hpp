@@ -35,6 +35,8 @@ class LineLocks {
   /// True when the last holder died within this line's update.
   bool lock(std::uint64_t line) const;
   void unlock(std::uint64_t line) const;
+  /// One thread works with the view, and with the device: its words need no atomic operations.
+  bool needless() const { return words_ == nullptr; }
 
  private:
   std::atomic<std::uint64_t>* words_ = nullptr;  ///< null: one thread, no locks
@@ -96,6 +98,7 @@ class NodeView {
   std::uint8_t stored_words(std::uint64_t line) const;
   void send(std::uint64_t line);
   void refresh(std::uint64_t line);
+  void refresh_alone(std::uint64_t line);
   class Hold;
 
   Storage s_;

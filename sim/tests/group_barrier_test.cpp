@@ -26,7 +26,23 @@ struct Meeting {
   group::BarrierForm form;
   std::uint64_t rounds = 3;
   std::uint32_t victim = nobody;
+  std::uint64_t late_ns = 0;  ///< rank 0 comes so much later than all others
 };
+
+/// Lines that all threads of the running process have asked the device for.
+std::uint64_t reads_of_self(World& world) {
+  std::uint64_t reads = 0;
+  for (const auto& thread : world.self().threads) reads += thread->core->device_reads();
+  return reads;
+}
+
+/// While rank 0 keeps all others waiting.
+void require_few_reads(World& world, std::uint64_t reads, std::uint64_t waited_ns) {
+  constexpr std::uint64_t a_second = 10'000, at_first = 1'000;
+  const std::uint64_t allowed = at_first + a_second * waited_ns / 1'000'000'000;
+  world.require(reads <= allowed,
+                fmt::format("read {} lines in {} ms of waiting", reads, waited_ns / 1'000'000));
+}
 
 struct Plan : Meeting {
   std::vector<std::uint64_t> tokens;
@@ -62,6 +78,8 @@ void meet(World& world, const SimulatedPool& simulated, Plan& plan, std::uint32_
       group, [lines](std::uint32_t rank) { return lines + 64 * rank; }, plan.form);
   for (std::uint64_t round = 1; round <= plan.rounds; ++round) {
     group.memory.publish_word(data_of(self), round);
+    if (self == 0) world.sleep(plan.late_ns);
+    const std::uint64_t before_ns = world.now_ns(), reads_before = reads_of_self(world);
     if (world.random() % 2 == 0) {
       barrier.arrive();
       barrier.pass_on();
@@ -70,6 +88,8 @@ void meet(World& world, const SimulatedPool& simulated, Plan& plan, std::uint32_
     }
     const auto met = barrier.await_others("a meeting");
     if (!met) return require_a_death(world, met.error().message);
+    if (plan.late_ns != 0 && self != 0)
+      require_few_reads(world, reads_of_self(world) - reads_before, world.now_ns() - before_ns);
     for (std::uint32_t other = 0; other < ranks; ++other) {
       const std::uint64_t found = group.memory.observe_word(data_of(other));
       world.require(found == round || found == round + 1,
@@ -151,6 +171,23 @@ TEST(GroupBarrier, WhoHasPassedOnWhatItKnewMayGo) {
   expect_held(
       "barrier", "random schedules",
       explore(meetings(pool, {.lines = lines, .node_of = places, .form = tree, .rounds = 1}), 60));
+}
+
+/// However many they wait for, by name or by those who pass on what others do.
+TEST(GroupBarrier, WhoWaitsLongReadsLittle) {
+  constexpr std::uint32_t ranks = 96, nodes = 8;
+  Places places(ranks);
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) places[rank] = rank / (ranks / nodes);
+  SimulatedPool pool({.bytes = 32 << 20, .max_processes = ranks + 1, .max_nodes = nodes});
+  const std::uint64_t lines = place_lines(pool, ranks);
+  for (const auto& form : {group::BarrierForm{}, group::BarrierForm{.flat_up_to = ranks}}) {
+    Scenario scenario = meetings(
+        pool,
+        {.lines = lines, .node_of = places, .form = form, .rounds = 1, .late_ns = 1'000'000'000});
+    scenario.max_steps = 50'000'000;
+    scenario.faults.same_speed = true;
+    expect_held("barrier", "random schedules", explore(scenario, 1));
+  }
 }
 
 }  // namespace

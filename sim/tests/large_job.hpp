@@ -375,12 +375,11 @@ inline bool open_files_for(std::uint32_t ranks) {
 inline PoolOptions pool_for(std::uint32_t ranks) {
   const std::uint64_t n = ranks;
   constexpr std::uint64_t unit = 2 << 20;
-  const std::uint64_t bytes =
-      (std::uint64_t{64} << 20) + 768 * n * n + n * (std::uint64_t{640} << 10);
+  const std::uint64_t bytes = (std::uint64_t{64} << 20) + n * (std::uint64_t{640} << 10);
   return {.bytes = (bytes + unit - 1) / unit * unit,
           .max_processes = 2 * ranks + 64,
           .max_nodes = 128,
-          .lease_ms = std::max(400u, 6 * ranks),  // all beat in one thread
+          .lease_ms = 2000,  // all beat in one thread
           .sparse = true};
 }
 
@@ -419,6 +418,7 @@ inline Scenario large_scenario(const SimulatedPool& pool, const std::string& nam
   scenario.swarm = false;
   scenario.faults.switching = 20;
   // Time passes for all together: what they do at once should not take them long.
+  scenario.faults.op_ns = std::clamp<std::uint64_t>(100 * 256 / ranks, 5, 100);
   scenario.faults.yield_ns = std::max<std::uint64_t>(500, 50'000 / ranks * 16);
   return scenario;
 }

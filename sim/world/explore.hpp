@@ -15,7 +15,7 @@ struct Scenario {
   std::uint32_t nodes = 2;
   std::uint64_t device_bytes = 1 << 20;
   FaultModel faults{};
-  unsigned max_seconds = 120;  ///< of a run, by the clock on the wall
+  unsigned max_seconds = 120;  ///< of CPU time, of a run
   bool swarm = true;           ///< another fault model for each seed
   std::uint64_t max_steps = 2'000'000;
   /// Spawns the processes. Checks what must hold with World::require, in the processes, or after

@@ -33,7 +33,11 @@ void Fiber::start(unsigned high, unsigned low) {
 }
 
 void Fiber::enter(Fiber& from) {
-  swapcontext(&from.context_, &context_);
+  from.begun_ = true;
+  if (_setjmp(from.left_) != 0) return;
+  if (begun_) _longjmp(left_, 1);
+  begun_ = true;
+  setcontext(&context_);
 }
 
 }  // namespace penstock::sim

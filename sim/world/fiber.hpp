@@ -1,6 +1,7 @@
 // A thread of control with a stack of its own, switched by hand.
 #pragma once
 
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <cstddef>
@@ -24,7 +25,9 @@ class Fiber {
   static void start(unsigned high, unsigned low);
 
   static constexpr std::size_t stack_bytes = 512 << 10;
-  ucontext_t context_{};
+  ucontext_t context_{};  ///< where it begins
+  jmp_buf left_{};        ///< where it was left; no system call, unlike a switch of contexts
+  bool begun_ = false;
   std::byte* stack_ = nullptr;
   std::function<void()> body_;
 };

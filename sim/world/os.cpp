@@ -12,6 +12,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <string>
 
 #include "sim/world/world.hpp"
 
@@ -194,3 +195,18 @@ std::optional<ProcStat> simulated_read_proc_stat(std::uint64_t pid) {
 }
 
 }  // namespace penstock::pool
+
+namespace penstock::base {
+
+std::string real_read_file(const std::string& path) asm(
+    "__real__ZN8penstock4base9read_fileERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE");
+std::string simulated_read_file(const std::string& path) asm(
+    "__wrap__ZN8penstock4base9read_fileERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE");
+
+/// What this process has mapped are the pools of all simulated ones, and none that they use.
+std::string simulated_read_file(const std::string& path) {
+  if (inside() != nullptr && path == "/proc/self/maps") return {};
+  return real_read_file(path);
+}
+
+}  // namespace penstock::base

@@ -111,6 +111,7 @@ Thread& World::add_thread(Process& process, std::function<void()> body) {
   });
   added.number = static_cast<std::uint32_t>(cores_.size());
   cores_.push_back(added.core.get());
+  added.core->show_buffered(&buffered_.emplace_back(0));
   process.threads.push_back(std::move(thread));
   turns_.add(added);
   return added;
@@ -283,8 +284,9 @@ void World::step(Core& core) {
 /// Buffers empty themselves in the background, also those of threads that sleep or have ended.
 void World::pass_time() {
   running_->core->pass_time(steps_);
-  Core* other = cores_[steps_ % cores_.size()];
-  if (other != running_->core.get()) other->pass_time(steps_);
+  const std::size_t index = steps_ % cores_.size();
+  if (buffered_[index] != 0 && cores_[index] != running_->core.get())
+    cores_[index]->pass_time(steps_);
   if (!left_dirty_.empty() && environment_.next() % 1000 < faults_.evict) evict_one_left_dirty();
 }
 

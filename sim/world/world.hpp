@@ -3,6 +3,7 @@
 // another may run, or at which the running one may be killed.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -170,9 +171,10 @@ class World : public Machine, public coherence::Simulator {
   RandomChoices environment_;  ///< what programs ask the system for: does not depend on choices
   std::vector<Node> nodes_;
   std::vector<std::unique_ptr<Process>> processes_;
-  Turns turns_;                 ///< of threads that have not ended, of living processes
-  std::size_t unfinished_ = 0;  ///< processes neither ended nor dead
-  std::vector<Core*> cores_;    ///< of all threads ever
+  Turns turns_;                        ///< of threads that have not ended, of living processes
+  std::size_t unfinished_ = 0;         ///< processes neither ended nor dead
+  std::vector<Core*> cores_;           ///< of all threads ever
+  std::deque<std::uint8_t> buffered_;  ///< by core: whether stores wait in it
   std::vector<FileLock> file_locks_;
   struct LeftDirty {
     NodeView* view;

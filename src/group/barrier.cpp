@@ -12,12 +12,14 @@
 #include <map>
 #include <utility>
 
+#include "group/lives.hpp"
+
 namespace penstock::group {
 
 namespace {
 
-/// Lines that a check for dead ranks reads, and the text of a wait: other waiting ranks read too.
-constexpr std::size_t checked_at_once = 128, named_at_once = 1024;
+/// Lines that the text of a wait reads twice a second: other waiting ranks read too.
+constexpr std::size_t named_at_once = 512;
 
 std::uint64_t power(std::uint64_t base, std::uint32_t exponent) {
   std::uint64_t product = 1;
@@ -167,7 +169,7 @@ Missing Barrier::some(bool to_name) {
     behind_.clear();
     for (const std::uint32_t rank : group_.others()) behind_.push_back({rank, false});
   }
-  const std::size_t looked_at = drop_those_through(to_name ? named_at_once : checked_at_once);
+  const std::size_t looked_at = drop_those_through(to_name ? named_at_once : lives_at_once);
   Missing found, absent;
   for (std::size_t i = 0; i < (to_name ? behind_.size() : looked_at); ++i) {
     found.push_back(behind_[i].rank);

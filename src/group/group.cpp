@@ -6,6 +6,8 @@
 #include "base/format.hpp"
 #include "base/log.hpp"
 #include "base/pace.hpp"
+#include "group/lives.hpp"
+#include "pool/members.hpp"
 
 namespace penstock::group {
 
@@ -13,6 +15,26 @@ namespace {
 
 constexpr std::uint64_t look_interval_ns = 20'000'000;
 constexpr std::size_t max_named = 8;
+
+/// Those that are waited for themselves: all of them by and by.
+class InTurn final : public Culprits {
+ public:
+  explicit InTurn(const Missing& missing) : missing_(missing) {}
+  Missing some(bool to_name) override {
+    if (to_name || missing_.size() <= lives_at_once) return missing_;
+    Missing found;
+    for (std::size_t i = 0; i < lives_at_once; ++i)
+      found.push_back(missing_[turn_++ % missing_.size()]);
+    return found;
+  }
+  bool is_still(std::uint32_t rank) override {
+    return std::find(missing_.begin(), missing_.end(), rank) != missing_.end();
+  }
+
+ private:
+  const Missing& missing_;
+  std::size_t turn_ = 0;
+};
 
 }  // namespace
 
@@ -26,11 +48,12 @@ Group::Group(pool::Pool& the_pool, Options options)
       next_look_ns_(ranks()) {
   // Who has left the table of processes counts as a node of its own, other than all others.
   constexpr std::uint32_t first_unknown = 1u << 31;
+  const auto found = options_.nodes.empty() ? pool::nodes_of(pool, options_.tokens)
+                                            : std::vector<std::optional<std::uint32_t>>();
   for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
     const std::uint32_t node = !options_.nodes.empty() ? options_.nodes[rank]
-                               : rank == self()
-                                   ? pool.node()
-                                   : pool.node_of(token(rank)).value_or(first_unknown + rank);
+                               : rank == self()        ? pool.node()
+                                                       : found[rank].value_or(first_unknown + rank);
     nodes_[rank] = node;
     apart_[rank] = memory.loads_may_be_stale() && rank != self() && node != pool.node();
   }
@@ -61,27 +84,17 @@ std::string Group::name(std::uint32_t rank) const {
 
 Result<void> Group::find_dead(const char* what, const Missing& missing,
                               const std::function<void()>& look, Culprits* culprits) const {
-  const Missing before = culprits != nullptr ? culprits->some(false) : missing;
-  for (const std::uint32_t rank : before) {
+  for (const std::uint32_t rank : culprits->some(false)) {
     if (alive(rank)) continue;
     look();  // the rank may have done it just before it ended
     if (missing.empty()) return {};
-    const bool still = culprits != nullptr
-                           ? culprits->is_still(rank)
-                           : std::find(missing.begin(), missing.end(), rank) != missing.end();
-    if (still) return gone(what, rank);
+    if (culprits->is_still(rank)) return gone(what, rank);
   }
   return {};
 }
 
 tl::unexpected<Error> Group::gone(const char* what, std::uint32_t rank) const {
-  const auto records = pool.processes();
-  const auto died = [&](std::uint32_t member_rank) {
-    const std::uint64_t wanted = token(member_rank);
-    return std::any_of(records.begin(), records.end(), [&](const pool::ProcessRecord& record) {
-      return record.token() == wanted && record.attached && !record.alive;
-    });
-  };
+  const auto died = [&](std::uint32_t member) { return pool::died(pool, token(member)); };
   if (died(rank)) return fail(ErrorCode::peer_dead, "{}: {}, has died", what, name(rank));
   for (std::uint32_t other = 0; other < ranks(); ++other) {
     if (died(other))
@@ -114,9 +127,11 @@ std::string Group::waits_for(const char* what, const Missing& missing) const {
 
 Result<void> Group::wait(const char* what, Missing& missing, const std::function<void()>& look,
                          Culprits* culprits) {
+  InTurn missing_themselves(missing);
+  if (culprits == nullptr) culprits = &missing_themselves;
   const auto dead_check = [&] { return find_dead(what, missing, look, culprits); };
   const auto to_name = [&] {
-    Missing those = culprits != nullptr ? culprits->some(true) : Missing();
+    Missing those = culprits->some(true);
     return those.empty() ? missing : those;
   };
   Waiting waiting(pool);

@@ -47,6 +47,7 @@ struct Pool::Impl final : PoolMappings::Attachments {
         blocks(memory, base, s, processes, [this] { confirm(); }),
         liveness(processes, attaching, self.host, self.process, lease_ns) {}
 
+  static const Impl& of(const Pool& pool) { return *pool.impl_; }
   Result<void> join();
   Result<void> take_slot(std::uint64_t attaching_token);
   /// What a slot may have been that is taken: better ones first.
