@@ -490,11 +490,13 @@ TEST(Pool, EachVisitHasATokenOfItsOwn) {
         const pool::AttachingTable attaching = table();
         for (int round = 0; round < 4; ++round) {
           wait_until(world, "the other's visit", [&] { return *turn % 2 == node; });
-          const std::uint64_t token =
-              attaching.enter(2, world.host(node), world.identity(world.self()));
+          pool::Visit visit(attaching, 2,
+                            attaching.next(2, world.host(node), world.identity(world.self())));
+          visit.begin();
+          const std::uint64_t token = visit.token();
           world.require(tokens->insert(token).second, "two visits have one token");
           show(token, 1);
-          attaching.beat(2, /*apart=*/true);
+          visit.beat(/*apart=*/true);
           world.memory().full_fence();
           show(token, 2);
           const auto own = attaching.read(2);  // the copy is old when this node visits again

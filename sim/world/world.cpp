@@ -377,6 +377,7 @@ void World::happened(Core& core, Event event, std::uint64_t line, std::uint64_t 
                      .word = word,
                      .held = 0,
                      .dirty = 0};
+  bool stops = false;
   if (running_ != nullptr) {
     Process& process = *running_->process;
     entry.process = process.number;
@@ -384,6 +385,7 @@ void World::happened(Core& core, Event event, std::uint64_t line, std::uint64_t 
       process.dies_at = process.operations + 1;
       process.takes_node_along = process.dies_with_node;
     }
+    if (event == Event::load && ++process.loads == process.stops_after_load) stops = true;
   }
   if (nodes_.size() <= 8) {
     for (std::uint32_t node = 0; node < nodes_.size(); ++node) {
@@ -393,6 +395,9 @@ void World::happened(Core& core, Event event, std::uint64_t line, std::uint64_t 
     }
   }
   trace_.add(entry);
+  if (!stops) return;
+  running_->process->stopped = true;
+  switch_away();
 }
 
 }  // namespace penstock::sim

@@ -50,6 +50,9 @@ struct Process {
   std::uint64_t dies_after_publish = 0;
   bool dies_with_node = false;
   std::vector<std::unique_ptr<Thread>> threads;
+  std::uint64_t loads = 0;
+  /// Stopped when this load has returned: what it does next relies on an old look.
+  std::uint64_t stops_after_load = ~0ull;
 };
 
 /// The pool's device: one run of addresses, copied on write by a forked child.

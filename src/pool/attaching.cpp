@@ -1,41 +1,55 @@
 #include "pool/attaching.hpp"
 
+#include "base/clock.hpp"
 #include "pool/checksummed_line.hpp"
+#include "pool/lease.hpp"
 
 namespace penstock::pool {
 
-std::uint64_t AttachingTable::enter(std::uint32_t number, const HostIdentity& host,
-                                    const ProcessIdentity& process, std::uint64_t id) const {
+AttachingLine AttachingTable::next(std::uint32_t number, const HostIdentity& host,
+                                   const ProcessIdentity& process, std::uint64_t id) const {
+  // a token holds 48 bits of it: one that was overwritten must not make all later ones too great
+  constexpr std::uint64_t greatest_generation = std::uint64_t{1} << 47;
   AttachingLine before;
   if (id == 0) observe_checksummed_line<AttachingLine>(memory_, base_, place(number), &before);
-  const AttachingLine now{.generation = id != 0 ? id : before.generation + 1,
-                          .beat = 1,
-                          .pid = static_cast<std::uint32_t>(process.pid),
-                          .apart = id != 0 ? 0u : 1u,
-                          .start_time = process.start_time,
-                          .pid_namespace = process.pid_namespace,
-                          .boot_id = host.boot_id};
-  publish_checksummed_line(memory_, base_, place(number), now);
-  memory_.full_fence();  // what it looks at next is newer, as is what those look at who see it
-  return attaching_token(now.generation, number);
+  return {.generation = id != 0 ? id : before.generation % greatest_generation + 1,
+          .beat = 1,
+          .pid = static_cast<std::uint32_t>(process.pid),
+          .apart = id != 0 ? 0u : 1u,
+          .start_time = process.start_time,
+          .pid_namespace = process.pid_namespace,
+          .boot_id = host.boot_id};
 }
 
-void AttachingTable::beat(std::uint32_t number, bool apart) const {
-  auto line = read(number);
-  if (!line) return;
-  ++line->beat;
-  line->apart = apart ? 1 : 0;
-  publish_checksummed_line(memory_, base_, place(number), *line);
+void AttachingTable::publish(std::uint64_t number, const AttachingLine& line) const {
+  publish_checksummed_line(memory_, base_, place(number), line);
 }
 
+/// By a look of this moment: if the process was stopped after it the visit may have been given up,
+/// and the line be another's.
 void AttachingTable::leave(std::uint64_t token) const {
   const std::uint64_t number = attaching_number_of(token);
-  auto line = read(number);
-  if (!line || line->generation != generation_of(token)) return;
+  std::optional<AttachingLine> line;
+  for (std::uint64_t since_ns = 0; !is_just_now(since_ns);) {
+    since_ns = base::now_ns();
+    line = read(number);
+    if (!line || line->generation != generation_of(token)) return;
+  }
   line->beat = 0;
   line->apart = 0;
-  publish_checksummed_line(memory_, base_, place(number), *line);
+  publish(number, *line);
   memory_.store_fence();
+}
+
+void Visit::begin() const {
+  table_.publish(number_, line_);
+  table_.full_fence();
+}
+
+void Visit::beat(bool apart) {
+  ++line_.beat;
+  line_.apart = apart ? 1 : 0;
+  table_.publish(number_, line_);
 }
 
 std::optional<AttachingLine> AttachingTable::read(std::uint64_t number) const {

@@ -51,13 +51,12 @@ class AttachingTable {
   /// A node's line has the node's number.
   std::uint32_t line_of_name(std::uint32_t name) const { return nodes_ + name; }
 
-  /// Begins a visit; returns the token. The host lock is held. `id`: generation of the visit, of
+  /// The line with which a visit begins. The host lock is held. `id`: generation of the visit, of
   /// names; 0: one more than the last.
-  std::uint64_t enter(std::uint32_t number, const HostIdentity& host,
-                      const ProcessIdentity& process, std::uint64_t id = 0) const;
-  /// Publishes a beat: the attaching process stays alive. The caller does the store fence. `apart`:
-  /// see AttachingLine.
-  void beat(std::uint32_t number, bool apart) const;
+  AttachingLine next(std::uint32_t number, const HostIdentity& host, const ProcessIdentity& process,
+                     std::uint64_t id = 0) const;
+  void publish(std::uint64_t number, const AttachingLine& line) const;
+  void full_fence() const { memory_.full_fence(); }
   /// The visit of `token` is over: the last store to the line. Nothing if another has begun.
   void leave(std::uint64_t token) const;
   /// The line as last published; nullopt when it was never written, is unreadable, or `number` is
@@ -84,6 +83,26 @@ class AttachingTable {
   std::uint64_t offset_;
   std::uint32_t nodes_;
   std::uint64_t lines_;
+};
+
+/// A process at a line of the table, which it knows by heart: what another has stored there, a
+/// process that came too late for the line, say, is gone with the next beat.
+class Visit {
+ public:
+  Visit(const AttachingTable& table, std::uint32_t number, const AttachingLine& line)
+      : table_(table), number_(number), line_(line) {}
+  std::uint64_t token() const { return attaching_token(line_.generation, number_); }
+  /// What is loaded next is newer, as is what those load who see it.
+  void begin() const;
+  /// Stays alive. It must not be given up already. The caller does the store fence. `apart`: see
+  /// AttachingLine.
+  void beat(bool apart);
+  void leave() const { table_.leave(token()); }
+
+ private:
+  AttachingTable table_;
+  std::uint32_t number_;
+  AttachingLine line_;
 };
 
 }  // namespace penstock::pool

@@ -53,7 +53,12 @@ void Pool::Impl::note_death(std::uint64_t of_token) {
   if (recorded.count(of_token) == 0) noted.insert(of_token);
 }
 
+/// Most often there are none, and then nobody who attaches is waited for.
 void Pool::record_known_deaths() {
+  {
+    const std::lock_guard hold(impl_->noted_mutex);
+    if (impl_->noted.empty()) return;
+  }
   impl_->begin_burial();
   const std::lock_guard hold(impl_->noted_mutex);
   std::vector<SlotView> dead;
@@ -67,6 +72,7 @@ void Pool::record_known_deaths() {
 }
 
 void Pool::record_unknown_deaths() {
+  if (!impl_->memory.loads_may_be_stale()) return;
   impl_->begin_burial();
   impl_->flushes.record_deaths(impl_->nodes_of_others());
 }

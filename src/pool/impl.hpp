@@ -49,7 +49,7 @@ struct Pool::Impl final : PoolMappings::Attachments {
 
   static const Impl& of(const Pool& pool) { return *pool.impl_; }
   Result<void> join();
-  Result<void> take_slot(std::uint64_t attaching_token);
+  Result<void> take_slot(const std::shared_ptr<Visit>& visit);
   /// What a slot may have been that is taken: better ones first.
   enum class SlotUse : std::uint8_t { free, given_up, dead };
   std::optional<SlotView> choose_apart();
@@ -69,6 +69,7 @@ struct Pool::Impl final : PoolMappings::Attachments {
   void beat();
   void do_chores();
   void heed(std::uint64_t as_token);
+  void heed_now(std::uint64_t as_token);
   [[noreturn]] void end(std::optional<std::uint64_t> judge) const;
   std::uint64_t confirm() const { return heartbeat ? heartbeat->confirm() : base::coarse_ns(); }
   bool is_living() {
@@ -127,10 +128,10 @@ struct Pool::Impl final : PoolMappings::Attachments {
 
   std::uint32_t slot = 0, node = 0;
   std::uint64_t generation = 0;
-  StateLine own_state;             // as last published
-  bool burying = false;            // under the lock: said so
-  bool lock_line_doubted = false;  // at the last beat
-  std::uint64_t beats = 1;         // under the heartbeat's mutex
+  StateLine own_state;                     // as last published
+  bool burying = false;                    // under the lock: said so
+  bool lock_line_doubted = false;          // at the last beat
+  std::uint64_t beats = 1, beaten_ns = 0;  // under the heartbeat's mutex
   std::mutex noted_mutex;
   std::set<std::uint64_t> noted, recorded;  // tokens of the dead that alive() has met
   std::mutex chores_mutex;

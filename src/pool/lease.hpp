@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/clock.hpp"
 #include "base/env.hpp"
 
 namespace penstock::pool {
@@ -35,6 +36,15 @@ constexpr std::uint64_t longest_step_ns(std::uint64_t lease_ns) {
 /// clock reaches it.
 constexpr std::uint64_t certainty_limit_ns(std::uint64_t lease_ns) {
   return 8 * lease_ns + 10'000'000'000;
+}
+
+/// Much longer than a publish takes to arrive: what relies on time waits for so long.
+inline constexpr std::uint64_t arrival_ns = 50'000'000;
+
+/// Is a look that began at `since_ns` so new that a store which it allows comes before anybody acts
+/// who has not seen it? For processes that are stopped between the look and the store.
+inline bool is_just_now(std::uint64_t since_ns) {
+  return base::now_ns() - since_ns < arrival_ns / 2;
 }
 
 /// No process declares this one dead so soon after its last beat, whatever the clocks do.

@@ -13,15 +13,17 @@ namespace penstock::pool {
 
 namespace {
 
-/// Much longer than a publish takes to arrive.
-constexpr std::uint64_t take_over_wait_ns = 50'000'000;
-
 std::uint32_t emulated_field(const NodeTable::Joiner& joiner) {
   return joiner.emulated_node ? *joiner.emulated_node + 1 : 0;
 }
 
 bool is_own(const NodeLine& line, const NodeTable::Joiner& joiner) {
   return line.boot_id == joiner.host.boot_id && line.emulated == emulated_field(joiner);
+}
+
+bool same_entry(const NodeLine& one, const NodeLine& other) {
+  return one.boot_id == other.boot_id && one.emulated == other.emulated &&
+         one.incarnation == other.incarnation && one.registered_wall_ns == other.registered_wall_ns;
 }
 
 }  // namespace
@@ -83,19 +85,22 @@ void NodeTable::publish(std::uint32_t node, const NodeLine& line) const {
   memory_.store_fence();
 }
 
-std::uint64_t NodeTable::visit(const Joiner& joiner, std::uint32_t number, std::uint64_t id) {
-  joiner.heartbeat.reset();
-  const std::uint64_t token = joiner.attaching.enter(number, joiner.host, joiner.process, id);
-  joiner.heartbeat = std::make_unique<Heartbeat>(
-      joiner.liveness.lease_ns(), beat_of_visit(joiner, number, token, /*apart=*/id == 0));
-  return token;
+void NodeTable::begin(const Joiner& joiner, const std::shared_ptr<Visit>& visit, bool apart) {
+  visit->begin();
+  joiner.heartbeat =
+      std::make_unique<Heartbeat>(joiner.liveness.lease_ns(), beat_of(visit, apart, joiner.heed));
 }
 
-Heartbeat::Beat NodeTable::beat_of_visit(const Joiner& joiner, std::uint32_t number,
-                                         std::uint64_t token, bool apart) {
-  return [attaching = joiner.attaching, number, token, apart, heed = joiner.heed] {
-    attaching.beat(number, apart);
-    heed(token);
+/// Who was stopped for long may have been given up, and the line be another's: it looks first.
+Heartbeat::Beat NodeTable::beat_of(const std::shared_ptr<Visit>& visit, bool apart,
+                                   std::function<void(std::uint64_t token)> heed) {
+  return [visit, apart, heed = std::move(heed)] {
+    for (std::uint64_t since_ns = 0; !is_just_now(since_ns);) {
+      since_ns = base::now_ns();
+      heed(visit->token());
+    }
+    visit->beat(apart);
+    heed(visit->token());
   };
 }
 
@@ -107,7 +112,7 @@ Result<NodeSeat> NodeTable::join(const Joiner& joiner) const {
     const auto node =
         PENSTOCK_TRY(Registration(*this, joiner, memory_, base_, superblock_).enter());
     hint(joiner, node);
-    if (auto seat = sit_down(joiner, node)) return *seat;
+    if (auto seat = sit_down(joiner, node, 0)) return *seat;
     if (attempts == 8) {
       return fail(ErrorCode::unavailable,
                   "other machines take each entry of pool {} that this one enters: they are copies "
@@ -158,27 +163,39 @@ std::optional<NodeSeat> NodeTable::join_own(const Joiner& joiner) const {
     const std::uint64_t number = word & node_mask;
     if (number == 0 || (word & ~node_mask) != (hash & ~node_mask)) continue;
     const auto node = static_cast<std::uint32_t>(number - 1);
+    const std::uint64_t since_ns = base::now_ns();
     const auto line = read(node);
     if (!line || !is_own(*line, joiner)) continue;
-    if (auto seat = sit_down(joiner, node)) return seat;
+    if (auto seat = sit_down(joiner, node, since_ns)) return seat;
   }
   for (const Entry& entry : entries()) {  // the hint was lost, or there was none yet
     if (!entry.stands() || !is_own(entry.line, joiner)) continue;
     hint(joiner, entry.node);
-    if (auto seat = sit_down(joiner, entry.node)) return seat;
+    if (auto seat = sit_down(joiner, entry.node, 0)) return seat;
   }
   return std::nullopt;
 }
 
 /// Fails if another machine has taken the entry over without seeing the attaching process: either
 /// the attaching process reads that one's line here, or that one, much later, reads the attaching
-/// process's line.
-std::optional<NodeSeat> NodeTable::sit_down(const Joiner& joiner, std::uint32_t node) const {
-  const std::uint64_t token = visit(joiner, node, 0);
-  const auto again = read(node);
-  if (again && is_own(*again, joiner)) return NodeSeat{.node = node, .attaching_token = token};
+/// process's line. In that one's time a visit of its own may be there, which this one's must not
+/// come over: so not long may pass between the look at the entry and the first line of the visit.
+std::optional<NodeSeat> NodeTable::sit_down(const Joiner& joiner, std::uint32_t node,
+                                            std::uint64_t since_ns) const {
   joiner.heartbeat.reset();
-  joiner.attaching.leave(token);
+  AttachingLine first = joiner.attaching.next(node, joiner.host, joiner.process);
+  while (!is_just_now(since_ns)) {
+    since_ns = base::now_ns();
+    const auto line = read(node);
+    if (!line || !is_own(*line, joiner)) return std::nullopt;
+    first = joiner.attaching.next(node, joiner.host, joiner.process);
+  }
+  const auto visit = std::make_shared<Visit>(joiner.attaching, node, first);
+  begin(joiner, visit, /*apart=*/true);
+  const auto again = read(node);
+  if (again && is_own(*again, joiner)) return NodeSeat{.node = node, .visit = visit};
+  joiner.heartbeat.reset();
+  visit->leave();
   return std::nullopt;
 }
 
@@ -197,7 +214,7 @@ std::optional<NodeSeat> NodeTable::take_over(const Joiner& joiner) const {
     }
     if (!replace(joiner, entry.node, line)) continue;
     hint(joiner, entry.node);
-    if (auto seat = sit_down(joiner, entry.node)) return seat;
+    if (auto seat = sit_down(joiner, entry.node, 0)) return seat;
   }
   return std::nullopt;
 }
@@ -206,14 +223,27 @@ std::optional<NodeSeat> NodeTable::take_over(const Joiner& joiner) const {
 bool NodeTable::replace(const Joiner& joiner, std::uint32_t node, const NodeLine& line) const {
   const std::uint64_t visits = visits_of(joiner, node);
   if (!incarnation_is_dead(joiner, node)) return false;
-  publish(node, entry_of(joiner, line.incarnation + 1));
-  for (Pause pause(take_over_wait_ns); pause.more();) {
+  const NodeLine own = entry_of(joiner, line.incarnation + 1);
+  if (!stands_now(joiner, node, line)) return false;
+  publish(node, own);
+  for (Pause pause(arrival_ns); pause.more();) {
   }
-  const auto again = read(node);
-  if (!again || !is_own(*again, joiner)) return false;
+  if (!stands_now(joiner, node, own)) return false;
   if (visits_of(joiner, node) == visits) return true;
-  publish(node, line);  // its machine came back meanwhile
+  if (stands_now(joiner, node, own)) publish(node, line);  // its machine came back meanwhile
   return false;
+}
+
+/// By a look of this moment: after a stop the entry may be that of a third host, which the caller
+/// must not come over.
+bool NodeTable::stands_now(const Joiner& joiner, std::uint32_t node, const NodeLine& line) const {
+  for (std::uint64_t since_ns = 0; !is_just_now(since_ns);) {
+    since_ns = base::now_ns();
+    if (joiner.heartbeat) joiner.heartbeat->confirm();
+    const auto there = read(node);
+    if (!there || !same_entry(*there, line)) return false;
+  }
+  return true;
 }
 
 NodeLine NodeTable::entry_of(const Joiner& joiner, std::uint64_t incarnation) {

@@ -23,7 +23,7 @@ namespace penstock::pool {
 
 struct NodeSeat {
   std::uint32_t node = 0;
-  std::uint64_t attaching_token = 0;  ///< of this process while it attaches
+  std::shared_ptr<Visit> visit;  ///< of this process while it attaches
 };
 
 /// Nodes with processes that are attached, or whose memory was not given back yet; nullopt: a slot
@@ -75,15 +75,18 @@ class NodeTable {
   /// has come back.
   bool replace(const Joiner& joiner, std::uint32_t node, const NodeLine& line) const;
 
-  /// Begins a visit at a line of the attaching processes; `id` of a name, 0 at a node's.
-  static std::uint64_t visit(const Joiner& joiner, std::uint32_t number, std::uint64_t id);
+  /// Begins a visit at a line of the attaching processes.
+  static void begin(const Joiner& joiner, const std::shared_ptr<Visit>& visit, bool apart);
   /// What an attaching process does at each beat; `apart`: see AttachingLine.
-  static Heartbeat::Beat beat_of_visit(const Joiner& joiner, std::uint32_t number,
-                                       std::uint64_t token, bool apart);
+  static Heartbeat::Beat beat_of(const std::shared_ptr<Visit>& visit, bool apart,
+                                 std::function<void(std::uint64_t token)> heed);
 
  private:
   std::optional<NodeSeat> join_own(const Joiner& joiner) const;
-  std::optional<NodeSeat> sit_down(const Joiner& joiner, std::uint32_t node) const;
+  /// `since_ns`: of a look that found the entry to be this host's.
+  std::optional<NodeSeat> sit_down(const Joiner& joiner, std::uint32_t node,
+                                   std::uint64_t since_ns) const;
+  bool stands_now(const Joiner& joiner, std::uint32_t node, const NodeLine& line) const;
   std::optional<NodeSeat> take_over(const Joiner& joiner) const;
   static NodeLine entry_of(const Joiner& joiner, std::uint64_t incarnation);
   /// Watches for at most a lease; stops as soon as a process shows life.

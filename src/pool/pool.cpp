@@ -120,15 +120,15 @@ Result<void> Pool::Impl::join() {
       .spec = options.spec};
   auto seat = PENSTOCK_TRY(nodes.join(joiner));
   node = seat.node;
-  if (auto taken = take_slot(seat.attaching_token); !taken) {
+  if (auto taken = take_slot(seat.visit); !taken) {
     heartbeat.reset();
-    attaching.leave(seat.attaching_token);
+    seat.visit->leave();
     return taken;
   }
   exit_log_entry = ExitLogEntry(superblock.pool_id, slot, generation);
   lock.emplace(make_lock(token()));
   heartbeat->replace([this] { beat(); }, [this] { do_chores(); });
-  attaching.leave(seat.attaching_token);
+  seat.visit->leave();
   return {};
 }
 
@@ -160,13 +160,16 @@ ProcessRecord Pool::Impl::record(const SlotView& slot_view) const {
 }
 
 void Pool::Impl::beat() {
+  const std::uint64_t now_ns = base::now_ns();
+  if (now_ns - beaten_ns >= certain_ns(liveness.lease_ns())) heed_now(token());
+  beaten_ns = now_ns;
   processes.publish_beat(slot, generation, ++beats);
   heed(token());
   const SlotView view = processes.state(slot);
   if (owns_slot(view)) return;
   if (view.whole) end(std::nullopt);
   // No process takes a slot before it has declared the owner dead, so the line was overwritten.
-  heed(token());
+  heed_now(token());
   processes.publish_state(slot, own_state);
 }
 
@@ -190,6 +193,15 @@ void Pool::Impl::heed(std::uint64_t as_token) {
   liveness.stay_awake();
   memory.full_fence();
   if (const auto judge = verdicts.judge_of(as_token)) end(judge);
+}
+
+/// Before a store to a line that is another's if this process was given up: who is stopped behind
+/// the look looks again.
+void Pool::Impl::heed_now(std::uint64_t as_token) {
+  for (std::uint64_t since_ns = 0; !is_just_now(since_ns);) {
+    since_ns = base::now_ns();
+    heed(as_token);
+  }
 }
 
 /// Its locks, slots and memory already belong to others, and the program stores to that memory at
@@ -229,8 +241,7 @@ Pool::~Pool() {
   impl_->heartbeat.reset();
   impl_->exit_log_entry.sign_off();
   const SlotView view = impl_->processes.state(impl_->slot);
-  if (!view.whole)
-    impl_->heed(impl_->token());  // else another process's: none takes it before that
+  impl_->heed_now(impl_->token());  // the slot is not another's by then
   if (impl_->owns_slot(view) || !view.whole)
     impl_->processes.set_state(impl_->slot, impl_->own_state,
                                impl_->leaves_to_burial ? SlotState::left : SlotState::detached);
@@ -401,6 +412,7 @@ Result<void> Pool::Impl::take_lock(std::uint64_t timeout_ns) {
 }
 
 void Pool::Impl::release_lock() {
+  confirm();  // a late release would come over the line of who has the node's number now
   end_burial();
   lock->release();
   host_lock.reset();

@@ -13,10 +13,13 @@ namespace penstock::pool {
 
 namespace {
 
-/// Much longer than a publish takes to arrive.
-constexpr std::uint64_t arrival_ns = 50'000'000;
 /// Ids are generations of tokens, which have 48 bits.
 constexpr int spare_bits = 17;
+
+bool same_visit(const std::optional<AttachingLine>& now, const std::optional<AttachingLine>& then) {
+  return now.has_value() == then.has_value() &&
+         (!now || std::memcmp(&*now, &*then, sizeof *now) == 0);
+}
 
 }  // namespace
 
@@ -49,7 +52,12 @@ Result<void> Registration::claim() {
     const auto name = doors_.claim(id_);
     if (name && base::now_ns() - begun_ns < joiner_.liveness.lease_ns() / 4) {
       name_ = *name;
-      token_ = NodeTable::visit(joiner_, joiner_.attaching.line_of_name(name_), id_);
+      const std::uint32_t line = joiner_.attaching.line_of_name(name_);
+      visit_ =
+          std::make_shared<Visit>(joiner_.attaching, line,
+                                  joiner_.attaching.next(line, joiner_.host, joiner_.process, id_));
+      token_ = visit_->token();
+      NodeTable::begin(joiner_, visit_, /*apart=*/false);
       return {};
     }
     if (!name) open_one_of(watch());
@@ -64,14 +72,19 @@ Result<void> Registration::claim() {
 }
 
 /// All doors are shut, and nobody may be there who opens them under the lock. Of several that find
-/// that the last one to write opens the door (Fischer).
+/// that the last one to write opens the door (Fischer), if it wrote soon after it had looked: else
+/// another may have opened it meanwhile, and a third be behind it.
 void Registration::open_one_of(const std::vector<Abandoned>& abandoned) const {
   if (abandoned.empty()) return;
-  const std::uint32_t name = abandoned[id_ % abandoned.size()].name;
-  doors_.leave(name, id_);
+  const Abandoned& door = abandoned[id_ % abandoned.size()];
+  doors_.leave(door.name, id_);
+  if (!is_just_now(door.since_ns)) return;
   for (Pause pause(arrival_ns); pause.more();) {
   }
-  if (doors_.shut_by()[name] == id_) doors_.open(name);
+  const std::uint64_t since_ns = base::now_ns();
+  const bool still_shut = doors_.shut_by()[door.name] == id_ &&
+                          same_visit(joiner_.attaching.read_names()[door.name], door.shown);
+  if (still_shut && is_just_now(since_ns)) doors_.open(door.name);
 }
 
 /// Nothing while half of the doors are open: then there is no need.
@@ -90,16 +103,14 @@ std::vector<Registration::Abandoned> Registration::watch() const {
     joiner_.liveness.stay_awake();
     for (std::uint32_t name = 0; name < before.size(); ++name) (void)lives(name);
   }
+  const std::uint64_t since_ns = base::now_ns();
   const auto after = doors_.shut_by();
   const auto visitors_after = joiner_.attaching.read_names();
   std::vector<Abandoned> found;
   for (std::uint32_t name = 0; name < before.size(); ++name) {
-    const auto& now = visitors_after[name];
-    const auto& then = visitors[name];
-    const bool same = now.has_value() == then.has_value() &&
-                      (!now || std::memcmp(&*now, &*then, sizeof *now) == 0);
+    const bool same = same_visit(visitors_after[name], visitors[name]);
     if (before[name] == 0 || after[name] != before[name] || !same || lives(name)) continue;
-    found.push_back({name, before[name]});
+    found.push_back({name, before[name], visitors[name], since_ns});
   }
   return found;
 }
@@ -112,9 +123,11 @@ Result<std::uint32_t> Registration::take_under_lock(const std::vector<Abandoned>
                             joiner_.heartbeat->confirm();
                             return true;
                           });
+  registration.leave_nothing_dirty();  // the name, and with it the line, is another host's next
   PENSTOCK_TRY(registration.acquire());
   open_doors(abandoned);
   auto node = take_entry();
+  joiner_.heartbeat->confirm();
   registration.release();
   return node;
 }
@@ -131,6 +144,7 @@ void Registration::open_doors(const std::vector<Abandoned>& abandoned) const {
     const auto found = std::find_if(abandoned.begin(), abandoned.end(),
                                     [&](const Abandoned& each) { return each.name == name; });
     return found != abandoned.end() && found->shut_by == shut_by[name] &&
+           same_visit(visitors[name], found->shown) &&
            (!visitors[name] || visitors[name]->generation != shut_by[name] ||
             !joiner_.liveness.alive(
                 attaching_token(shut_by[name], joiner_.attaching.line_of_name(name))));
@@ -185,10 +199,9 @@ void Registration::give_back() const {
   doors_.leave(name_, id_);
   joiner_.heartbeat->confirm();
   // once: another shown may use the line by the next beat
-  joiner_.heartbeat->replace(
-      [attaching = joiner_.attaching, token = token_, over = false]() mutable {
-        if (!std::exchange(over, true)) attaching.leave(token);
-      });
+  joiner_.heartbeat->replace([visit = visit_, over = false]() mutable {
+    if (!std::exchange(over, true)) visit->leave();
+  });
   joiner_.heartbeat.reset();
 }
 

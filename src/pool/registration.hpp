@@ -28,6 +28,8 @@ class Registration {
   struct Abandoned {
     std::uint32_t name = 0;
     std::uint64_t shut_by = 0;
+    std::optional<AttachingLine> shown;  ///< the line of the name, as it stayed meanwhile
+    std::uint64_t since_ns = 0;          ///< of the last look at it
   };
   Result<void> claim();
   void open_one_of(const std::vector<Abandoned>& abandoned) const;
@@ -47,6 +49,7 @@ class Registration {
   std::uint32_t name_ = 0;
   std::uint64_t id_ = 0;  ///< under which the name is held
   std::uint64_t token_ = 0;
+  std::shared_ptr<Visit> visit_;
 };
 
 }  // namespace penstock::pool

@@ -7,9 +7,11 @@
 // carries the old token is still known to be owned by the dead.
 #include <algorithm>
 
+#include "base/clock.hpp"
 #include "base/format.hpp"
 #include "base/wait.hpp"
 #include "pool/impl.hpp"
+#include "pool/node_table.hpp"
 
 namespace penstock::pool {
 
@@ -78,6 +80,7 @@ std::optional<SlotView> Pool::Impl::choose_apart() {
     const BlockView block = blocks.look(number);
     const auto found = block.of(node) ? best_of(block, SlotUse::free) : std::nullopt;
     if (!found) continue;
+    confirm();
     blocks.publish_home(node, home);
     return found;
   }
@@ -157,7 +160,7 @@ void Pool::Impl::await_visitor(std::uint32_t of_node) {
 }
 
 /// A process that holds the pool's lock as this one, and has not got its slot yet.
-Result<void> Pool::Impl::take_slot(std::uint64_t attaching_token) {
+Result<void> Pool::Impl::take_slot(const std::shared_ptr<Visit>& visit) {
   // A process that buries under the lock looks for the living, and would miss this one.
   const auto apart = blocks.burial_marked() ? std::nullopt : choose_apart();
   if (apart) {
@@ -165,11 +168,11 @@ Result<void> Pool::Impl::take_slot(std::uint64_t attaching_token) {
     return {};
   }
   // From now on nobody waits for this visit: it may wait for the pool's lock.
-  heartbeat->replace([this, attaching_token] {
-    attaching.beat(node, /*apart=*/false);
-    heed(attaching_token);
-  });
-  sync::Lock as_attaching = make_lock(attaching_token);
+  heartbeat->replace(
+      NodeTable::beat_of(visit, /*apart=*/false, [this](std::uint64_t token) { heed(token); }));
+  sync::Lock as_attaching = make_lock(visit->token());
+  // Nobody records the death of who has no slot, so the node's number does not wait for its caches.
+  as_attaching.leave_nothing_dirty();
   PENSTOCK_TRY(as_attaching.acquire());
   const auto chosen = choose_locked();
   if (chosen) {
@@ -177,6 +180,7 @@ Result<void> Pool::Impl::take_slot(std::uint64_t attaching_token) {
     take(*chosen);
   }
   burying = true;  // what a process has left that died burying goes as well
+  confirm();
   end_burial();
   as_attaching.release();
   if (chosen) return {};
@@ -198,6 +202,7 @@ void Pool::Impl::take(const SlotView& chosen) {
                               .job = options.job},
                              [this] { confirm(); });
   generation = own_state.generation;
+  beaten_ns = base::now_ns();
 }
 
 /// Under the lock, before the first look at who lives or is attached: who has come without the lock

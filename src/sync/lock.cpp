@@ -71,8 +71,12 @@ bool whole(const Line& line) {
 class Entries {
  public:
   Entries(const coherence::Memory& memory, std::byte* lines, std::uint32_t participants,
-          std::uint32_t self)
-      : memory_(memory), lines_(lines), participants_(participants), self_(self) {}
+          std::uint32_t self, bool past_caches)
+      : memory_(memory),
+        lines_(lines),
+        participants_(participants),
+        self_(self),
+        past_caches_(past_caches) {}
   Entries(const coherence::Memory& memory, LockLines& joined, std::uint32_t self)
       : memory_(memory), joined_(&joined), self_(self) {}
 
@@ -97,13 +101,11 @@ class Entries {
     if (std::memcmp(&line, &published_, sizeof line) != 0) send(published_);
   }
 
-  /// Makes our line name the process that acts for the participant from now on. A stale copy does
-  /// no harm: it has this token only if this process published the line, and then it is not stale.
-  void take_over(std::uint64_t token) const {
-    Line line;
-    memory_.load_line(&line, at(self_));
-    published_ = line;
-    if (line.token != token || !whole(line)) publish(token, 0, false);
+  /// Does our line name the process that acts for the participant from now on? A stale copy does no
+  /// harm: it has this token only if this process published the line, and then it is not stale.
+  bool is_of(std::uint64_t token) const {
+    memory_.load_line(&published_, at(self_));
+    return published_.token == token && whole(published_);
   }
 
   /// Fetches the lines of `wanted` anew, and the list of who has joined if `news`: one batch of
@@ -145,7 +147,10 @@ class Entries {
   }
   void send(const Line& line) const {
     published_ = line;
-    memory_.send_line(at(self_), &line);
+    if (past_caches_)
+      memory_.publish_line(at(self_), &line);
+    else
+      memory_.send_line(at(self_), &line);
     memory_.full_fence();
   }
 
@@ -153,6 +158,7 @@ class Entries {
   LockLines* joined_ = nullptr;  ///< null: the lines are adjacent, of all participants
   std::byte* lines_ = nullptr;
   std::uint32_t participants_ = 0, self_;
+  bool past_caches_ = false;
   mutable Line published_;
 };
 
@@ -269,18 +275,25 @@ Lock::Lock(const coherence::Memory& memory, void* lines, std::uint32_t participa
 
 namespace {
 
+/// Of the own token: who was stopped may have been passed over, and its line be a successor's, that
+/// must not be come over. So it checks itself before it stores there what others act upon.
+tl::unexpected<Error> taken_for_dead(std::uint64_t token) {
+  return fail(ErrorCode::peer_dead, "lock: token {:#x} was taken for dead while it waited", token);
+}
+
 /// One acquisition.
 class Request {
  public:
   Request(const Entries& entries, Queue& queue, base::Waiter& waiter, std::uint64_t token,
-          std::uint32_t self, Hold hold, std::uint64_t& last_number)
+          std::uint32_t self, Hold hold, std::uint64_t& last_number, const AliveCheck& alive)
       : entries_(entries),
         queue_(queue),
         waiter_(waiter),
         token_(token),
         self_(self),
         hold_(hold),
-        last_number_(last_number) {}
+        last_number_(last_number),
+        alive_(alive) {}
 
   /// False: the request made way for a sharer, and must be made again.
   Result<bool> make() {
@@ -305,6 +318,7 @@ class Request {
                   "lock: number {:#x} in a line is damaged; recreate the pool", greatest);
     // A new number: a participant that made way for this one sees by it that this one has gone.
     last_number_ = std::max(greatest, last_number_) + 1;
+    if (alive_ && !alive_(token_)) return taken_for_dead(token_);
     entries_.publish(token_, last_number_, false, hold_);
     return wait_for(last_number_);
   }
@@ -346,6 +360,7 @@ class Request {
   Hold hold_;
   std::uint32_t looks_ = first_looks;
   std::uint64_t& last_number_;  ///< of all requests by this Lock
+  const AliveCheck& alive_;
 };
 
 /// Who acquires, for whom.
@@ -368,8 +383,10 @@ Result<void> acquire_by(const Acquirer& by, std::uint64_t timeout_ns, Hold hold,
         return {};
       },
       wait_policy);
-  by.entries.take_over(by.token);
-  Request request(by.entries, queue, waiter, by.token, by.self, hold, by.last_number);
+  const bool own = by.entries.is_of(by.token);
+  if (by.alive && !by.alive(by.token)) return taken_for_dead(by.token);
+  if (!own) by.entries.publish(by.token, 0, false);
+  Request request(by.entries, queue, waiter, by.token, by.self, hold, by.last_number, by.alive);
   for (;;) {
     const auto made = request.make();
     if (made && *made) break;
@@ -382,15 +399,14 @@ Result<void> acquire_by(const Acquirer& by, std::uint64_t timeout_ns, Hold hold,
   // A process that was stopped while it queued may have been passed over: it checks itself.
   if (!by.alive || by.alive(by.token)) return {};
   by.entries.publish(by.token, 0, false);
-  return fail(ErrorCode::peer_dead, "lock: token {:#x} was taken for dead while it waited",
-              by.token);
+  return taken_for_dead(by.token);
 }
 
 }  // namespace
 
 Result<void> Lock::acquire(std::uint64_t timeout_ns, Hold hold,
                            const std::function<void()>& meanwhile) {
-  const Entries entries(memory_, lines_, participants_, self_);
+  const Entries entries(memory_, lines_, participants_, self_, past_caches_);
   return acquire_by({entries, token_, self_, last_number_, alive_, excluded_}, timeout_ns, hold,
                     meanwhile);
 }
@@ -409,7 +425,7 @@ void OpenLock::release() {
 
 void Lock::release() {
   memory_.store_fence();  // publishes under the lock reach the device before the release
-  Entries(memory_, lines_, participants_, self_).publish(token_, 0, false);
+  Entries(memory_, lines_, participants_, self_, past_caches_).publish(token_, 0, false);
 }
 
 bool Lock::intact() const {
@@ -419,7 +435,7 @@ bool Lock::intact() const {
 }
 
 void Lock::repair() {
-  Entries(memory_, lines_, participants_, self_).publish(token_, 0, false);
+  Entries(memory_, lines_, participants_, self_, past_caches_).publish(token_, 0, false);
 }
 
 }  // namespace penstock::sync

@@ -14,8 +14,8 @@
 
 namespace penstock::sync {
 
-/// Is the process that wrote `token` (never 0) into a line still alive? Called from waits only. For
-/// the caller's own token: do the others still consider it alive?
+/// Is the process that wrote `token` (never 0) into a line still alive? Called from waits. For
+/// the caller's own token, before it stores what others act upon: do they still consider it alive?
 using AliveCheck = std::function<bool(std::uint64_t token)>;
 /// Describes that process in words, for errors.
 using Describe = std::function<std::string(std::uint64_t token)>;
@@ -92,6 +92,10 @@ class Lock {
   /// `excluded`: does something else keep the process behind a token from acting now, as a lock
   /// file does between the processes of one host? If so, its line is passed over when overwritten.
   void exclude_by(AliveCheck excluded) { excluded_ = std::move(excluded); }
+  /// Publishes past the caches, which takes longer: a line that a killed process has left dirty in
+  /// its node's cache would come over that of the participant's next owner, on another node. Where
+  /// something else makes the next owner wait for the cache there is no need.
+  void leave_nothing_dirty() { past_caches_ = true; }
   /// Clears this participant's line: of a dead predecessor's state, before the first acquire, or of
   /// foreign data, when the line was overwritten while no process acquires for it.
   void repair();
@@ -105,6 +109,7 @@ class Lock {
   std::uint32_t participants_, self_;
   std::uint64_t token_;
   std::uint64_t last_number_ = 0;  ///< the last number drawn: none is drawn twice
+  bool past_caches_ = false;
   AliveCheck alive_, excluded_;
 };
 
