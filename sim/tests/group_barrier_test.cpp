@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "sim/tests/expect_held.hpp"
@@ -188,6 +189,52 @@ TEST(GroupBarrier, WhoWaitsLongReadsLittle) {
     scenario.faults.same_speed = true;
     expect_held("barrier", "random schedules", explore(scenario, 1));
   }
+}
+
+/// Rank 1 tells its last word and leaves while rank 0 checks whom it waits for: between the look at
+/// its line and the one at its life.
+void meet_while_one_goes(World& world, const SimulatedPool& simulated, Plan& plan,
+                         std::uint32_t self, bool& goes) {
+  constexpr std::uint32_t waits = 0, leaves = 1, late = 2;
+  auto pool = simulated.attach(world, {.rank = static_cast<std::int32_t>(self), .job = "sim"});
+  plan.tokens[self] = pool->token();
+  ++plan.attached;
+  wait_until(world, "the ranks", [&] { return plan.attached == plan.tokens.size(); });
+  const Process& leaver = *world.processes()[leaves];
+  std::uint32_t looks = 0;
+  const auto line_of = [&, lines = pool->base() + plan.lines](std::uint32_t rank) {
+    if (self == waits && rank == leaves) ++looks;  // to drop its copy, to load it
+    if (self == waits && rank == late && looks == 2 && !std::exchange(goes, true))
+      wait_until(world, "it to go", [&] { return gone(leaver); });
+    return lines + 64 * rank;
+  };
+  {
+    group::Group group(*pool, {.tokens = plan.tokens, .nodes = {}, .self = self, .idle = {}});
+    group::Barrier barrier(group, line_of, tree);
+    if (self == late) wait_until(world, "it to go", [&] { return gone(leaver); });
+    if (self == leaves) wait_until(world, "the look", [&] { return goes; });
+    barrier.arrive();
+    barrier.pass_on();
+    const auto met = self == leaves ? Result<void>{} : barrier.await_others("a meeting");
+    world.require(met.has_value(), met ? "" : met.error().message);
+  }
+}
+
+TEST(GroupBarrier, WhoGoesWhileItIsLookedAtIsNotMissed) {
+  SimulatedPool pool({.max_nodes = 8});
+  const Places places{0, 1, 2};
+  const std::uint64_t lines = place_lines(pool, places.size());
+  Scenario scenario = meetings(pool, {.lines = lines, .node_of = places, .form = tree});
+  scenario.body = [&](World& world) {
+    auto plan = std::make_shared<Plan>(Plan{{.lines = lines, .node_of = places}, {}, 0});
+    auto goes = std::make_shared<bool>(false);
+    plan->tokens.resize(places.size());
+    for (std::uint32_t self = 0; self < places.size(); ++self)
+      world.spawn(places[self], [&world, &pool, plan, goes, self] {
+        meet_while_one_goes(world, pool, *plan, self, *goes);
+      });
+  };
+  expect_held("barrier", "random schedules", explore(with_lasting_copies(scenario), 10));
 }
 
 }  // namespace

@@ -12,9 +12,9 @@ namespace penstock::base {
 /// How a wait passes its time. Spinning is fastest while the peer has a core of its own; where
 /// ranks outnumber cores it only keeps the peer from running.
 struct WaitPolicy {
-  std::uint32_t spins = 2000;        ///< polls before the first yield
-  std::uint32_t yields = 20000;      ///< polls by sched_yield before the first sleep
-  std::uint64_t sleep_ns = 100'000;  ///< length of each sleep after that, at first
+  std::uint32_t spins = 2000;               ///< polls before the first yield
+  std::uint32_t yields = 20000;             ///< polls by sched_yield before the first sleep
+  std::uint64_t sleep_ns = 100'000;         ///< length of each sleep after that, at first
   std::uint64_t late_sleep_ns = 2'000'000;  ///< and at most, when it has waited for long
 
   /// For this process now: spins little when `runnable` processes exceed the cores it may use
