@@ -257,7 +257,7 @@ TEST(Lockers, MoreThanALineHoldsExcludeEachOther) {
                   [&world, &pool, crowd, self] { add_alone(world, pool, *crowd, self); });
   };
   expect_held("window", "random schedules", explore(scenario, 40));
-  expect_held("window", "random schedules", explore(with_lasting_copies(scenario), 30));
+  expect_held("window", "random schedules", explore(with_lasting_copies(scenario), 160));
   expect_held("window", "random schedules", explore(with_late_stores(scenario), 10));
 }
 

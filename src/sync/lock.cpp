@@ -32,7 +32,8 @@
 //
 // Participants that join by and by (LockLines): the list of them is read after `choosing` was
 // published. Who is not in it then joins later, and publishes its own `choosing` later still: as if
-// its line had been read and found idle.
+// its line had been read and found idle. It is read once more after our number was published: who
+// joined in between may have drawn a smaller one without having seen ours.
 //
 // Overwritten lines: a waiting participant reads its own line too, and publishes it again.
 #include <fmt/format.h>
@@ -333,15 +334,19 @@ class Request {
       return line.number == 0 || line.number > number || (line.number == number && i > self_);
     };
     queue_.await_all();
+    queue_.watch_news(true);
     for (;;) {
       const bool shares = hold_ == Hold::shared;
       auto passed = queue_.pass_all(waiter_, behind_me, shares ? forever : looks_);
-      if (!passed || *passed) return passed;
+      if (!passed) return passed;
+      if (*passed && queue_.await_those_who_joined()) continue;
+      if (*passed) return passed;
       if (queue_.await_those_who_stay()) return make_way();
     }
   }
 
   Result<bool> make_way() {
+    queue_.watch_news(false);
     looks_ = std::min(2 * looks_, max_first_looks);  // in the end longer than any sharer stays
     entries_.publish(token_, 0, false);
     const auto has_gone = [](std::uint32_t, const Line& line, const Rival& rival) {

@@ -36,7 +36,7 @@ class Context : public group::Group {
   bool is_place(std::uint64_t offset, std::uint64_t bytes) const {
     return offset != 0 && offset % line_bytes == 0 && pool.at(offset, bytes) != nullptr;
   }
-  /// More memory for this rank's words, zeroed; others may find it after a store fence. Errors:
+  /// More memory for this rank's words, zeroed before all that this thread publishes next. Errors:
   /// no_space.
   Result<std::uint64_t> more(std::uint64_t bytes) const;
 

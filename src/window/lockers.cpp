@@ -84,19 +84,18 @@ void SegmentLocks::load_news() {
 
 /// Under the pool's lock, at the first empty word. False: a chunk is needed, and there is none. Who
 /// was stopped meanwhile and passed over would overwrite the place of another: it ends.
+/// What is found here was zeroed and ordered before (Context::more), and the pool's lock lets go
+/// with a full fence, before the first publish of this rank's line.
 bool SegmentLocks::append(std::uint64_t place, std::uint64_t chunk) {
   const auto& memory = context_.memory;
   if (reader_.at_end()) {
     if (chunk == 0) return false;
-    memory.store_fence();  // the chunk is empty at the device before it is found
     context_.pool.confirm();
     memory.publish_word(context_.at(reader_.at()), chunk);
     reader_ = {chunk, chunk_bytes / 8};
   }
-  memory.store_fence();  // the locker's lines are idle at the device before they are found
   context_.pool.confirm();
   memory.publish_word(context_.at(reader_.at()), place);
-  memory.full_fence();  // before the lock's first publish: pairs with load_news()
   return true;
 }
 
