@@ -117,7 +117,7 @@ TEST(NodeNumbers, WhatTheDeadHaveLeftDirtyComesOverNobodysLines) {
   scenario.swarm = false;
   scenario.faults.stored = 1000;
   scenario.faults.evict = 0;
-  expect_held("pool", "deaths within a line", explore(scenario, 300));
+  expect_held("pool", "deaths within a line", explore(scenario, 100));
 }
 
 // ---- stopped -----------------------------------------------------------------------------------
@@ -145,12 +145,12 @@ Scenario goes_on_late(const SimulatedPool& pool) {
 
 TEST(NodeNumbers, WhoGoesOnLateHarmsNotTheNextOwner) {
   const SimulatedPool pool({.max_processes = 8, .max_nodes = 2});
-  expect_held("pool", "random schedules", explore(goes_on_late(pool), 400));
+  expect_held("pool", "random schedules", explore(goes_on_late(pool), 60));
 }
 
 TEST(NodeNumbers, WhoGoesOnLateHarmsNotTheNextOwnerOfItsBlocks) {
   const SimulatedPool pool({.max_processes = 32, .max_nodes = 2});
-  expect_held("pool", "random schedules", explore(goes_on_late(pool), 400));
+  expect_held("pool", "random schedules", explore(goes_on_late(pool), 60));
 }
 
 // ---- a line of attaching processes -------------------------------------------------------------
