@@ -70,6 +70,7 @@ void CallQueue::wait(const char* what, const std::function<bool()>& over) {
   std::vector<std::uint32_t> missing;
   bool ended = false;
   const auto look = [&] {
+    if (ended) return missing.clear();  // `over` may do something: it is not asked again
     const bool moved = outstanding() != 0 && advance(&missing);
     if (missing.empty() || outstanding() == 0) missing = {comm_.self()};
     ended = over();

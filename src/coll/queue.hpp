@@ -49,7 +49,7 @@ class CallQueue {
 
   /// Goes on as far as it comes without a wait, unless another thread does. True when it has moved.
   bool advance() { return outstanding() != 0 && advance(nullptr); }
-  /// Advances, and waits as Group::wait, until `over` is true.
+  /// Advances, and waits as Group::wait, until `over` is true, after which it is not asked again.
   void wait(const char* what, const std::function<bool()>& over);
   /// Until nothing is outstanding.
   void drain(const char* what);

@@ -114,6 +114,32 @@ TEST_F(QueueTest, CallsAreDoneInTheirOrder) {
   });
 }
 
+/// MPI_Waitany asks the MPI, which ends a request each time.
+TEST_F(QueueTest, WhatHasEndedAWaitIsNotAskedAgain) {
+  const auto open = [&](std::uint32_t self) {
+    return *Communicator::open(
+        *pools_[self], {.area = area_.offset, .tokens = tokens_, .self = self, .shape = small});
+  };
+  auto comm = open(0);
+  open(1).reset();
+  CallQueue queue(*comm);
+  auto call = std::make_shared<Broadcast>(*comm, 1, std::byte{1}, 40);
+  ASSERT_TRUE(queue.prepare(call->queued));
+  queue.push({call, &call->queued});
+  std::thread leaver([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    pools_[1].reset();
+  });
+  bool ended = false;
+  queue.wait("one that goes", [&] {
+    EXPECT_FALSE(ended);
+    ended = call->queued.over;
+    return ended;
+  });
+  leaver.join();
+  EXPECT_TRUE(call->queued.error);
+}
+
 TEST_F(QueueTest, WhatCannotBeIsNotQueued) {
   run([](Communicator& comm, CallQueue& queue) {
     Broadcast call(comm, 0, std::byte{1}, 40);
