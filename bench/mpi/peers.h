@@ -34,13 +34,16 @@ static inline struct peers peers_so_far(const char* command) {
   if (!command) return sum;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Barrier(MPI_COMM_WORLD);
-  for (double before = -1; rank == 0 && before != sum.messages;) {
-    for (const double until = MPI_Wtime() + 0.1; MPI_Wtime() < until;)
+  for (int rests = 0; !rests;) {
+    for (const double until = MPI_Wtime() + 0.2; MPI_Wtime() < until;)
       MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
-    before = sum.messages;
-    sum = peers_read(command);
+    if (rank == 0) {
+      const struct peers now = peers_read(command);
+      rests = now.messages == sum.messages;
+      sum = now;
+    }
+    MPI_Bcast(&rests, 1, MPI_INT, 0, MPI_COMM_WORLD);
   }
-  MPI_Barrier(MPI_COMM_WORLD);
   return sum;
 }
 
