@@ -64,7 +64,7 @@ Cost make_one(World& world, arena::Arena& arena) {
 /// levels, its head, the endpoint's own line, its box, and up to 240 of the table of processes, in
 /// batches, for other mappings of the pool in this process (three processes are attached).
 Scenario last_of_many(const SimulatedPool& pool, std::uint32_t processes) {
-  constexpr std::uint64_t max_lines = 320, max_operations = 500;
+  constexpr std::uint64_t max_lines = 440, max_operations = 640;
   Scenario scenario = pool.scenario("endpoints, the last of many", 2);
   scenario.swarm = false;
   scenario.max_steps = 100'000'000;
