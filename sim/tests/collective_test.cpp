@@ -33,8 +33,7 @@ class Rank {
  public:
   Rank(World& world, const SimulatedPool& simulated, Plan& plan, std::uint32_t self)
       : world_(world), plan_(plan), self_(self), other_(1 - self) {
-    pool_ = simulated.attach(world, {.rank = static_cast<std::int32_t>(self), .job = "sim"});
-    plan.announce(self, *pool_);
+    pool_ = plan.attach(world, simulated, self);
     ++plan.opened;
     wait_until(world, "the other", [&] { return plan.opened == ranks; });
     auto opened = Window::open(*pool_, plan.options(self));

@@ -40,8 +40,7 @@ class Rank {
  public:
   Rank(World& world, const SimulatedPool& simulated, Plan& plan, std::uint32_t self)
       : world_(world), plan_(plan), self_(self) {
-    pool_ = simulated.attach(world, {.rank = static_cast<std::int32_t>(self), .job = "sim"});
-    plan.announce(self, *pool_);
+    pool_ = plan.attach(world, simulated, self);
     ++plan.opened;
     wait_until(world, "the ranks", [&] { return plan.opened == ranks; });
     auto opened = Window::open(*pool_, plan.options(self));
@@ -211,9 +210,7 @@ struct Crowd : WindowSpace {
 
 /// Adds to a word of rank 0 by gets and puts, which its lock alone keeps apart.
 void add_alone(World& world, const SimulatedPool& simulated, Crowd& crowd, std::uint32_t self) {
-  const auto pool =
-      simulated.attach(world, {.rank = static_cast<std::int32_t>(self), .job = "sim"});
-  crowd.announce(self, *pool);
+  const auto pool = crowd.attach(world, simulated, self);
   ++crowd.opened;
   wait_until(world, "the ranks", [&] { return crowd.opened == many; });
   const auto opened = Window::open(*pool, crowd.options(self));

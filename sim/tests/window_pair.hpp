@@ -23,8 +23,7 @@ class PairRank {
            std::uint64_t review_bytes = window::Options().review_bytes,
            std::function<void(std::uint32_t)> told = {})
       : world_(world), plan_(plan) {
-    pool_ = simulated.attach(world, {.rank = static_cast<std::int32_t>(self), .job = "sim"});
-    plan.announce(self, *pool_);
+    pool_ = plan.attach(world, simulated, self);
     ++plan.opened;
     world.until([&] { return plan.opened == 2; });
     window::Options options = plan.options(self);

@@ -27,6 +27,13 @@ struct WindowSpace {
     member.node = pool.node();
     window::clear_words(pool.memory(), pool.base() + member.words);
   }
+  /// The same, of a process that attaches now.
+  std::unique_ptr<pool::Pool> attach(World& world, const SimulatedPool& simulated,
+                                     std::uint32_t self) {
+    auto pool = simulated.attach(world, {.rank = static_cast<std::int32_t>(self), .job = "sim"});
+    announce(self, *pool);
+    return pool;
+  }
   /// Of a rank, when all have announced themselves.
   window::Options options(std::uint32_t self) const {
     window::Options options;

@@ -82,8 +82,7 @@ class Rank {
  public:
   Rank(World& world, const SimulatedPool& simulated, Plan& plan, std::uint32_t self)
       : world_(world), plan_(plan), self_(self) {
-    pool_ = simulated.attach(world, {.rank = static_cast<std::int32_t>(self), .job = "sim"});
-    plan.announce(self, *pool_);
+    pool_ = plan.attach(world, simulated, self);
     ++plan.opened;
     model_.assign(ranks, std::vector<std::uint64_t>(std::size(places)));
     renumber();

@@ -41,8 +41,7 @@ class Rank {
  public:
   Rank(World& world, const SimulatedPool& simulated, Plan& plan, std::uint32_t self)
       : world_(world), plan_(plan), self_(self) {
-    pool_ = simulated.attach(world, {.rank = static_cast<std::int32_t>(self), .job = "sim"});
-    plan.announce(self, *pool_);
+    pool_ = plan.attach(world, simulated, self);
     ++plan.opened;
     wait_until(world, "the ranks", [&] { return plan.opened == ranks; });
     window::Options options = plan.options(self);
