@@ -34,7 +34,7 @@ Scenario torn_table() {
         mine.record_deaths({0});
         world.memory().full_fence();
         *least = mine.clock().ticks;
-        mine.record_flush(1, *least);
+        mine.record_flush(1, {.ticks = *least});
         mine.tick();
       }
     }));
@@ -139,7 +139,7 @@ Scenario told_elsewhere() {
       table.record_deaths({0, 1});
       next();
       table.forget_deaths(1);
-      table.record_flush(0, 7);
+      table.record_flush(0, {.ticks = 7, .leader = 11, .steps = 13});
       next();
     });
     world.spawn(1, [&world, phase] {
@@ -150,7 +150,8 @@ Scenario told_elsewhere() {
       world.require(before.deaths[0] == 1 && before.deaths[1] == 1, "deaths are not recorded");
       ++*phase;
       world.until([phase] { return *phase == 3; });
-      world.require(table.flushed(0) == 7, "a flush is not recorded");
+      const pool::FlushTable::Flush recorded{.ticks = 7, .leader = 11, .steps = 13};
+      world.require(table.flush(0) == recorded, "a flush is not recorded");
       const auto after = table.times();
       world.require(after.deaths[0] == 1 && after.deaths[1] == 0, "one death is not forgotten");
       world.require(after.flushes[0] == 7, "a flush is not recorded for all");

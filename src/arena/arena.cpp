@@ -114,10 +114,10 @@ Result<std::unique_ptr<Arena>> Arena::open(pool::Pool& pool, Reclaimed* freed) {
   const auto formatted = PENSTOCK_TRY(open_or_format(pool, region));
   auto arena = std::make_unique<Arena>(std::make_unique<Impl>(pool, region, formatted));
   if (pool.token() == 0) return arena;  // an observer changes nothing
-  const auto reaped = arena->impl_->reap();
+  const auto reaped = arena->impl_->reap(pool::Pool::Among::near);
   if (!reaped) base::log(base::Level::info, "objects of the dead stay: {}", reaped.error().message);
   if (freed != nullptr) *freed = reaped.value_or(Reclaimed{});
-  arena->impl_->flusher.finish();
+  arena->impl_->flusher.help();
   pool.on_beat(arena->impl_.get(), [impl = arena->impl_.get()] { impl->flusher.step(); });
   return arena;
 }

@@ -4,7 +4,6 @@
 
 #include "arena/space.hpp"
 #include "base/clock.hpp"
-#include "pool/flush_table.hpp"
 
 namespace penstock::arena {
 
@@ -13,18 +12,51 @@ namespace {
 constexpr std::uint64_t part_bytes = 1 << 20;
 constexpr std::uint64_t longest_step_ns = 20'000'000;
 constexpr int max_walks = 4;
+/// A leader goes on at each of its heartbeats, so it has missed some.
+constexpr int patient_looks = 3;
 
 }  // namespace
+
+/// 0: nobody has died, or nobody can tell.
+std::uint64_t Flusher::ticks_to_flush() const {
+  const auto clock = pool_.flushes().clock();
+  const bool readable = clock.ticks < pool::FlushTable::unreadable_ticks;
+  return clock.last_death != 0 && readable ? clock.ticks : 0;
+}
+
+/// Whether there is something to flush and this process is to do it. Two that ask at once may both
+/// be told so, and do the work twice: it does no harm.
+bool Flusher::lead() {
+  const auto& flushes = pool_.flushes();
+  const std::uint64_t ticks = ticks_to_flush();
+  auto flush = ticks != 0 ? flushes.flush(pool_.node()) : pool::FlushTable::Flush{};
+  if (flush.ticks >= ticks) {
+    seen_ = {};
+    looks_ = 0;
+    return false;
+  }
+  if (flush.leader != pool_.token() && is_led(flush)) return false;
+  flush.leader = pool_.token();
+  ++flush.steps;
+  flushes.record_flush(pool_.node(), flush);  // pairs with is_led()
+  return true;
+}
+
+/// One that was stopped is succeeded, and so is at once one that has ended.
+bool Flusher::is_led(const pool::FlushTable::Flush& flush) {
+  const bool goes_on = flush.leader == seen_.leader && flush.steps != seen_.steps;
+  looks_ = flush.leader == seen_.leader && !goes_on ? looks_ + 1 : 0;
+  seen_ = flush;
+  return goes_on || (looks_ < patient_looks && pool_.stands_here(flush.leader));
+}
 
 /// The ticks first: what was set aside up to them is in the chain by now, and stays where it is
 /// until this node has flushed. So a walk without the lock comes across all of it, whatever else
 /// changes meanwhile; a walk that runs into a change is made again.
 Flusher::Begun Flusher::begin() {
   const auto& flushes = pool_.flushes();
-  const auto clock = flushes.clock();
-  const bool readable = clock.ticks < pool::FlushTable::unreadable_ticks;
-  if (clock.last_death == 0 || !readable || flushes.flushed(pool_.node()) >= clock.ticks)
-    return Begun::nothing_to_do;
+  const auto ticks = ticks_to_flush();
+  if (flushes.flushed(pool_.node()) >= ticks) return Begun::nothing_to_do;
   if (pool_.given_up_still_here()) return Begun::nothing_to_do;
   // Extents that all nodes of these caches have flushed since need no further flush.
   std::uint64_t flushed = UINT64_MAX;
@@ -37,7 +69,7 @@ Flusher::Begun Flusher::begin() {
       ranges_.push_back({extent.offset + line_bytes, extent.bytes - line_bytes});
   });
   if (!walked) return Begun::try_again;
-  ticks_ = clock.ticks;
+  ticks_ = ticks;
   begun_ = true;
   return Begun::yes;
 }
@@ -69,17 +101,35 @@ bool Flusher::advance(std::uint64_t max_bytes) {
 /// The own node last: while it is behind, some process goes on.
 void Flusher::record() {
   const auto& flushes = pool_.flushes();
+  const auto record_for = [&](std::uint32_t node) {
+    auto flush = flushes.flush(node);
+    if (flush.ticks >= ticks_) return;
+    flush.ticks = ticks_;
+    flushes.record_flush(node, flush);  // pairs with Space::is_flushed
+  };
   for (const std::uint32_t node : pool_.nodes_of_these_caches()) {
-    if (node != pool_.node() && flushes.flushed(node) < ticks_) flushes.record_flush(node, ticks_);
+    if (node != pool_.node()) record_for(node);
   }
-  flushes.record_flush(pool_.node(), ticks_);  // pairs with Space::is_flushed
+  record_for(pool_.node());
+}
+
+bool Flusher::advance_for(std::uint64_t ns) {
+  const std::uint64_t end_ns = base::now_ns() + ns;
+  while (!advance(part_bytes)) {
+    if (base::now_ns() >= end_ns) return false;
+  }
+  return true;
 }
 
 void Flusher::step() {
   const std::unique_lock hold(mutex_, std::try_to_lock);
-  if (!hold) return;  // another process flushes all of it
-  const std::uint64_t end_ns = base::now_ns() + longest_step_ns;
-  while (!advance(part_bytes) && base::now_ns() < end_ns) {
+  if (!hold) return;  // another thread flushes all of it
+  if (lead()) advance_for(longest_step_ns);
+}
+
+void Flusher::help() {
+  const std::lock_guard hold(mutex_);
+  while (lead() && !advance_for(longest_step_ns)) {
   }
 }
 

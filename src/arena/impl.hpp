@@ -58,7 +58,7 @@ struct Arena::Impl {
   /// Flushes what is in quarantine; what waits for no other node is free then.
   Result<void> end_quarantines();
   /// Marks the dead and frees what they owned.
-  Result<Reclaimed> reap();
+  Result<Reclaimed> reap(pool::Pool::Among among);
 
   /// Errors: unavailable, where the pool keeps nothing of what lies in it.
   Result<void> check_durability(std::string_view name) const;

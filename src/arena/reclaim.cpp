@@ -106,13 +106,14 @@ Arena::Reclaimed Arena::Impl::free_owned(const std::set<std::uint64_t>& tokens) 
   return freed;
 }
 
-Result<Arena::Reclaimed> Arena::Impl::reap() {
+Result<Arena::Reclaimed> Arena::Impl::reap(pool::Pool::Among among) {
   Reclaimed total;
-  const auto reaped = pool.reap([&](const std::set<std::uint64_t>& tokens) {
+  const auto free = [&](const std::set<std::uint64_t>& tokens) {
     const auto freed = free_owned(tokens);
     total.objects += freed.objects;
     total.bytes += freed.bytes;
-  });
+  };
+  const auto reaped = pool.reap(free, among);
   if (!reaped) return unexpected(reaped.error());
   total.processes = *reaped;
   return total;
@@ -172,7 +173,7 @@ Result<Arena::Reclaimed> Arena::collect(bool dry_run) {
       total.processes += process.attached && !process.alive;
     }
   } else {
-    total = PENSTOCK_TRY(impl_->reap());
+    total = PENSTOCK_TRY(impl_->reap(pool::Pool::Among::all));
   }
   const auto rest = PENSTOCK_TRY(impl_->reclaim_rest(dry_run));
   total.objects += rest.objects;

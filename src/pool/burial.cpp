@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 #include <span>
+#include <utility>
 
 #include "pool/impl.hpp"
 #include "pool/node_table.hpp"
@@ -77,14 +78,23 @@ void Pool::record_unknown_deaths() {
   impl_->flushes.record_deaths(impl_->nodes_of_others());
 }
 
+/// What costs no device access first: most are of other hosts, or were reaped long ago.
 bool Pool::given_up_still_here() const {
   for (const SlotView& view : impl_->processes.used()) {
-    const bool given_up =
-        view.is(SlotState::reaped) ||
-        (view.attached() && impl_->verdicts.judge_of(make_token(view.line.generation, view.slot)));
+    if (!view.is(SlotState::reaped) && !view.attached()) continue;
+    if (!impl_->liveness.may_exist(view)) continue;
+    const bool given_up = view.is(SlotState::reaped) ||
+                          impl_->verdicts.judge_of(make_token(view.line.generation, view.slot));
     if (given_up && impl_->liveness.still_exists(view)) return true;
   }
   return false;
+}
+
+bool Pool::stands_here(std::uint64_t token) const {
+  if (token == 0 || is_attaching(token)) return false;
+  const SlotView view = impl_->processes.state(static_cast<std::uint32_t>(slot_of(token)));
+  return view.whole && view.attached() && view.line.generation == generation_of(token) &&
+         impl_->liveness.still_exists(view);
 }
 
 /// A survivor that has not noticed the death yet may still write to the dead process's memory, such
@@ -122,6 +132,28 @@ std::vector<std::uint32_t> Pool::Impl::seem_dead() {
   return found;
 }
 
+/// One look takes nobody of another host for dead, and what those have left who left waits for a
+/// first process of some node, or until space is needed.
+std::vector<std::uint32_t> Pool::Impl::seem_dead_near() {
+  const auto near = blocks.near(node);
+  if (!near) return seem_dead();
+  std::vector<std::uint32_t> found;
+  bool first = true;
+  for (const SlotView& view : *near) {
+    if (view.slot == slot || (view.whole && view.line.node != node)) continue;
+    if (view.whole && !view.owns()) continue;
+    if (!view.whole || !liveness.alive(view)) {
+      found.push_back(view.slot);
+      continue;
+    }
+    const auto place = [](const StateLine& line, std::uint32_t at) {
+      return std::pair(line.attached_wall_ns, at);
+    };
+    first = first && place(own_state, slot) < place(view.line, view.slot);
+  }
+  return first ? seem_dead() : found;
+}
+
 /// Under the lock. Work common to all suspects is done once.
 std::uint32_t Pool::Impl::reap_some(std::span<const std::uint32_t> suspects,
                                     const OnDead& on_dead) {
@@ -155,9 +187,10 @@ std::uint32_t Pool::Impl::reap_some(std::span<const std::uint32_t> suspects,
   return static_cast<std::uint32_t>(dead.size());
 }
 
-Result<std::uint32_t> Pool::reap(const OnDead& on_dead) {
+Result<std::uint32_t> Pool::reap(const OnDead& on_dead, Among among) {
   constexpr std::size_t dead_a_hold = 64;  // others want the lock too
-  const std::vector<std::uint32_t> suspects = impl_->seem_dead();
+  const std::vector<std::uint32_t> suspects =
+      among == Among::near ? impl_->seem_dead_near() : impl_->seem_dead();
   std::uint32_t reaped = 0;
   for (std::span<const std::uint32_t> left(suspects); !left.empty();) {
     const auto some = left.first(std::min(left.size(), dead_a_hold));

@@ -9,7 +9,9 @@ namespace {
 struct alignas(64) FlushLine {
   std::uint64_t ticks = 0;
   std::uint64_t last_death = 0;  ///< tick of the last death
-  std::uint64_t unused[5] = {};
+  std::uint64_t leader = 0;      ///< this and the next: of flushes
+  std::uint64_t steps = 0;
+  std::uint64_t unused[3] = {};
   std::uint64_t checksum = 0;
 };
 static_assert(sizeof(FlushLine) == coherence::line_bytes);
@@ -71,10 +73,12 @@ void FlushTable::forget_deaths(std::uint32_t node) const {
   publish_checksummed_line(memory_, base_, death_place(node), FlushLine{});
 }
 
-void FlushTable::record_flush(std::uint32_t node, std::uint64_t ticks) const {
+void FlushTable::record_flush(std::uint32_t node, const Flush& flush) const {
   if (node >= nodes_) return;
   FlushLine line;
-  line.ticks = ticks;
+  line.ticks = flush.ticks;
+  line.leader = flush.leader;
+  line.steps = flush.steps;
   publish_checksummed_line(memory_, base_, flush_place(node), line);  // pairs with times()
   memory_.store_fence();
 }
@@ -92,10 +96,11 @@ FlushTable::Times FlushTable::times() const {
   return times;
 }
 
-std::uint64_t FlushTable::flushed(std::uint32_t node) const {
-  if (node >= nodes_) return 0;
+FlushTable::Flush FlushTable::flush(std::uint32_t node) const {
+  if (node >= nodes_) return {};
   const auto line = observe_checksummed_line<FlushLine>(memory_, base_, flush_place(node));
-  return line ? line->ticks : 0;
+  if (!line) return {};
+  return {.ticks = line->ticks, .leader = line->leader, .steps = line->steps};
 }
 
 }  // namespace penstock::pool

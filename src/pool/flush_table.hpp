@@ -7,13 +7,15 @@
 //
 //   clock    two lines   number of such events so far, in two copies
 //   deaths   N lines     when a process of the node died last
-//   flushes  N lines     the tick up to which the node has flushed
+//   flushes  N lines     the tick up to which the node has flushed, and who flushes for it
 //
-//   clock | ticks | last death | 0 ...                                                     |
-//   checksum | other | ticks | 0 ... | checksum |
+//   clock | ticks | last death | 0 ...                | checksum |
+//   death | ticks | 0 ...                             | checksum |
+//   flush | ticks | 0 | token | steps | 0 ...         | checksum |
 //
 // Clock and deaths are written under the pool's lock; a line of flushes by processes of its host,
-// of which the last one stays: an older number only asks for one more flush.
+// of which the last one stays: an older number only asks for one more flush. Token and steps are a
+// hint: the process that flushes for the node, and how often it has shown that it goes on.
 #pragma once
 
 #include <cstdint>
@@ -58,8 +60,14 @@ class FlushTable {
   void record_deaths(const std::set<std::uint32_t>& nodes) const;
   /// No store of the node's dead will arrive any more. Under the lock.
   void forget_deaths(std::uint32_t node) const;
-  /// The node has flushed all that was in quarantine at `ticks`. Called by a process of its host.
-  void record_flush(std::uint32_t node, std::uint64_t ticks) const;
+  struct Flush {
+    std::uint64_t ticks = 0;   ///< the node has flushed all that was in quarantine by then
+    std::uint64_t leader = 0;  ///< token of the process that flushes for the node; 0: none does
+    std::uint64_t steps = 0;   ///< of the leader: others look whether they grow
+    bool operator==(const Flush&) const = default;
+  };
+  /// Called by a process of the node's host.
+  void record_flush(std::uint32_t node, const Flush& flush) const;
 
   /// Ticks, by node; one serialized device access.
   struct Times {
@@ -67,8 +75,10 @@ class FlushTable {
     std::vector<std::uint64_t> flushes;
   };
   Times times() const;
+  /// As last recorded; nothing where the line is torn.
+  Flush flush(std::uint32_t node) const;
   /// The tick up to which the node has flushed; 0: never, or the line is torn.
-  std::uint64_t flushed(std::uint32_t node) const;
+  std::uint64_t flushed(std::uint32_t node) const { return flush(node).ticks; }
 
  private:
   std::uint64_t clock_place(std::uint32_t copy) const { return offset_ + copy * 64ull; }

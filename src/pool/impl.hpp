@@ -79,6 +79,7 @@ struct Pool::Impl final : PoolMappings::Attachments {
   bool owns_slot(const SlotView& view) const;
   bool writes_own_lines() const { return !options.observer && origin.here(); }
   std::vector<std::uint32_t> seem_dead();
+  std::vector<std::uint32_t> seem_dead_near();
   std::set<std::uint32_t> nodes_of_others() const;
   std::set<std::uint32_t> all_nodes() const;
   void note_death(std::uint64_t of_token);

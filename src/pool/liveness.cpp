@@ -43,9 +43,12 @@ bool Liveness::runs_here(const SlotView& view) {
   if (!view.whole || view.line.state != static_cast<std::uint32_t>(SlotState::attached)) {
     return false;
   }
+  // What costs no device access first: most are of other hosts.
+  const bool known_pid = view.line.pid_namespace == self_.pid_namespace;
+  if (known_pid && ::kill(static_cast<pid_t>(view.line.pid), 0) != 0 && errno == ESRCH)
+    return false;
   {
     const std::lock_guard lock(mutex_);
-    if (origins_.empty()) origins_.resize(processes_.slots());
     Origin& known = origins_[view.slot];
     if (known.generation != view.line.generation) {
       const auto origin = processes_.origin(view.slot);
@@ -54,8 +57,7 @@ bool Liveness::runs_here(const SlotView& view) {
     }
     if (!known.this_host) return false;
   }
-  if (view.line.pid_namespace != self_.pid_namespace) return alive(view);
-  return ::kill(static_cast<pid_t>(view.line.pid), 0) == 0 || errno != ESRCH;
+  return known_pid || alive(view);
 }
 
 bool Liveness::of_this_host(std::uint64_t token) const {
@@ -152,9 +154,9 @@ LifeWatch::Verdict LifeWatch::look(const SlotView& view) {
 }
 
 bool Liveness::still_exists(const SlotView& view) const {
+  if (!may_exist(view)) return false;
   const auto origin = processes_.origin(view.slot);
-  if (!origin || !known_to_kernel(origin->boot_id, view.line.pid_namespace)) return false;
-  return exists(view.line.pid, view.line.start_time).value_or(false);
+  return origin && origin->boot_id == host_.boot_id;
 }
 
 }  // namespace penstock::pool

@@ -51,6 +51,11 @@ class Liveness {
   bool of_this_host(std::uint64_t token) const;
   /// A process of this host that has not ended, whatever its slot says.
   bool still_exists(const SlotView& view) const;
+  /// It may be that: the kernel knows such a process. No device access.
+  bool may_exist(const SlotView& view) const {
+    return view.line.pid_namespace == self_.pid_namespace &&
+           exists(view.line.pid, view.line.start_time).value_or(false);
+  }
   std::uint64_t lease_ns() const { return lease_ns_; }
   /// Does a heartbeat, rather than the kernel, decide about this process?
   bool judged_by_heartbeat(const SlotView& view) const;
@@ -80,8 +85,8 @@ class Liveness {
   std::uint64_t lease_ns_;
   std::mutex mutex_;
   base::AwakeClock clock_;
-  std::map<std::uint64_t, Seen> seen_;  // by token
-  std::vector<Origin> origins_;         // by slot
+  std::map<std::uint64_t, Seen> seen_;       // by token
+  std::map<std::uint32_t, Origin> origins_;  // by slot
   Judge judge_;
 };
 

@@ -262,7 +262,10 @@ class Pool {
   /// not with those whose job still has living members, which may write there until they notice.
   /// Slots of the dead are released afterwards. Between groups of the dead the lock is let go.
   using OnDead = std::function<void(const std::set<std::uint64_t>& tokens)>;
-  Result<std::uint32_t> reap(const OnDead& on_dead);
+  /// Whose death is looked for: that of all, or of whom a process that attaches finds with few
+  /// reads, those of its node; the first of a node looks at all.
+  enum class Among : std::uint8_t { all, near };
+  Result<std::uint32_t> reap(const OnDead& on_dead, Among among = Among::all);
   /// Other living processes may still store to this process's memory when it detaches: reap() gives
   /// it back when the job is gone, as that of a dead process.
   void leave_to_burial();
@@ -277,8 +280,10 @@ class Pool {
   /// attached processes had died.
   void record_unknown_deaths();
   /// A process of this host that was given up has not ended, and may still store: to flush now
-  /// would be too early.
+  /// would be too early. Reads a line of each slot.
   bool given_up_still_here() const;
+  /// A process of this host is attached under this token, and has not ended. Reads two lines.
+  bool stands_here(std::uint64_t token) const;
   /// Which nodes may hold dirty lines of the dead.
   const FlushTable& flushes() const;
   /// Nodes whose caches this process can flush: its own, and in modes where emulated nodes share

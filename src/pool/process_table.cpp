@@ -18,11 +18,6 @@ std::string text_of(const char* text, std::size_t capacity) {
   return base::printable(std::string(text, ::strnlen(text, capacity)));
 }
 
-/// A line that its writer left half written must not be taken.
-bool was_taken(const SlotView& view) {
-  return !view.whole || view.line.generation != 0;
-}
-
 }  // namespace
 
 ProcessTable::ProcessTable(const coherence::Memory& memory, std::byte* base, const Superblock& s)

@@ -25,6 +25,10 @@ struct SlotView {
 
   bool is(SlotState state) const { return line.state == static_cast<std::uint32_t>(state); }
 };
+/// A line that its writer left half written must not be taken.
+inline bool was_taken(const SlotView& view) {
+  return !view.whole || view.line.generation != 0;
+}
 
 /// Reads are safe at any time; writes are the owner's, or another's under the lock.
 class ProcessTable {

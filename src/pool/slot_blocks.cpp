@@ -32,6 +32,18 @@ BlockView SlotBlocks::look(std::uint32_t number) const {
   return view;
 }
 
+std::optional<std::vector<SlotView>> SlotBlocks::near(std::uint32_t node) const {
+  const HomeLine there = home(node);
+  if (there.entered == 0 || there.entered > HomeLine::capacity) return std::nullopt;
+  std::vector<SlotView> views;
+  for (std::uint32_t i = 0; i < there.listed(); ++i) {
+    for (const SlotView& view : look(there.blocks[i]).slots) {
+      if (was_taken(view)) views.push_back(view);
+    }
+  }
+  return views;
+}
+
 bool SlotBlocks::fresh(std::uint32_t number) const {
   const auto line = observe_checksummed_line<BlockLine>(memory_, base_, place(number));
   return line && line->taken == 0;

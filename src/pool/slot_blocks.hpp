@@ -70,6 +70,9 @@ class SlotBlocks {
 
   /// The block's line and the states of its slots; one device access.
   BlockView look(std::uint32_t number) const;
+  /// The slots in which processes of the node are, as its home says; other nodes' may be among
+  /// them, and some may be missing. nullopt: it does not list them all. Its own processes ask.
+  std::optional<std::vector<SlotView>> near(std::uint32_t node) const;
 
   // under the host's lock
   /// An unreadable one is empty.
