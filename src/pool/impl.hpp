@@ -92,6 +92,8 @@ struct Pool::Impl final : PoolMappings::Attachments {
   void keep_lock_line();
   ProcessRecord record(const SlotView& slot_view) const;
   std::vector<PoolMappings::Attachment> of_this_process() const override;
+  /// Those in which processes of `nodes`, all of this host, are; others' may be among them.
+  std::vector<SlotView> slots_of_this_host(const std::vector<std::uint32_t>& nodes) const;
   bool stands(const PoolMappings::Attachment& attachment) const override {
     return processes.held_attached(attachment.slot, attachment.generation);
   }

@@ -2,8 +2,11 @@
 
 #include <signal.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <limits>
+
+#include "base/clock.hpp"
 
 namespace penstock::pool {
 
@@ -27,16 +30,29 @@ bool Liveness::alive(const SlotView& view) {
   if (!view.whole) return alive(make_token(processes_.generation(view), view.slot));
   if (view.line.state != static_cast<std::uint32_t>(SlotState::attached)) return false;
   if (!judged_by_heartbeat(view)) {
-    const auto known = exists(view.line.pid, view.line.start_time);
+    const auto known = existed_lately(view.line.pid, view.line.start_time);
     if (known) return *known;
   }
   const std::uint64_t token = make_token(view.line.generation, view.slot);
   return beats(token, processes_.beat(view.slot, view.line.generation).value_or(0));
 }
 
-bool Liveness::judged_by_heartbeat(const SlotView& view) const {
-  const auto origin = processes_.origin(view.slot);
-  return !origin || !known_to_kernel(origin->boot_id, view.line.pid_namespace);
+bool Liveness::judged_by_heartbeat(const SlotView& view) {
+  if (view.line.pid_namespace != self_.pid_namespace) return true;
+  return !is_here(view).value_or(false);
+}
+
+/// Whether its slot says that it is on this host; nullopt: nobody can read that. An attachment
+/// stays where it is, so its line is read once.
+std::optional<bool> Liveness::is_here(const SlotView& view) {
+  const std::lock_guard lock(mutex_);
+  Origin& known = origins_[view.slot];
+  if (known.generation != view.line.generation) {
+    const auto origin = processes_.origin(view.slot);
+    if (!origin) return std::nullopt;
+    known = {view.line.generation, origin->boot_id == host_.boot_id};
+  }
+  return known.this_host;
 }
 
 bool Liveness::runs_here(const SlotView& view) {
@@ -47,16 +63,7 @@ bool Liveness::runs_here(const SlotView& view) {
   const bool known_pid = view.line.pid_namespace == self_.pid_namespace;
   if (known_pid && ::kill(static_cast<pid_t>(view.line.pid), 0) != 0 && errno == ESRCH)
     return false;
-  {
-    const std::lock_guard lock(mutex_);
-    Origin& known = origins_[view.slot];
-    if (known.generation != view.line.generation) {
-      const auto origin = processes_.origin(view.slot);
-      if (!origin) return false;
-      known = {view.line.generation, origin->boot_id == host_.boot_id};
-    }
-    if (!known.this_host) return false;
-  }
+  if (!is_here(view).value_or(false)) return false;
   return known_pid || alive(view);
 }
 
@@ -103,6 +110,30 @@ std::optional<bool> Liveness::exists(std::uint64_t pid, std::uint64_t start_time
   // A process whose first thread has ended shows as a zombie while its other threads run.
   const bool ended = stat->state == 'X' || (stat->state == 'Z' && stat->threads <= 1);
   return stat->start_time == start_time && !ended;
+}
+
+/// As exists(). /proc is read the less often the more processes are asked about: 125 times a second
+/// at most, by which hundreds that wait on few cores would keep each other from running. Between,
+/// the kernel tells whether there is such a pid: a zombie, or a successor with the same number, is
+/// noticed at the next reading.
+std::optional<bool> Liveness::existed_lately(std::uint64_t pid, std::uint64_t start_time) {
+  constexpr std::uint64_t between_readings_ns = 8'000'000, longest_ns = 1'000'000'000;
+  const std::uint64_t now = base::now_ns();
+  {
+    const std::lock_guard lock(mutex_);
+    const auto read = readings_.find(pid);
+    const std::uint64_t fresh_ns = std::min(readings_.size() * between_readings_ns, longest_ns);
+    const bool fresh = read != readings_.end() && read->second.start_time == start_time &&
+                       now - read->second.at_ns < fresh_ns;
+    if (fresh && (::kill(static_cast<pid_t>(pid), 0) == 0 || errno != ESRCH)) return true;
+  }
+  const auto known = exists(pid, start_time);
+  const std::lock_guard lock(mutex_);
+  if (known == true)
+    readings_[pid] = {start_time, now};
+  else
+    readings_.erase(pid);
+  return known;
 }
 
 std::optional<std::uint64_t> Liveness::beat_of(std::uint64_t token) const {

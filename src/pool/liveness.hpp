@@ -58,7 +58,7 @@ class Liveness {
   }
   std::uint64_t lease_ns() const { return lease_ns_; }
   /// Does a heartbeat, rather than the kernel, decide about this process?
-  bool judged_by_heartbeat(const SlotView& view) const;
+  bool judged_by_heartbeat(const SlotView& view);
 
  private:
   struct Seen {
@@ -76,6 +76,8 @@ class Liveness {
   bool known_to_kernel(const Uuid& boot_id, std::uint64_t pid_namespace) const;
   /// nullopt: the kernel does not say.
   static std::optional<bool> exists(std::uint64_t pid, std::uint64_t start_time);
+  std::optional<bool> existed_lately(std::uint64_t pid, std::uint64_t start_time);
+  std::optional<bool> is_here(const SlotView& view);
   bool beats(std::uint64_t token, std::uint64_t beat);
 
   ProcessTable processes_;
@@ -87,6 +89,10 @@ class Liveness {
   base::AwakeClock clock_;
   std::map<std::uint64_t, Seen> seen_;       // by token
   std::map<std::uint32_t, Origin> origins_;  // by slot
+  struct Reading {
+    std::uint64_t start_time = 0, at_ns = 0;
+  };
+  std::map<std::uint64_t, Reading> readings_;  // of /proc, by pid
   Judge judge_;
 };
 

@@ -135,7 +135,7 @@ Result<void> Pool::Impl::join() {
 /// Only attachments of the own node: this one cannot write back another emulated node's stores.
 std::vector<PoolMappings::Attachment> Pool::Impl::of_this_process() const {
   std::vector<PoolMappings::Attachment> found;
-  for (const SlotView& view : processes.used()) {
+  for (const SlotView& view : slots_of_this_host({node})) {
     const StateLine& line = view.line;
     if (!view.whole || line.state != static_cast<std::uint32_t>(SlotState::attached) ||
         line.node != node || line.pid != self.process.pid ||
@@ -146,6 +146,19 @@ std::vector<PoolMappings::Attachment> Pool::Impl::of_this_process() const {
     if (at != 0) found.push_back({at, view.slot, line.generation});
   }
   return found;
+}
+
+/// Not those of all processes of the pool, of which there may be thousands.
+std::vector<SlotView> Pool::Impl::slots_of_this_host(
+    const std::vector<std::uint32_t>& nodes) const {
+  std::vector<SlotView> views;
+  if (options.observer) return processes.used();  // it has no node
+  for (const std::uint32_t each : nodes) {
+    const auto near = blocks.near(each);
+    if (!near) return processes.used();
+    views.insert(views.end(), near->begin(), near->end());
+  }
+  return views;
 }
 
 bool Pool::Impl::owns_slot(const SlotView& view) const {
@@ -475,7 +488,7 @@ void Pool::publish_activity(std::string_view text) {
 std::uint32_t Pool::local_processes() const {
   // A process may be attached more than once: by each library of ours that it loads.
   std::set<std::pair<std::uint64_t, std::uint64_t>> found;
-  for (const SlotView& view : impl_->processes.used()) {
+  for (const SlotView& view : impl_->slots_of_this_host(nodes_of_these_caches())) {
     if (impl_->liveness.runs_here(view)) found.emplace(view.line.pid_namespace, view.line.pid);
   }
   return static_cast<std::uint32_t>(found.size());
