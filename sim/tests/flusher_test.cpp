@@ -32,14 +32,17 @@ void spawn_mates(World& world, const SimulatedPool& pool, const std::shared_ptr<
   }
 }
 
-/// The leader goes while it flushes, or about then.
+/// The leader goes while it flushes, or about then. Two that lead at once may have torn the line, so
+/// that it names none when they are done.
 void lose_the_leader(World& world, SpaceUser& worker, Mates& mates, Loss loss) {
   const auto& flushes = worker.pool->flushes();
   std::uint64_t leader = 0;
   for (int looks = 0; leader == 0; ++looks) {
     world.require(looks < 200'000, "nobody leads");
-    leader = flushes.flush(1).leader;
-    world.yield();
+    const auto flush = flushes.flush(1);
+    leader = flush.leader;
+    if (leader == 0 && flush.ticks != 0) return;
+    world.sleep(3'000);  // flushing takes longer
   }
   world.require(mates.by_token.count(leader) != 0, "a leader of another node");
   if (loss == Loss::killed) world.kill(*mates.by_token[leader]);

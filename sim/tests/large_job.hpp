@@ -414,7 +414,7 @@ inline Scenario large_scenario(const SimulatedPool& pool, const std::string& nam
   Scenario scenario =
       pool.scenario(fmt::format("{}, {} ranks on {} nodes", name, ranks, nodes), nodes);
   scenario.max_steps = 40'000'000'000;
-  scenario.max_seconds = 1200;
+  scenario.max_seconds = std::max(1200u, ranks);
   scenario.swarm = false;
   scenario.faults.switching = 20;
   // Time passes for all together: what they do at once should not take them long.
