@@ -52,6 +52,7 @@ class Step:
 
 def simulated(args, log):
     """All scenarios of the simulated pool, several at a time. Gives the tests and what failed."""
+    begin = time.monotonic()
     timeout = SHORT_TIMEOUT_S if args.short else LONG_TIMEOUT_S
     tests = mutants.tests_of(args.build, with_sizes=True, with_canaries=True)
     if args.short:
@@ -78,7 +79,9 @@ def simulated(args, log):
             if not step.ok:
                 failed.append(test.name)
                 print(step.output, flush=True)
-    print(f"simulated pool: {len(tests) - len(failed)} of {len(tests)} scenarios hold", flush=True)
+    longest = ", ".join(f"{t.name} {t.baseline:.0f} s" for t in sorted(tests, key=lambda t: -t.baseline)[:5])
+    print(f"simulated pool: {len(tests) - len(failed)} of {len(tests)} scenarios hold, "
+          f"{time.monotonic() - begin:.0f} s; longest: {longest}", flush=True)
     return tests, failed
 
 
@@ -87,7 +90,10 @@ def weakened(args, tests, log):
     small = [t for t in tests if not t.name.startswith(ONCE)]
     memory = mutants.Memory(args.build)
     seed = None if args.short else args.seed
-    return mutants.weaken(small, args.jobs, MUTANT_SECONDS, memory, seed, json_path=log) == 0
+    begin = time.monotonic()
+    bad = mutants.weaken(small, args.jobs, MUTANT_SECONDS, memory, seed, json_path=log)
+    print(f"mutants: {time.monotonic() - begin:.0f} s", flush=True)
+    return bad == 0
 
 
 def drawn_tests(args):

@@ -18,6 +18,7 @@ constexpr std::uint64_t buffers = 2 * Rank::bytes_of_buffers, small = 112 << 10,
 struct Story {
   JobState job{2};
   std::uint32_t talked[2] = {};  ///< conversations that each has ended
+  bool rested[2] = {};
   std::uint64_t before = 0, busy = 0, idle = 0;
 };
 
@@ -49,6 +50,8 @@ void run(World& world, const SimulatedPool& pool, Story& story, std::uint32_t i,
   if (i == 1) story.busy = rank.bytes_used();
   idle(world, rank, 14 * ns_a_s);
   if (i == 1) story.idle = rank.bytes_used();
+  story.rested[i] = true;  // who looks meanwhile would take what belongs to the next conversation
+  world.until([&] { return story.rested[1 - i] || a_victim_died(world); });
   talk(world, rank, story, i);
   if (rank.peer_died()) world.require(a_victim_died(world), "taken for dead: " + rank.death());
   rank.leave();

@@ -131,6 +131,9 @@ bool has_algorithm(Collective collective, Algorithm algorithm, bool nodes) {
       return true;
     case Algorithm::two_shot:
       return collective == Collective::allreduce || collective == Collective::reduce;
+    case Algorithm::leaders:
+      if (nodes && collective == Collective::barrier) return true;
+      [[fallthrough]];
     default:
       return nodes && (collective == Collective::allreduce || collective == Collective::allgather ||
                        collective == Collective::broadcast);

@@ -113,5 +113,7 @@ Result<Schedule> build_one_shot(const Problem& problem, const Plan& plan);
 Result<Schedule> build_two_shot(const Problem& problem, const Plan& plan, const NodeMap& nodes);
 /// Allgather, broadcast and allreduce with a hand-over within the nodes.
 Result<Schedule> build_two_level(const Problem& problem, const Plan& plan, const NodeMap& nodes);
+/// The node of each rank must be told.
+Schedule build_tree_barrier(const Problem& problem, const Plan& plan, const NodeMap& nodes);
 
 }  // namespace penstock::coll

@@ -29,11 +29,12 @@ std::uint64_t max_rounds(const Problem& problem, Algorithm algorithm) {
 /// Whether build() takes the plan, by what all ranks know of the problem.
 bool can_be(const Problem& problem, const Plan& plan, const Shape& shape, const NodeMap& nodes) {
   const bool bare = plan.algorithm == Algorithm::one_shot && plan.variant == Variant::all;
-  if (problem.collective == Collective::barrier) return bare;
+  if (problem.collective == Collective::barrier && bare) return true;
   if (!has_algorithm(problem.collective, plan.algorithm, nodes.ranks() == problem.ranks))
     return false;
   if (plan.algorithm != Algorithm::one_shot && plan.variant != Variant::all) return false;
   if (plan.variant == Variant::naive && shape.devices > 1 && !shape.sequential) return false;
+  if (problem.collective == Collective::barrier) return plan.variant == Variant::all;
   const bool hands_on = plan.algorithm >= Algorithm::two_level;
   const std::uint64_t part =
       cut_of(problem, plan, hands_on ? max_handed_part(problem, plan, nodes) : ~0ull).bytes;

@@ -70,7 +70,7 @@ enum class Algorithm : std::uint8_t {
   /// Ranks of a node read disjoint shares of what other nodes have, and hand them to each other.
   /// Allgather, broadcast; allreduce: of the results of two_shot.
   two_level,
-  leaders,  ///< as two_level, but the first rank of a node reads all for it
+  leaders,  ///< as two_level, but the first rank of a node reads all for it; barrier: by a tree
 };
 /// All of them, in the order of the enum: what can be named in a table, and what is tried.
 inline constexpr std::array all_algorithms{Algorithm::one_shot, Algorithm::two_shot,

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <set>
+
 #include "base/seed_in_tests.hpp"
 #include "coll/direct_program.hpp"
 #include "coll/fused_program.hpp"
@@ -168,6 +171,102 @@ TEST(ScheduleCounts, OfTwoLevelsAreTheFormulas) {
       EXPECT_EQ(traffic_of_node(allgather, one_shot, k, l, s).remote_bytes, l * others * s);
       EXPECT_EQ(traffic_of_node(broadcast, one_shot, k, l, s).remote_bytes, l * s);
       EXPECT_EQ(traffic_of_node(allreduce, two_shot, k, l, s).remote_bytes, 2 * l * others * s / n);
+    }
+  }
+}
+
+/// Ranks whose schedules are followed by turns: who has learned that who has come.
+struct Learned {
+  explicit Learned(const NodeMap& nodes) : map(nodes) {
+    for (std::uint32_t rank = 0; rank < map.ranks(); ++rank) {
+      const Problem problem{.collective = Collective::barrier, .ranks = map.ranks(), .rank = rank};
+      auto schedule = build(problem, {.algorithm = Algorithm::leaders, .slots = 4}, map);
+      EXPECT_TRUE(schedule) << schedule.error().message;
+      schedules.push_back(*std::move(schedule));
+      of.emplace_back(map.ranks());
+      of[rank][rank] = true;
+    }
+    done.resize(map.ranks());
+  }
+  /// What comes first in a lane and may be done is done, in the lane that rings as soon as it can:
+  /// no host or GPU rings earlier.
+  void follow_all() {
+    for (bool some = true; some;) {
+      some = false;
+      for (std::uint32_t rank = 0; rank < map.ranks(); ++rank)
+        for (const Lane lane : {Lane::write, Lane::read})
+          while (step(rank, lane)) some = true;
+    }
+  }
+  bool all_done(std::uint32_t rank) const { return done[rank].size() == steps(rank).size(); }
+
+  const NodeMap& map;
+  std::vector<Schedule> schedules;
+  std::vector<std::vector<bool>> of;
+
+ private:
+  const std::vector<Step>& steps(std::uint32_t rank) const { return schedules[rank].steps; }
+  bool step(std::uint32_t rank, Lane lane) {
+    std::int64_t i = 0;
+    const auto all = static_cast<std::int64_t>(steps(rank).size());
+    while (i < all && (steps(rank)[i].lane != lane || done[rank].contains(i))) ++i;
+    if (i == all || (steps(rank)[i].after >= 0 && !done[rank].contains(steps(rank)[i].after)))
+      return false;
+    const Step& next = steps(rank)[i];
+    if (next.kind == StepKind::ring) told[{rank, next.chunk}] = of[rank];
+    if (next.kind == StepKind::wait && !learn(rank, next)) return false;
+    done[rank].insert(i);
+    return true;
+  }
+  bool learn(std::uint32_t rank, const Step& wait) {
+    const auto come = told.find({wait.rank, wait.chunk});
+    if (come == told.end()) return false;
+    for (std::uint32_t r = 0; r < map.ranks(); ++r) of[rank][r] = of[rank][r] || come->second[r];
+    return true;
+  }
+
+  std::vector<std::set<std::int64_t>> done;
+  std::map<std::pair<std::uint32_t, std::uint64_t>, std::vector<bool>> told;
+};
+
+/// Nodes of `each` ranks, dealt out a node together or by turns.
+NodeMap nodes_of_each(std::uint32_t nodes, std::uint32_t each, bool by_turns) {
+  std::vector<std::uint64_t> of;
+  for (std::uint32_t rank = 0; rank < nodes * each; ++rank)
+    of.push_back(by_turns ? rank % nodes : rank / each);
+  return NodeMap(of);
+}
+
+TEST(TreeBarrier, LetsNobodyGoBeforeAllHaveCome) {
+  const std::vector<std::pair<std::uint32_t, std::uint32_t>> sizes = {
+      {1, 1},  {1, 2},  {2, 1},  {3, 2},   {1, 40}, {16, 1},
+      {17, 1}, {17, 3}, {40, 2}, {1, 300}, {64, 4}};
+  for (const auto& [count, each] : sizes) {
+    for (const bool by_turns : {false, true}) {
+      const NodeMap nodes = nodes_of_each(count, each, by_turns);
+      Learned learned(nodes);
+      learned.follow_all();
+      for (std::uint32_t rank = 0; rank < nodes.ranks(); ++rank) {
+        const auto where = fmt::format("{} nodes of {}, rank {}", count, each, rank);
+        EXPECT_TRUE(learned.all_done(rank)) << where;
+        EXPECT_THAT(learned.of[rank], testing::Each(true)) << where;
+      }
+    }
+  }
+}
+
+/// 16 in its node, two steps of the leaders; whatever the number of ranks.
+TEST(TreeBarrier, NobodyLooksAtMany) {
+  for (const auto& [count, each] : {std::pair{64u, 64u}, {128u, 64u}, {1000u, 2u}}) {
+    const NodeMap nodes = nodes_of_each(count, each, false);
+    for (std::uint32_t rank = 0; rank < nodes.ranks(); rank += each - 1) {
+      const Problem problem{
+          .collective = Collective::barrier, .ranks = nodes.ranks(), .rank = rank};
+      const auto schedule = *build(problem, {.algorithm = Algorithm::leaders, .slots = 4}, nodes);
+      const Traffic traffic = traffic_of(schedule, nodes, rank);
+      EXPECT_LE(traffic.waits, count <= 256 ? 16u + 2 * 15 : 16u + 2 * 31);
+      EXPECT_LE(traffic.rings, 4u);
+      EXPECT_EQ(traffic.releases, 0u);
     }
   }
 }

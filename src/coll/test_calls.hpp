@@ -208,6 +208,8 @@ inline Algorithm draw_algorithm(Collective collective, std::mt19937_64& random) 
   if (collective == Collective::allreduce) return static_cast<Algorithm>(drawn);
   if (collective == Collective::allgather || collective == Collective::broadcast)
     return static_cast<Algorithm>(drawn == 1 ? 0 : drawn);
+  if (collective == Collective::barrier)
+    return drawn % 2 == 0 ? Algorithm::one_shot : Algorithm::leaders;
   return static_cast<Algorithm>(collective == Collective::reduce ? drawn % 2 : 0);
 }
 

@@ -137,14 +137,19 @@ Tuning make_default() {
   constexpr std::uint64_t two_ranks_from = 64 << 10;
   Tuning tuning;
   tuning.origin = "built in";
-  TuningEntry eager, many, two, rest;
+  // Above it a barrier by a tree takes more hand-overs, and no rank looks at all others.
+  constexpr std::uint32_t flat_barrier_up_to = 16;
+  TuningEntry barrier, eager, many, two, rest;
+  barrier.collective = Collective::barrier;
+  barrier.algorithm = Algorithm::leaders;
+  barrier.min_ranks = flat_barrier_up_to + 1;
   eager.eager = true;
   many.collective = two.collective = Collective::allreduce;
   many.algorithm = two.algorithm = Algorithm::two_shot;
   many.min_ranks = 3;
   two.max_ranks = 2;
   two.min_bytes = two_ranks_from;
-  tuning.entries = {eager, many, two, rest};
+  tuning.entries = {barrier, eager, many, two, rest};
   return tuning;
 }
 

@@ -83,6 +83,8 @@ Result<Schedule> build_two_level(const Problem& problem, const Plan& plan, const
     return fail(ErrorCode::invalid_argument,
                 "{} needs the node of each of {} ranks, and {} are told", name_of(plan.algorithm),
                 problem.ranks, nodes.ranks());
+  if (problem.collective == Collective::barrier && plan.algorithm == Algorithm::leaders)
+    return build_tree_barrier(problem, plan, nodes);
   switch (problem.collective) {
     case Collective::allgather:
     case Collective::broadcast:
@@ -90,9 +92,10 @@ Result<Schedule> build_two_level(const Problem& problem, const Plan& plan, const
     case Collective::allreduce:
       return build_two_shot(problem, plan, nodes);
     default:
-      return fail(ErrorCode::invalid_argument,
-                  "{} has no algorithm {}; allgather, broadcast and allreduce have",
-                  name_of(problem.collective), name_of(plan.algorithm));
+      return fail(
+          ErrorCode::invalid_argument,
+          "{} has no algorithm {}; allgather, broadcast and allreduce have, and barrier leaders",
+          name_of(problem.collective), name_of(plan.algorithm));
   }
 }
 

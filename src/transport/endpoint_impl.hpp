@@ -33,6 +33,7 @@ struct Endpoint::Impl {
   void prepare(const PostedReceive& posted);
   void look_at_clock();
   void slow_checks(std::uint64_t now);
+  void look_around(std::uint64_t now);
   void look_for_faults();
   // damage.cpp
   void look_for_damage(std::uint64_t now);
@@ -74,8 +75,8 @@ struct Endpoint::Impl {
   std::vector<Trouble> troubles;  ///< to be reported when the pool's lock is free
   std::vector<Peer> tx_waiting;   ///< channels with queued operations
   std::uint32_t idle_polls = 0;
-  std::uint32_t looks = 1;   ///< settings.warm_looks when every rank has a core, else 1
-  std::uint32_t checks = 0;  ///< slow checks so far
+  std::uint32_t looks = 1;  ///< settings.warm_looks when every rank has a core, else 1
+  std::uint64_t next_look_around_ns = 0;
   std::uint32_t calls = 0;
   std::uint64_t next_check_ns = 0;
   std::uint64_t next_damage_look_ns = 0;

@@ -20,8 +20,9 @@ constexpr std::uint32_t warm_polls = 32;
 constexpr std::uint64_t flush_ns = 100'000'000;
 
 constexpr std::uint64_t check_every_ns = 20'000'000;
-/// Slow checks between looks at state that changes seldom: about a second.
-constexpr std::uint32_t checks_to_look_around = 50;
+/// Between looks at state that changes seldom, and for each line that the last one has read: it
+/// reads the slots of all processes, of which there may be thousands.
+constexpr std::uint64_t look_around_every_ns = 1'000'000'000, ns_a_line = 1'000'000;
 
 /// Bytes of a posted buffer that one call invalidates; it takes less than a microsecond.
 constexpr std::uint64_t invalidated_per_poll = 16 << 10;
@@ -110,11 +111,7 @@ void Endpoint::Impl::slow_checks(std::uint64_t now) {
   publisher.publish_peers(now);
   publisher.publish_totals();  // its store fence orders the peers' rows too
   publisher.publish_activity(now, tx_waiting);
-  if (checks++ % checks_to_look_around == 0) {
-    pool.mappings().follow_attachments();  // another copy of the library may have attached since
-    const auto policy = base::WaitPolicy::for_processes(pool.local_processes());
-    looks = policy.spins > settings.warm_looks * 100 ? settings.warm_looks : 1;
-  }
+  if (now >= next_look_around_ns) look_around(now);
   poller.return_all_credits();  // needed while other senders keep this endpoint from being idle
   poller.audit();
   look_for_damage(now);
@@ -126,6 +123,15 @@ void Endpoint::Impl::slow_checks(std::uint64_t now) {
       [&](Peer peer, std::uint32_t generation, PeerFate fate, const std::string& description) {
         peer_gone(peer, generation, fate, description);
       });
+}
+
+void Endpoint::Impl::look_around(std::uint64_t now) {
+  const std::uint64_t read = memory.device_reads();
+  pool.mappings().follow_attachments();  // another copy of the library may have attached since
+  const auto policy = base::WaitPolicy::for_processes(pool.local_processes());
+  looks = policy.spins > settings.warm_looks * 100 ? settings.warm_looks : 1;
+  const std::uint64_t pause_ns = (memory.device_reads() - read) * ns_a_line;
+  next_look_around_ns = now + std::max(look_around_every_ns, pause_ns);
 }
 
 /// A sender that writes impossible values is treated as dead: none of its data can be trusted.
