@@ -80,6 +80,95 @@ TEST(Attaching, CostsTheSameHoweverManyTheyAre) {
   run_with(1024, 16, 2048);
 }
 
+/// Attached, each under a name of its own, for as long as they are kept.
+std::vector<std::unique_ptr<pool::Pool>> attach_some(World& world, const SimulatedPool& simulated,
+                                                     std::uint32_t count) {
+  std::vector<std::unique_ptr<pool::Pool>> here;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    pool::Caller caller{world.host(world.self().node), world.identity(world.self())};
+    caller.process.pid = 2'000'000'000 - world.self().number * 1000 - i;
+    here.push_back(simulated.attach(world, caller));
+  }
+  return here;
+}
+
+struct Reaped {
+  std::uint64_t lines = 0;
+  std::uint32_t dead = 0;
+};
+Reaped reap(World& world, pool::Pool& attached, pool::Pool::Among among) {
+  const std::uint64_t before = world.running().core->device_reads();
+  const auto dead = attached.reap({}, among);
+  world.require(dead.has_value(), dead ? "" : dead.error().message);
+  return {world.running().core->device_reads() - before, *dead};
+}
+
+/// One process of a node dies, one of another leaves what its job's peers may store to.
+void look_around(World& world, const SimulatedPool& pool, const int& away, Process& mate) {
+  using Among = pool::Pool::Among;
+  wait_until(world, "the others", [&] { return away == 2; });
+  const auto attached = pool.attach(world);
+  const Reaped nobody = reap(world, *attached, Among::near);
+  world.require(nobody.dead == 0, "all of this node live");
+  world.require(nobody.lines <= 80, fmt::format("{} lines were read", nobody.lines));
+  world.kill(mate);
+  world.require(reap(world, *attached, Among::near).dead == 1, "the mate is found");
+  const Reaped all = reap(world, *attached, Among::all);
+  world.require(all.dead == 1, "who has left is found among all");
+  world.require(all.lines > 300, fmt::format("{} lines of all were read", all.lines));
+}
+
+/// A process that attaches reads no line of those of other nodes, unless it is its node's first.
+Scenario deaths_near(const SimulatedPool& pool, bool first_comes) {
+  Scenario scenario = pool.scenario("pool, the dead of a node", 4);
+  scenario.swarm = false;
+  scenario.body = [&pool, first_comes](World& world) {
+    auto away = std::make_shared<int>(0);
+    auto end = std::make_shared<bool>(false);
+    for (const std::uint32_t node : {1u, 2u})
+      world.spawn(node, [&world, &pool, away, end] {
+        const auto stay = attach_some(world, pool, 100);
+        auto leaver = pool.attach(world, {.job = "leaves"});
+        if (world.self().node == 1) leaver->leave_to_burial();
+        leaver.reset();
+        ++*away;
+        wait_until(world, "the end", [&] { return *end; });
+      });
+    auto stands = std::make_shared<bool>(false);
+    Process& mate = world.spawn(0, [&world, &pool, stands] {
+      const auto attached = pool.attach(world);
+      *stands = true;
+      world.sleep(~0ull / 4);  // for ever
+    });
+    world.spawn(0, [&world, &pool, away, end, stands, &mate, first_comes] {
+      wait_until(world, "the mate", [&] { return *stands; });
+      const auto stays = pool.attach(world);
+      if (!first_comes) look_around(world, pool, *away, mate);
+      if (first_comes) wait_until(world, "the first", [&] { return *end; });
+      world.kill(mate);
+      *end = true;
+    });
+    if (!first_comes) return;
+    world.spawn(3, [&world, &pool, away, end] {
+      wait_until(world, "the others", [&] { return *away == 2; });
+      const auto first = pool.attach(world);
+      const Reaped left = reap(world, *first, pool::Pool::Among::near);
+      world.require(left.dead == 1, "a node's first finds who has left elsewhere");
+      *end = true;
+    });
+  };
+  return scenario;
+}
+
+TEST(Attaching, LooksForTheDeadOfItsNode) {
+  const SimulatedPool pool({.bytes = 64 << 20, .max_processes = 1024, .max_nodes = 4});
+  for (const bool first_comes : {false, true}) {
+    const RunStatistics statistics = explore(deaths_near(pool, first_comes), 5);
+    report("pool", "the dead of a node", statistics);
+    EXPECT_TRUE(statistics.held()) << statistics.first_failure;
+  }
+}
+
 /// Not among the tests that run each time: it takes a minute.
 TEST(Attaching, DISABLED_LongOfThousandsOnManyNodes) {
   run_with(1024, 128, 16384);

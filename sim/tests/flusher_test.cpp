@@ -32,8 +32,8 @@ void spawn_mates(World& world, const SimulatedPool& pool, const std::shared_ptr<
   }
 }
 
-/// The leader goes while it flushes, or about then. Two that lead at once may have torn the line, so
-/// that it names none when they are done.
+/// The leader goes while it flushes, or about then. Two that lead at once may have torn the line,
+/// so that it names none when they are done.
 void lose_the_leader(World& world, SpaceUser& worker, Mates& mates, Loss loss) {
   const auto& flushes = worker.pool->flushes();
   std::uint64_t leader = 0;
@@ -53,8 +53,8 @@ void lose_the_leader(World& world, SpaceUser& worker, Mates& mates, Loss loss) {
 /// All of the space is the next owner's in the end, and stays so.
 Scenario leader_is_lost(const SmallPool& pool, Loss loss) {
   constexpr const char* names[] = {"killed", "stopped", "leaves"};
-  Scenario scenario = case_of(
-      pool, fmt::format("the flushing process is lost, {}", names[static_cast<int>(loss)]));
+  Scenario scenario =
+      case_of(pool, fmt::format("the flushing process is lost, {}", names[static_cast<int>(loss)]));
   scenario.body = [&pool, loss](World& world) {
     auto mates = std::make_shared<Mates>();
     auto stored = std::make_shared<bool>(false);
