@@ -415,19 +415,19 @@ std::uint64_t SwitchRun::left_word(std::uint32_t rank) const {
 /// or to the end of it. Then `cut_` is the same on all ranks. `missing`: who has not.
 bool SwitchRun::agreed(Missing& missing) {
   const std::uint32_t ranks = s_.group.ranks();
+  const std::vector<std::uint32_t> others = s_.group.others();
   const auto& memory = s_.group.memory;
   // Anew at each look: a stranger may have overwritten it.
   memory.publish_word(s_.at(s_.layout.left_switch(s_.self())), left_);
   s_.published();
   s_.send_off();
   finished_.assign(ranks, 0);
-  for (std::uint32_t rank = 0; rank < ranks; ++rank)
+  for (const std::uint32_t rank : others)
     memory.invalidate(s_.at(s_.layout.finished(rank)), 8);  // by the fence below: for the next look
-  for (std::uint32_t rank = 0; rank < ranks; ++rank)
+  for (const std::uint32_t rank : others)
     finished_[rank] = memory.load_word(s_.at(s_.layout.finished(rank)));
   // Who finished this call without the switch had said before that it has left.
-  for (std::uint32_t rank = 0; rank < ranks; ++rank)
-    memory.invalidate(s_.at(s_.layout.left_switch(rank)), 8);
+  for (const std::uint32_t rank : others) memory.invalidate(s_.at(s_.layout.left_switch(rank)), 8);
   memory.load_fence();
   missing.clear();
   cut_ = taken_;
