@@ -23,8 +23,8 @@ constexpr std::uint64_t look_interval_ns = 20'000'000;
 
 }  // namespace
 
-SwitchRun::SwitchRun(State& state, std::optional<offload::Region> region)
-    : Running(state), region_(std::move(region)) {
+SwitchRun::SwitchRun(State& state, std::optional<offload::Region> region, bool inlines)
+    : Running(state), region_(std::move(region)), inlines_(inlines) {
   if (!region_) return;
   // Hosts hang on the leaves in turn.
   const std::uint32_t leaves = region_->shape().leaves;
@@ -77,6 +77,7 @@ void SwitchRun::begin(const Call& call, const Prepared& prepared) {
       call.arithmetic == nullptr ? nullptr : call.arithmetic->predefined();
   plan_ = prepared.in_switch ? *prepared.in_switch
                              : *switch_plan_of(prepared.problem, reduction, region_->shape());
+  plan_.inlined = plan_.inlined && inlines_;
   base_ = next_base_;
   next_base_ = base_ + plan_.chunks;
   submitted_ = taken_ = cut_ = 0;
