@@ -118,7 +118,13 @@ struct Parts {
         other(world, pool, switch_node) {
     Puppet late(world, pool, next_node);
     late.does([this](SpaceUser& user) { dead = user.pool->token(); });
-    one.does([this](SpaceUser&) { server = open_server(world, pool)->release(); });
+    one.does([this](SpaceUser&) {
+      server = Server::open({.attach = [this](const pool::AttachOptions& options) {
+                 Result<std::unique_ptr<pool::Pool>> attached = pool.attach(world, options);
+                 if (has_attached) has_attached();
+                 return attached;
+               }})->release();
+    });
     world.kill(late.process());
     for (Puppet* each : {&rank, &one, &other})
       each->does([this](SpaceUser& user) {
@@ -143,6 +149,7 @@ struct Parts {
   Puppet rank, one, other;
   std::uint64_t dead = 0;
   Server* server = nullptr;
+  std::function<void()> has_attached;  ///< called by the server, whenever it has
   std::optional<Region> region;
   std::uint32_t slot = 0;  ///< of the rank
 };
@@ -160,16 +167,20 @@ Scenario of_parts(const SmallPool& pool, const std::string& name,
   return scenario;
 }
 
-/// Just after one has accepted a region its claim is overwritten, and another takes it.
-void claim_what_one_has(Parts& parts) {
-  World& world = parts.world;
-  bool accepted = false, looked = false, taken = false, found = false;
+void ask_for_the_region(Parts& parts) {
   parts.rank.does([&](SpaceUser& user) {
     const std::uint64_t at = Parts::directory(user).ask_line(parts.slot);
     user.pool->memory().publish_word(user.pool->base() + at,
                                      offload::Ask::of(parts.region->offset(), 0).word);
     user.pool->memory().full_fence();
   });
+}
+
+/// Just after one has accepted a region its claim is overwritten, and another takes it.
+void claim_what_one_has(Parts& parts) {
+  World& world = parts.world;
+  bool accepted = false, looked = false, taken = false, found = false;
+  ask_for_the_region(parts);
   parts.other.starts([&](SpaceUser& user) {
     const Directory directory = Parts::directory(user);
     while (!accepted) world.yield();
@@ -197,6 +208,44 @@ TEST(Claim, WhoTakesItFindsWhatItsFormerOwnerServes) {
   scenario.faults.deliver = 0;
   scenario.faults.max_delay = 1'000'000'000;
   expect_held("switch", "random schedules", explore(scenario, 10));
+}
+
+/// At any operation of one that accepts a region another takes the claim, and looks.
+void claim_while_one_accepts(Parts& parts) {
+  World& world = parts.world;
+  constexpr std::uint64_t operations = 12;  // from the job on
+  bool looked = false, found = false;
+  Process& one = parts.one.process();
+  ask_for_the_region(parts);
+  parts.has_attached = [&] { one.stops_at = one.operations + 1 + world.random() % operations; };
+  parts.other.starts([&](SpaceUser& user) {
+    const Directory directory = Parts::directory(user);
+    wait_until(world, "the stop", [&] { return one.stopped; });
+    directory.publish_claim(0, {parts.dead, offload::protocol_version, 0});
+    user.pool->memory().full_fence();
+    world.require(offload::take_claim(directory, {}).has_value(), "a dead one's claim stays");
+    found = offload::observe_member(*user.pool, *parts.region, parts.region->switch_line(0))
+                .has_value();
+    looked = true;
+    one.stopped = false;
+  });
+  parts.one.does([&](SpaceUser&) {
+    while (!looked || !parts.server->lost()) (void)parts.server->poll();
+  });
+  parts.other.await();
+  parts.has_attached = nullptr;
+  world.require(found || parts.server->communicators_ever() == 0,
+                "one serves a region, and another cannot know");
+}
+
+TEST(Claim, OneOfTwoFindsTheOther) {
+  const SmallPool pool;
+  Scenario scenario =
+      of_parts(pool, "a claim is taken from one who accepts", claim_while_one_accepts);
+  scenario.swarm = false;
+  scenario.faults.deliver = 0;
+  scenario.faults.max_delay = 1'000'000'000;
+  expect_held("switch", "random schedules", explore(scenario, 60));
 }
 
 /// Another has answered that it does not serve a region, which it never did.

@@ -79,6 +79,7 @@ struct Meeting {
   struct Wishes {
     bool check = false;
     std::uint64_t zero_copy_bytes = coll::default_zero_copy_bytes;
+    bool mixed = false;
   };
   std::unique_ptr<coll::Communicator> open(World& world, pool::Pool& pool, std::uint32_t self,
                                            const Wishes& wishes) const {
@@ -88,6 +89,7 @@ struct Meeting {
                           .nodes = node_of,
                           .shape = shape,
                           .check = wishes.check,
+                          .mixed = wishes.mixed,
                           .zero_copy_bytes = wishes.zero_copy_bytes};
     const auto ranks = static_cast<std::uint32_t>(tokens.size());
     std::uint64_t at = area + coll::Communicator::bytes(ranks, shape);

@@ -128,5 +128,80 @@ TEST(MovedByGpus, SurviveADeathAtEachOperation) {
                 crash_everywhere(calls(pool, area, 3, 5, victim), 120));
 }
 
+// ---- a rank that gives up -----------------------------------------------------------------------
+
+/// The root of a broadcast gives up behind it, and its streams run on over what it has sent. The
+/// other rank, which has no GPU, is stopped at any operation of its call meanwhile.
+class OfTwo {
+ public:
+  OfTwo(World& world, const SimulatedPool& simulated, Meeting& meeting, std::uint32_t self)
+      : world_(world), meeting_(meeting), self_(self) {
+    pool_ = meeting.attach(world, simulated, self);
+    if (self == 0) problem_.input = {{0, bytes}};
+    if (self == 1) problem_.output = {{0, bytes}};
+  }
+  void call_all() {
+    wait_until(world_, "the ranks", [&] { return meeting_.all_came(); });
+    const auto comm = meeting_.open(world_, *pool_, self_, Meeting::Wishes{.mixed = true});
+    std::vector<std::byte> data(bytes, self_ == 0 ? sent : std::byte{0});
+    const coll::Call call{.name = "broadcast",
+                          .problem = &problem_,
+                          .plan = comm->plan(problem_),
+                          .input = data.data(),
+                          .output = data.data()};
+    self_ == 0 ? send_and_give_up(*comm, call) : get(*comm, call, data);
+    comm->leave();
+    if (self_ == 0) world_.require(comm->await_all_left("the end").has_value(), "no end");
+  }
+
+ private:
+  static constexpr std::uint64_t bytes = 3 * small_shape.slot_bytes;
+  static constexpr std::byte sent{0x33};
+
+  void send_and_give_up(Communicator& comm, const coll::Call& call) {
+    const auto done = comm.run(call);
+    world_.require(done.has_value(), done ? "" : done.error().message);
+    Process& other = *world_.processes()[1];
+    for (int looks = 0; looks < 200 && !other.stopped; ++looks) world_.yield();
+    comm.give_up({ErrorCode::unavailable, "it was aborted"}, false);
+    const auto prepared = *comm.prepare(call);
+    const std::vector<std::byte> over(small_shape.slot_bytes, std::byte{0x44});
+    for (std::uint64_t chunk = 0; chunk < 3; ++chunk)
+      pool_->memory().publish_bulk(comm.chunk_of(*prepared, comm.begun(), 0, chunk), over.data(),
+                                   over.size());
+    pool_->memory().full_fence();
+    other.stops_at = ~0ull;
+    other.stopped = false;
+  }
+  void get(Communicator& comm, const coll::Call& call, const std::vector<std::byte>& data) {
+    constexpr std::uint64_t operations = 80;
+    Process& self = world_.self();
+    self.stops_at = self.operations + 1 + world_.random() % operations;
+    const auto done = comm.run(call);
+    if (!done) return world_.require(done.error().code == ErrorCode::unavailable, "another error");
+    world_.require(data == std::vector<std::byte>(bytes, sent), "wrong bytes, and no error");
+  }
+
+  World& world_;
+  Meeting& meeting_;
+  const std::uint32_t self_;
+  coll::Problem problem_{
+      .collective = Collective::broadcast, .ranks = 2, .rank = self_, .max_block_bytes = bytes};
+  std::unique_ptr<pool::Pool> pool_;
+};
+
+TEST(MovedByGpus, WhatIsReadOfARankThatHasGivenUpDoesNotCount) {
+  SimulatedPool pool;
+  const std::uint64_t area = place_communicator(pool, 2);
+  Scenario scenario = pool.scenario("a rank with a GPU gives up", 2);
+  scenario.body = [&pool, area](World& world) {
+    auto meeting = std::make_shared<Meeting>(area, 2);
+    meeting->node_of = {0, 1};
+    spawn_ranks<OfTwo>(world, pool, meeting, 2, ~0u);
+  };
+  expect_held("moved by GPUs", "random schedules", explore(scenario, 100));
+  expect_held("moved by GPUs", "random schedules", explore(with_lasting_copies(scenario), 200));
+}
+
 }  // namespace
 }  // namespace penstock::sim

@@ -55,6 +55,12 @@ struct Cast {
     starts(self, for_ns);
     rank[self].await();
   }
+  /// What the other one has said: within so few looks that nothing else brings it.
+  void finds_soon(std::uint32_t self, const char* what) {
+    rank[1 - self].does([](SpaceUser& user) { user.pool->memory().full_fence(); });
+    for (int look = 0; look < 4 && !done[self]; ++look) looks(self, 0);
+    world.require(done[self], what);
+  }
   void both_end() {
     for (std::uint32_t self = 0; self < ranks; ++self)
       if (!done[self]) starts(self, 20 * some_looks_ns);
@@ -73,9 +79,17 @@ struct Cast {
                   "another is waited for");
   }
   coll::Call call(std::uint32_t self) {
-    problems[self] = {.collective = coll::Collective::barrier, .ranks = ranks, .rank = self};
-    return {
-        .name = "barrier", .problem = &problems[self], .plan = comms[self]->plan(problems[self])};
+    problems[self] = {.collective = collective, .ranks = ranks, .rank = self, .root = 1};
+    coll::Problem& problem = problems[self];
+    if (collective == coll::Collective::broadcast) {
+      problem.max_block_bytes = sizeof data[self];
+      (self == 1 ? problem.input : problem.output) = {{0, sizeof data[self]}};
+    }
+    return {.name = name_of(collective),
+            .problem = &problem,
+            .plan = comms[self]->plan(problem),
+            .input = data[self],
+            .output = data[self]};
   }
   offload::Region region() const {
     return offload::Region(offers[0].switch_region, {.ranks = ranks,
@@ -106,7 +120,9 @@ struct Cast {
   std::vector<std::unique_ptr<coll::Communicator>> comms;
   std::vector<Puppet> rank, played;
   std::vector<Server*> servers;
+  coll::Collective collective = coll::Collective::barrier;  ///< or a broadcast of rank 1
   coll::Problem problems[ranks];
+  std::byte data[ranks][64] = {};
   bool begun[ranks] = {}, done[ranks] = {};
 
  private:
@@ -201,12 +217,14 @@ TEST(SwitchSteps, APacketThatWasOverwrittenComesAgain) {
 
 /// What makes one rank leave the switch the others do not find.
 void leaves_alone(Cast& cast, SpaceUser& stranger, std::uint32_t self) {
+  const bool barrier = cast.collective == coll::Collective::barrier;
   const offload::Region region = cast.region();
   const std::uint64_t at = region.completion(self, 0);
   offload::Packet before;
   stranger.pool->memory().observe_line(&before, stranger.pool->base() + at);
   cast.store(stranger, at,
-             offload::seal(offload::Completion{.operation = offload::Operation::barrier,
+             offload::seal(offload::Completion{.operation = barrier ? offload::Operation::barrier
+                                                                    : offload::Operation::broadcast,
                                                .status = offload::Status::internal,
                                                .communicator = region.shape().communicator,
                                                .sequence = 1,
@@ -222,6 +240,8 @@ TEST(SwitchSteps, WhoLeavesTheSwitchIsFollowed) {
     cast.looks(1);
     leaves_alone(cast, stranger, 0);
     cast.require_awaited(0, 1);
+    cast.looks(1);
+    cast.finds_soon(0, "who has left is awaited");
     cast.both_end();
   });
 }
@@ -237,8 +257,29 @@ TEST(SwitchSteps, WhoHasFinishedWithTheSwitchIsAwaitedNoMore) {
     cast.computes(0);
     cast.looks(1);
     cast.world.require(cast.done[1], "what the switch has answered is not taken");
+    cast.finds_soon(0, "who has finished is awaited");
     cast.both_end();
   });
+}
+
+/// The root needs nobody, and leaves the communicator when it has sent its data. That it has
+/// finished means, for who does not find that it had left, that the switch has done the call.
+TEST(SwitchSteps, WhoFinishedWithoutTheSwitchHadLeftIt) {
+  const SwitchPool pool;
+  Scenario scenario =
+      in_steps(pool, "a root finishes without the switch", 0, [](Cast& cast, SpaceUser& stranger) {
+        cast.collective = coll::Collective::broadcast;
+        cast.data[1][63] = std::byte{7};
+        cast.looks(0);
+        leaves_alone(cast, stranger, 0);
+        cast.looks(1);
+        cast.world.require(cast.done[1], "who has left is awaited");
+        cast.rank[1].does([&](SpaceUser&) { cast.comms[1]->leave(); });
+        cast.both_end();
+        cast.world.require(cast.data[0][63] == std::byte{7}, "another's data");
+      });
+  scenario.faults.drop_early = 500;
+  expect_held("switch", "random schedules", explore(scenario, 300));
 }
 
 /// A GPU that has not come to the call yet.

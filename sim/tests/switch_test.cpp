@@ -133,7 +133,9 @@ class Rank {
     return std::all_of(job_.told.begin(), job_.told.end(), [](bool told) { return told; });
   }
   std::unique_ptr<Communicator> open(coll::Agreement& agreement) {
-    const auto offered = agreement.offer(coll::space_in(*user_.arena, "comm"), {.slot_bytes = 256});
+    const bool by_gpu = job_.gpus == Gpus::of_all || (job_.gpus == Gpus::of_some && self_ == 0);
+    const auto offered = agreement.offer(coll::space_in(*user_.arena, "comm"),
+                                         {.slot_bytes = 256, .by_gpu = by_gpu});
     world_.require(offered.has_value(), offered ? "" : offered.error().message);
     job_.offers[self_] = agreement.own();
     job_.told[self_] = true;
@@ -145,23 +147,15 @@ class Rank {
   }
   /// What one rank brings and how it calls.
   struct Own {
-    /// `among`: another rank's data may be moved by a GPU, which takes nothing from eager blocks.
-    Own(const Communicator& comm, const SwitchCall& of, std::uint32_t self, bool among)
-        : among_gpus(among), buffers(of, self) {
+    Own(const Communicator& comm, const SwitchCall& of, std::uint32_t self) : buffers(of, self) {
       if (of.reduces()) arithmetic.emplace(of.reduction());
       call = {.name = name_of(of.collective),
               .problem = &buffers.problem,
-              .plan = plan_of(comm),
+              .plan = comm.plan(buffers.problem),
               .input = buffers.in.data(),
               .output = buffers.output(),
               .arithmetic = arithmetic ? &*arithmetic : nullptr};
     }
-    coll::Plan plan_of(const Communicator& comm) const {
-      coll::Plan plan = comm.plan(buffers.problem);
-      plan.eager = plan.eager && !among_gpus;
-      return plan;
-    }
-    bool among_gpus;
     SwitchCallBuffers buffers;
     std::optional<coll::PredefinedArithmetic> arithmetic;
     coll::Call call;
@@ -172,13 +166,13 @@ class Rank {
     const auto prepared = prepared_next_ ? prepared_next_ : *comm.prepare_moved(own.call);
     prepared_next_ = nullptr;
     if (number + 1 < job_.calls.size() && is_moved(number + 1) && world_.random() % 2 == 0)
-      prepared_next_ = *comm.prepare_moved(Own(comm, job_.calls[number + 1], self_, true).call);
+      prepared_next_ = *comm.prepare_moved(Own(comm, job_.calls[number + 1], self_).call);
     return coll::run_moved(comm, own.call, *prepared, own.buffers.in.data(), own.buffers.output(),
                            world_.random());
   }
   bool make(Communicator& comm, std::size_t number) {
     const SwitchCall& call = job_.calls[number];
-    Own own(comm, call, self_, job_.gpus != Gpus::of_none);
+    Own own(comm, call, self_);
     const auto done = is_moved(number) ? run_moved(comm, number, own) : comm.run(own.call);
     if (!done) {
       expect_death(done.error());
@@ -260,14 +254,6 @@ std::string name_of(const Case& of) {
   return name;
 }
 
-/// A host's few bytes lie in its packet, where no GPU puts any.
-SwitchCall draw_call(const Case& of, std::mt19937_64& random) {
-  SwitchCall call;
-  do call = draw_switch_call(of.ranks, random);
-  while (of.gpus == Gpus::of_some && call.block_bytes() <= offload::inline_bytes);
-  return call;
-}
-
 /// Each rank and each switch on a node of its own.
 Scenario calls(const SimulatedPool& pool, const Case& of) {
   Scenario scenario = pool.scenario(name_of(of), of.ranks + 1 + of.leaves);
@@ -280,7 +266,7 @@ Scenario calls(const SimulatedPool& pool, const Case& of) {
     job->restless = of.restless;
     std::mt19937_64 random(world.random());
     for (std::uint32_t i = 0; i < of.calls; ++i) {
-      job->calls.push_back(draw_call(of, random));
+      job->calls.push_back(draw_switch_call(of.ranks, random));
       const bool moved = of.gpus != Gpus::of_none && random() % 4 != 0;
       job->moved.emplace_back(of.ranks, moved);
       if (of.gpus != Gpus::of_some) continue;

@@ -67,7 +67,8 @@ Result<std::unique_ptr<penstock_comm>> open_comm(std::shared_ptr<Attachment> att
   const auto made = agreement.offer(coll::space_in(*comm->attachment->arena, new_name(pool)),
                                     {.slot_bytes = slot_bytes_for(*comm->attachment, options),
                                      .check = check,
-                                     .direct = options.gpu != 0 ? direct_gpu() : 0});
+                                     .direct = options.gpu != 0 ? direct_gpu() : 0,
+                                     .by_gpu = options.gpu != 0});
   // Also where there is no room: the others wait for what this rank has to tell.
   std::vector<coll::Offer> offers(options.ranks);
   const int exchanged =

@@ -132,6 +132,7 @@ Result<void> Agreement::offer(Space space, const Wishes& wishes) {
   own_.node = pool.node();
   own_.plan = plan_hash();
   own_.check = wishes.check;
+  own_.by_gpu = wishes.by_gpu ? 1 : 0;
   own_.direct = can_be_direct(pool, ranks_, wishes) ? wishes.direct : 0;
   if (self_ != 0) return {};
   // A switch needs somebody who writes packets.
@@ -307,6 +308,9 @@ Options Agreement::options(pool::Pool& pool, const std::vector<Offer>& offers) c
   }
   options.direct = std::all_of(offers.begin(), offers.end(),
                                [](const Offer& offer) { return offer.direct != 0; });
+  const auto by_gpu = std::count_if(offers.begin(), offers.end(),
+                                    [](const Offer& offer) { return offer.by_gpu != 0; });
+  options.mixed = by_gpu != 0 && by_gpu != std::ssize(offers);
   options.shares_gpu = std::count_if(offers.begin(), offers.end(), [&](const Offer& offer) {
                          return offer.direct == own_.direct;
                        }) > 1;

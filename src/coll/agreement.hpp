@@ -31,7 +31,8 @@ struct Offer {
   std::uint64_t switch_region = none;  ///< of rank 0, where a switch serves it
   std::uint32_t communicator = 0;      ///< offload::Shape::communicator
   std::uint32_t switch_leaves = 0;
-  std::uint64_t always_in_switch = 0;  ///< Options::always_in_switch
+  std::uint32_t always_in_switch = 0;  ///< Options::always_in_switch
+  std::uint32_t by_gpu = 0;            ///< Wishes::by_gpu
 };
 static_assert(sizeof(Offer) == 112);
 
@@ -49,6 +50,7 @@ class Agreement {
     bool check = false;            ///< Options::check
     /// Shape::direct, where the pool and the others allow it: a number of this rank's GPU, not 0.
     std::uint64_t direct = 0;
+    bool by_gpu = false;               ///< a GPU moves this rank's data
     std::uint32_t max_pool_parts = 1;  ///< no more of the pool is in use than 1 / this
   };
 

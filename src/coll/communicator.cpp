@@ -17,6 +17,9 @@ namespace penstock::coll {
 
 namespace {
 
+/// No part of a chunk is so long.
+constexpr std::uint64_t no_zero_copy_bytes = 1ull << 48;
+
 /// A failure of a rank that is not waited for by its doorbell shows in a line of its own; and what
 /// a stranger has overwritten in ours is found by ourselves alone.
 constexpr std::uint32_t looks_between_checks = 256;
@@ -62,14 +65,15 @@ struct Communicator::Impl {
         plans(options.tuning != nullptr ? *options.tuning : Tuning{}),
         schedules(NodeMap(options.nodes)),
         eager(state),
-        slots(state, options.zero_copy_bytes),
-        in_switch(state, options.switch_region),
+        slots(state, options.mixed ? no_zero_copy_bytes : options.zero_copy_bytes),
+        in_switch(state, options.switch_region, !options.mixed),
         direct(state),
         check(state, options.check),
         changeover(state),
         plan_override(options.plan_override),
         is_direct(options.direct && options.shape.direct),
         shares_gpu(options.shares_gpu),
+        mixed(options.mixed),
         always_in_switch(options.always_in_switch),
         registration(options.registration) {}
 
@@ -87,7 +91,7 @@ struct Communicator::Impl {
   CallCheck check;
   Changeover changeover;
   PlanOverride plan_override;
-  const bool is_direct, shares_gpu;
+  const bool is_direct, shares_gpu, mixed;
   const bool always_in_switch;
   const std::shared_ptr<offload::Registration> registration;
   std::uint32_t fruitless = 0;  ///< looks since the others were asked for failures
@@ -170,6 +174,8 @@ Result<bool> Communicator::Impl::step() {
   Result<bool> done = false;
   if (agreed) done = advance();
   if (done && *done) PENSTOCK_TRY(in_switch.give_staged());
+  // Who has a GPU asks by itself. What another's streams left may be in the result.
+  if (done && *done && mixed && current.mover == nullptr) PENSTOCK_TRY(state.check_others(name));
   if (done && !*done && ++fruitless % looks_between_checks == 0) {
     state.restore_own_words();
     const auto eager_form =
@@ -248,6 +254,7 @@ Plan Communicator::plan(const Problem& problem) const {
   Plan plan = my.plan_override.applied_to(my.plans.plan(problem, my.state.shape, nodes), problem,
                                           nodes.ranks() != 0);
   plan.in_switch = plan.in_switch || my.always_in_switch;
+  plan.eager = plan.eager && !my.mixed;
   return plan;
 }
 
@@ -378,6 +385,10 @@ bool Communicator::all_change(const char* what, std::uint64_t crossing) {
 
 void Communicator::give_up(const Error& error, bool idle) {
   if (!impl_->state.failure()) impl_->state.fail_with(error, idle);
+}
+
+Result<void> Communicator::check_others(const char* what) const {
+  return impl_->state.check_others(what);
 }
 
 void Communicator::leave() {

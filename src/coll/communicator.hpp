@@ -60,6 +60,9 @@ struct Options {
   /// The GPUs of all ranks go by the words of Shape::direct. The same on all ranks.
   bool direct = false;
   bool shares_gpu = false;  ///< with another rank; of `direct`
+  /// GPUs move the data of some ranks, not of all: all data goes through slots, where GPUs find it.
+  /// The same on all ranks.
+  bool mixed = false;
   /// Chunks whose parts have so many bytes or more, and lie in the pool in whole lines, stay there:
   /// other ranks read them where they are, and a call ends when all have. This rank's alone.
   std::uint64_t zero_copy_bytes = default_zero_copy_bytes;
@@ -175,6 +178,10 @@ class Communicator {
   /// while a call of the host is in progress. `idle`: nor is one of its GPU, and none will be, so
   /// that what waits for nothing more of this rank is done right.
   void give_up(const Error& error, bool idle);
+  /// Whether another rank has failed with calls under way: what its GPU has moved since, and what
+  /// was read of it, is undefined. A result counts when this, asked then, finds none. Any thread; a
+  /// device access. Errors: peer_dead, unavailable.
+  Result<void> check_others(const char* what) const;
   /// This rank makes no more calls. Whoever owns the area gives it back when all have left.
   void leave();
   /// True when all other ranks have left, and the switch has let go of its region; no wait. Only

@@ -91,19 +91,36 @@ bool State::all_left(Missing& missing) {
 }
 
 Error State::failure_of(const char* what, std::uint32_t rank, std::uint64_t failure) {
+  if (failure <= group.ranks()) blamed_ = static_cast<std::uint32_t>(failure - 1);
+  return error_of(what, rank, failure);
+}
+
+Error State::error_of(const char* what, std::uint32_t rank, std::uint64_t failure) const {
   const std::uint64_t dead = failure - 1;
   if (failure == gave_up() || failure == gave_up_idle())
     return {ErrorCode::unavailable,
             fmt::format("{}: {} has given the {} up; its own message says why", what,
                         group.name(rank), noun_)};
-  if (dead > group.ranks())
+  if (dead >= group.ranks())
     return {ErrorCode::wrong_format,
             fmt::format("{}: {} tells of a failure of rank {}, and there are {} ranks", what,
                         group.name(rank), dead, group.ranks())};
-  blamed_ = static_cast<std::uint32_t>(dead);
-  if (auto gone = group.check_alive_now(*blamed_, what); !gone) return gone.error();
-  return {ErrorCode::peer_dead, fmt::format("{}: {} found {} dead or gone", what, group.name(rank),
-                                            group.name(*blamed_))};
+  const auto gone = static_cast<std::uint32_t>(dead);
+  if (auto living = group.check_alive_now(gone, what); !living) return living.error();
+  return {ErrorCode::peer_dead,
+          fmt::format("{}: {} found {} dead or gone", what, group.name(rank), group.name(gone))};
+}
+
+Result<void> State::check_others(const char* what) const {
+  const auto& memory = memory_of_all();
+  const std::vector<std::uint32_t> others = group.others();
+  for (const std::uint32_t rank : others) memory.invalidate(at(layout.failed(rank)), 8);
+  memory.load_fence();
+  for (const std::uint32_t rank : others) {
+    const std::uint64_t failure = memory.load_word(at(layout.failed(rank)));
+    if (failure != 0 && failure != gave_up_idle()) return unexpected(error_of(what, rank, failure));
+  }
+  return {};
 }
 
 Result<void> State::check_failures(const char* what, const Missing& missing,

@@ -99,6 +99,9 @@ class State {
   std::uint64_t learn_from(std::uint32_t rank, const std::byte* line);
   /// What `rank` tells of its failure: a rank that is dead + 1, or that it has given up.
   Error failure_of(const char* what, std::uint32_t rank, std::uint64_t failure);
+  /// Looks at what all others tell, but for those that had nothing under way. Any thread; a device
+  /// access.
+  Result<void> check_others(const char* what) const;
   /// Told by a rank that gave up: in a call, or when it had done all that it began. The latter
   /// concerns only who waits for it.
   std::uint64_t gave_up() const { return group.ranks() + std::uint64_t{1}; }
@@ -126,6 +129,7 @@ class State {
   }
 
  private:
+  Error error_of(const char* what, std::uint32_t rank, std::uint64_t failure) const;
   bool is_in_other_form(std::uint32_t rank, bool eager) const;
   std::uint32_t dead_rank() const;
 

@@ -23,8 +23,8 @@ constexpr std::uint64_t look_interval_ns = 20'000'000;
 
 }  // namespace
 
-SwitchRun::SwitchRun(State& state, std::optional<offload::Region> region)
-    : Running(state), region_(std::move(region)) {
+SwitchRun::SwitchRun(State& state, std::optional<offload::Region> region, bool inlines)
+    : Running(state), region_(std::move(region)), inlines_(inlines) {
   if (!region_) return;
   // Hosts hang on the leaves in turn.
   const std::uint32_t leaves = region_->shape().leaves;
@@ -77,6 +77,7 @@ void SwitchRun::begin(const Call& call, const Prepared& prepared) {
       call.arithmetic == nullptr ? nullptr : call.arithmetic->predefined();
   plan_ = prepared.in_switch ? *prepared.in_switch
                              : *switch_plan_of(prepared.problem, reduction, region_->shape());
+  plan_.inlined = plan_.inlined && inlines_;
   base_ = next_base_;
   next_base_ = base_ + plan_.chunks;
   submitted_ = taken_ = cut_ = 0;
@@ -415,19 +416,19 @@ std::uint64_t SwitchRun::left_word(std::uint32_t rank) const {
 /// or to the end of it. Then `cut_` is the same on all ranks. `missing`: who has not.
 bool SwitchRun::agreed(Missing& missing) {
   const std::uint32_t ranks = s_.group.ranks();
+  const std::vector<std::uint32_t> others = s_.group.others();
   const auto& memory = s_.group.memory;
   // Anew at each look: a stranger may have overwritten it.
   memory.publish_word(s_.at(s_.layout.left_switch(s_.self())), left_);
   s_.published();
   s_.send_off();
   finished_.assign(ranks, 0);
-  for (std::uint32_t rank = 0; rank < ranks; ++rank)
+  for (const std::uint32_t rank : others)
     memory.invalidate(s_.at(s_.layout.finished(rank)), 8);  // by the fence below: for the next look
-  for (std::uint32_t rank = 0; rank < ranks; ++rank)
+  for (const std::uint32_t rank : others)
     finished_[rank] = memory.load_word(s_.at(s_.layout.finished(rank)));
   // Who finished this call without the switch had said before that it has left.
-  for (std::uint32_t rank = 0; rank < ranks; ++rank)
-    memory.invalidate(s_.at(s_.layout.left_switch(rank)), 8);
+  for (const std::uint32_t rank : others) memory.invalidate(s_.at(s_.layout.left_switch(rank)), 8);
   memory.load_fence();
   missing.clear();
   cut_ = taken_;

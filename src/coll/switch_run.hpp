@@ -29,8 +29,9 @@ enum class SwitchWay : std::uint8_t {
 
 class SwitchRun : public Running {
  public:
-  /// `region`: nullopt where no switch serves the communicator.
-  SwitchRun(State& state, std::optional<offload::Region> region);
+  /// `region`: nullopt where no switch serves the communicator. `inlines`: a few bytes go in their
+  /// packet.
+  SwitchRun(State& state, std::optional<offload::Region> region, bool inlines);
 
   /// Whether the call goes through the switch, or may: not once all ranks know that it is gone. One
   /// that a Mover moves is what it was prepared for.
@@ -110,6 +111,7 @@ class SwitchRun : public Running {
   Result<bool> come_to_host(Missing& missing);
 
   std::optional<offload::Region> region_;
+  const bool inlines_;
   std::uint32_t own_switch_ = 0;         ///< whose slots this rank's results lie in
   std::vector<std::uint64_t> switches_;  ///< tokens: of the switch or spine, then of the leaves
   Stage stage_ = Stage::served;

@@ -122,6 +122,79 @@ TEST_F(GpuCommunicator, AnAbortOfARankThatHasDoneAllHarmsNobody) {
   }
 }
 
+/// A word of the host that a stream waits for.
+class Hold {
+ public:
+  explicit Hold(const Rank& rank) : device_(rank.device) {
+    const Device::Scope scope(device_);
+    cuda::DevicePointer at = 0;
+    EXPECT_EQ(device_.driver().host_register(&word_, sizeof word_, cuda::host_register_device_map),
+              cuda::success);
+    EXPECT_EQ(device_.driver().host_device_pointer(&at, &word_, 0), cuda::success);
+    EXPECT_EQ(device_.driver().wait_value(rank.stream, at, 1, cuda::wait_value_geq), cuda::success);
+  }
+  ~Hold() {
+    const Device::Scope scope(device_);
+    EXPECT_EQ(device_.driver().host_unregister(&word_), cuda::success);
+  }
+  Hold(const Hold&) = delete;
+  Hold& operator=(const Hold&) = delete;
+  void release() { __atomic_store_n(&word_, std::uint64_t{1}, __ATOMIC_RELEASE); }
+
+ private:
+  const Device& device_;
+  alignas(64) std::uint64_t word_ = 0;
+};
+
+/// The root's last call would write where its first one lies, and waits for the other's GPU, which
+/// has not come to that yet. The root gives up, and its streams run on.
+void read_after_an_abort(const Rank& rank, std::atomic<bool>& ended) {
+  constexpr std::uint64_t bytes = 4000;
+  const bool is_root = rank.core.self() == 0;
+  const coll::Problem problem{
+      .collective = Collective::broadcast,
+      .ranks = 2,
+      .rank = rank.core.self(),
+      .input = is_root ? std::vector<coll::Block>{{0, bytes}} : std::vector<coll::Block>{},
+      .output = is_root ? std::vector<coll::Block>{} : std::vector<coll::Block>{{0, bytes}},
+      .max_block_bytes = bytes};
+  const auto enqueue = [&](const DeviceBytes& memory) {
+    const auto done = rank.gpu.enqueue(
+        {.name = "b", .problem = problem, .input = memory.at(), .output = memory.at()},
+        rank.stream);
+    ASSERT_TRUE(done) << done.error().message;
+  };
+  const std::vector<std::byte> sent(bytes, std::byte{7});
+  if (is_root) {
+    const DeviceBytes first(rank.device, sent, rank.stream);
+    const DeviceBytes last(rank.device, std::vector<std::byte>(bytes, std::byte{1}), rank.stream);
+    for (const DeviceBytes* memory : {&first, &first, &last}) enqueue(*memory);
+    while (rank.core.begun() < 3) std::this_thread::yield();
+    rank.gpu.abort();
+    (void)last.read();  // all is let go
+    ended = true;
+    return;
+  }
+  const DeviceBytes memory(rank.device, std::vector<std::byte>(bytes), rank.stream);
+  Hold hold(rank);
+  enqueue(memory);
+  while (!ended) std::this_thread::yield();
+  hold.release();
+  if (memory.read() != sent) {
+    ASSERT_TRUE(rank.gpu.error()) << "wrong bytes, and no error";
+    EXPECT_THAT(rank.gpu.error()->message, HasSubstr("has given the communicator up"));
+  }
+  EXPECT_FALSE(rank.gpu.drain());
+}
+
+TEST_F(GpuCommunicator, WhatIsReadOfARankThatHasGivenUpDoesNotCount) {
+  for (const Form& form : {forms[0], forms[1]}) {
+    make_pool(form);
+    std::atomic<bool> ended{false};
+    run(2, 2, form.shape, [&](const Rank& rank) { read_after_an_abort(rank, ended); });
+  }
+}
+
 /// Each rank's part takes several times as many operations as a stream holds, so that the program's
 /// thread waits for room in the driver while the call is under way.
 void gather_much(const Rank& rank) {

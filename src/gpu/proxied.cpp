@@ -84,7 +84,7 @@ Proxied::~Proxied() {
 }
 
 Result<void> Proxied::enqueue(const Call& call, cuda::Stream stream) {
-  if (const auto failed = error()) return unexpected(*failed);
+  if (const auto failed = known_error()) return unexpected(*failed);
   const Device::Scope scope(*device_);
   const cuda::Driver& driver = device_->driver();
   const BesideCaptures beside(driver);
@@ -99,6 +99,7 @@ Result<void> Proxied::enqueue(const Call& call, cuda::Stream stream) {
     // Before the streams get it: what is queued there may have to go on before all of it fits.
     const std::lock_guard<std::mutex> guard(mutex_);
     queue_.push_back(submitted);
+    unsettled_ = true;
   }
   submitted_.fetch_add(1, std::memory_order_release);
   changed_.notify_all();
@@ -232,6 +233,7 @@ void Proxied::run_proxy() {
     if (must_tell()) {
       core_.give_up(*error_, queue_.empty());
       others_know_ = true;
+      let_go();
     }
     if (queue_.empty() && ends_) return;
     if (queue_.empty()) continue;
@@ -246,7 +248,7 @@ void Proxied::run_proxy() {
 }
 
 void Proxied::run(const Submission& submitted) {
-  if (error()) return;
+  if (const auto failed = known_error()) return core_.give_up(*failed, false);
   Gates moved(*this, submitted);
   const Call& call = submitted.call;
   auto done = core_.run({.name = call.name.c_str(),
@@ -258,23 +260,44 @@ void Proxied::run(const Submission& submitted) {
                          .timeout_ns = call.timeout_ns,
                          .cancelled = &cancelled_},
                         *submitted.prepared);
-  if (!moved.gpu()) return fail_with(moved.gpu().error());
+  if (!moved.gpu()) {
+    core_.give_up(moved.gpu().error(), false);
+    return fail_with(moved.gpu().error());
+  }
   if (!done) return fail_with(done.error());
   allow(Lane::read, submitted.last);
 }
 
+/// The thread that keeps the protocol tells the others, and lets the streams go behind that.
 void Proxied::fail_with(const Error& error) {
   {
     const std::lock_guard<std::mutex> guard(mutex_);
     if (!error_) error_ = error;
   }
   changed_.notify_all();
+}
+
+/// They run on, and publish into slots that others may be reading: who finds it there finds too
+/// that this rank has failed.
+void Proxied::let_go() {
   for (const Lane lane : both_lanes) allow(lane, all_open);
 }
 
-std::optional<Error> Proxied::error() {
+std::optional<Error> Proxied::known_error() const {
   const std::lock_guard<std::mutex> guard(mutex_);
   return error_;
+}
+
+std::optional<Error> Proxied::error() {
+  {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    if (error_ || !unsettled_) return error_;
+  }
+  if (const auto others = core_.check_others("collectives of a GPU"); !others) {
+    fail_with(others.error());
+    cancel();
+  }
+  return known_error();
 }
 
 void Proxied::abort() {
@@ -283,9 +306,13 @@ void Proxied::abort() {
 }
 
 Result<void> Proxied::drain() {
-  std::unique_lock<std::mutex> lock(mutex_);
-  changed_.wait(lock, [this] { return queue_.empty(); });
-  if (error_) return unexpected(*error_);
+  {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [this] { return queue_.empty(); });
+  }
+  if (const auto failed = error()) return unexpected(*failed);
+  const std::lock_guard<std::mutex> guard(mutex_);
+  unsettled_ = !queue_.empty();  // another thread may have enqueued more meanwhile
   return {};
 }
 

@@ -62,6 +62,9 @@ class Proxied : public Communicator {
   void run_proxy();
   void run(const Submission& submitted);
   void fail_with(const Error& error);
+  void let_go();
+  /// As error(), without a look at the others.
+  std::optional<Error> known_error() const;
   /// Ends the call under way.
   void cancel() { __atomic_store_n(&cancelled_, 1, __ATOMIC_RELEASE); }
 
@@ -81,6 +84,7 @@ class Proxied : public Communicator {
   std::deque<Submission> queue_;  ///< the first one is under way
   std::optional<Error> error_;
   bool others_know_ = false;  ///< of the error
+  bool unsettled_ = false;    ///< a call was enqueued since the others were last found well
   std::atomic<std::uint64_t> submitted_{0};
   bool ends_ = false;
   volatile int cancelled_ = 0;

@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+import time
 import unittest
 
 from support import PENSTOCK, PROGRAMS, SOURCE, clean_environment
@@ -40,10 +41,11 @@ class Nccl(Switches):
         return self.outcomes(self.begin(number, what, gpu, folder, **more), timeout)
 
     def begin(self, number, what, gpu, folder, **more):
+        def of(value, rank):
+            return value[rank] if isinstance(value, tuple) else value
         return [subprocess.Popen([self.program, str(rank), str(number), folder, what], stdout=subprocess.PIPE,
                                  stderr=subprocess.PIPE, text=True,
-                                 env=self.environment(gpu, **{name: value[rank] if isinstance(value, tuple) else value
-                                                              for name, value in more.items()}))
+                                 env=self.environment(of(gpu, rank), **{name: of(value, rank) for name, value in more.items()}))
                 for rank in range(number)]
 
     def all_right(self, *arguments, **more):
@@ -102,6 +104,33 @@ class Nccl(Switches):
                 job = self.begin(3, "many", gpu, folder, PENSTOCK_POOL=pool, PENSTOCK_NODES=3, **ALWAYS)
                 said = job[0].stderr.readline()
                 self.assertEqual(said, "turn 50\n")
+                switch.kill()
+                done = self.outcomes(job)
+                self.assertEqual([(status, out) for status, out, _ in done], [(0, "ok\n")] * 3, done)
+                self.assertIn("goes on without the switch", "".join(err for _, _, err in done))
+
+    def test_some_ranks_have_no_gpu(self):
+        for in_switch in (False, True):
+            with self.subTest(in_switch=in_switch):
+                pool = self.pool("256M")
+                switch = self.play(pool) if in_switch else None
+                self.all_right(3, "sizes", (True, False, True), PENSTOCK_POOL=pool, PENSTOCK_NODES=3, **(ALWAYS if in_switch else {}))
+                if in_switch:
+                    facts = self.end_of(switch)
+                    self.assertGreater(facts["chunks"], 150, facts)
+                    self.assertEqual(facts["failures"], 0, facts)
+
+    def test_a_switch_dies_in_the_midst_of_any_call(self):
+        for gpu, turn, after_s in ((True, 0, 0.02), (True, 0, 0.3), (True, 1, 0), ((False, True, True), 0, 0.1), ((True, False, True), 1, 0.05)):
+            with self.subTest(gpu=gpu, turn=turn, after_s=after_s):
+                pool = self.pool("256M")
+                switch = self.play(pool)
+                folder = self.folder / f"midst-{gpu}-{turn}-{after_s}"
+                folder.mkdir()
+                job = self.begin(3, "sizes", gpu, folder, PENSTOCK_POOL=pool, PENSTOCK_NODES=3, **ALWAYS)
+                while job[0].stderr.readline() != f"turn {turn}\n":
+                    self.assertIsNone(job[0].poll())
+                time.sleep(after_s)
                 switch.kill()
                 done = self.outcomes(job)
                 self.assertEqual([(status, out) for status, out, _ in done], [(0, "ok\n")] * 3, done)

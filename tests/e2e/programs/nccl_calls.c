@@ -265,6 +265,20 @@ static void few_calls(const struct rank* me) {
   queued(me);
 }
 
+/* From nothing over what fits a packet to many chunks, by turns in place. */
+static void all_sizes(const struct rank* me) {
+  static const size_t sizes[] = {0, 1, 2, 3, 6, 7, 25, 1000, 70000, 400000};
+  for (int turn = 0; turn < 3; ++turn) {
+    if (me->rank == 0) fprintf(stderr, "turn %d\n", turn);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i) {
+      reductions(me, ncclFloat32, ncclSum, sizes[i], (turn + (int)i) % 2);
+      reductions(me, ncclInt8, ncclMax, sizes[i], (turn + (int)i + 1) % 2);
+      movements(me, ncclUint8, sizes[i], (turn + (int)i) % 2);
+    }
+    queued(me);
+  }
+}
+
 static void splits(const struct rank* me) {
   for (int turn = 0; turn < 3; ++turn) {
     struct rank part = *me;
@@ -532,8 +546,8 @@ int main(int argc, char** argv) {
     split_without_it(&me);
     return 0;
   }
-  if (strcmp(argv[4], "short") == 0) {
-    few_calls(&me);
+  if (strcmp(argv[4], "short") == 0 || strcmp(argv[4], "sizes") == 0) {
+    strcmp(argv[4], "short") == 0 ? few_calls(&me) : all_sizes(&me);
     CHECK(ncclCommDestroy(me.comm));
     printf("ok\n");
     return 0;
