@@ -88,8 +88,9 @@ Answer Registration::answer_of(std::uint32_t number) const {
 /// serves the region until it has answered that this is over.
 bool Registration::may_answer(std::uint32_t number) const {
   const pool::Pool& pool = serving_.directory.pool();
-  if (pool.alive(serving_.tokens[number])) return true;
+  // First: nothing but publish()'s fence stands before this look, so that a test finds it missing.
   const auto claim = withdrawing_ ? serving_.directory.claim(number) : std::nullopt;
+  if (pool.alive(serving_.tokens[number])) return true;
   return claim && claim->token != 0 && pool.alive(claim->token);
 }
 
