@@ -108,6 +108,8 @@ void MailboxTiles::write(TilesState state) {
   arena_->pool().confirm();
   memory_.publish_line(&head_->tiles[0], &state);
   memory_.store_fence();  // before an entry names the tile: no other gets it any more
+  // Who is late with the first, and given up, is not with both: one of them is always the latest.
+  arena_->pool().confirm();
   memory_.publish_line(&head_->tiles[1], &state);
 }
 
