@@ -112,23 +112,27 @@ std::optional<bool> Liveness::exists(std::uint64_t pid, std::uint64_t start_time
   return stat->start_time == start_time && !ended;
 }
 
-/// As exists(). /proc is read the less often the more processes are asked about: 125 times a second
-/// at most, by which hundreds that wait on few cores would keep each other from running. Between,
-/// the kernel tells whether there is such a pid: a zombie, or a successor with the same number, is
-/// noticed at the next reading.
+/// As exists(). Of many processes /proc is read the less often the more they are, 125 times a
+/// second in all: hundreds that wait on few cores would keep each other from running by it.
+/// Between, the kernel tells whether there is such a pid: a zombie, or a successor with the same
+/// number, is noticed at the next reading.
 std::optional<bool> Liveness::existed_lately(std::uint64_t pid, std::uint64_t start_time) {
+  constexpr std::size_t few = 16;
   constexpr std::uint64_t between_readings_ns = 8'000'000, longest_ns = 1'000'000'000;
   const std::uint64_t now = base::now_ns();
   {
     const std::lock_guard lock(mutex_);
     const auto read = readings_.find(pid);
     const std::uint64_t fresh_ns = std::min(readings_.size() * between_readings_ns, longest_ns);
-    const bool fresh = read != readings_.end() && read->second.start_time == start_time &&
-                       now - read->second.at_ns < fresh_ns;
+    const bool fresh = readings_.size() > few && read != readings_.end() &&
+                       read->second.start_time == start_time && now - read->second.at_ns < fresh_ns;
     if (fresh && (::kill(static_cast<pid_t>(pid), 0) == 0 || errno != ESRCH)) return true;
   }
   const auto known = exists(pid, start_time);
   const std::lock_guard lock(mutex_);
+  // Nobody asks any more about those that left.
+  std::erase_if(readings_,
+                [&](const auto& read) { return now - read.second.at_ns > 10 * longest_ns; });
   if (known == true)
     readings_[pid] = {start_time, now};
   else

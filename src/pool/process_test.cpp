@@ -92,6 +92,35 @@ TEST_F(ProcessTest, StatisticsAndActivityOutliveTheAttachment) {
   EXPECT_EQ(watcher->local_processes(), 1u);
 }
 
+class ManyProcesses : public PoolTest {
+ protected:
+  void SetUp() override { create(64); }
+};
+
+/// /proc is read seldom then; what the kernel says of the pid alone is asked each time.
+TEST_F(ManyProcesses, AZombieIsFoundInASecondAndWhoHasGoneAtOnce) {
+  constexpr std::size_t many = 20;
+  auto pool = attach();
+  std::vector<Child> children;
+  std::vector<std::uint64_t> tokens;
+  for (std::size_t i = 0; i < many; ++i) {
+    children.push_back(attached_child());
+    tokens.push_back(children.back().next_report());
+  }
+  for (const std::uint64_t token : tokens) ASSERT_TRUE(pool->alive(token));
+
+  children[0].kill(SIGKILL);
+  children[0].wait_until_zombie();
+  children[1].kill(SIGKILL);
+  children[1].wait();
+  EXPECT_FALSE(pool->alive(tokens[1]));
+  const std::uint64_t late_ns = base::now_ns() + 3'000'000'000;
+  while (pool->alive(tokens[0]) && base::now_ns() < late_ns)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_FALSE(pool->alive(tokens[0]));
+  for (std::size_t i = 2; i < many; ++i) EXPECT_TRUE(pool->alive(tokens[i]));
+}
+
 TEST_F(ProcessTest, AKilledProcessIsDeadAndReapedAndItsSlotServesAgain) {
   auto pool = attach();
   Child child = attached_child({.rank = 7});
