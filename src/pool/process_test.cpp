@@ -101,18 +101,18 @@ class ManyProcesses : public PoolTest {
 TEST_F(ManyProcesses, AZombieIsFoundInASecondAndWhoHasGoneAtOnce) {
   constexpr std::size_t many = 20;
   auto pool = attach();
-  std::vector<Child> children;
+  std::vector<std::unique_ptr<Child>> children;
   std::vector<std::uint64_t> tokens;
   for (std::size_t i = 0; i < many; ++i) {
-    children.push_back(attached_child());
-    tokens.push_back(children.back().next_report());
+    children.emplace_back(new Child(attached_child()));
+    tokens.push_back(children.back()->next_report());
   }
   for (const std::uint64_t token : tokens) ASSERT_TRUE(pool->alive(token));
 
-  children[0].kill(SIGKILL);
-  children[0].wait_until_zombie();
-  children[1].kill(SIGKILL);
-  children[1].wait();
+  children[0]->kill(SIGKILL);
+  children[0]->wait_until_zombie();
+  children[1]->kill(SIGKILL);
+  children[1]->wait();
   EXPECT_FALSE(pool->alive(tokens[1]));
   const std::uint64_t late_ns = base::now_ns() + 3'000'000'000;
   while (pool->alive(tokens[0]) && base::now_ns() < late_ns)
