@@ -89,9 +89,9 @@ Answer Registration::answer_of(std::uint32_t number) const {
 bool Registration::may_answer(std::uint32_t number) const {
   const pool::Pool& pool = serving_.directory.pool();
   // First: nothing but publish()'s fence stands before this look, so that a test finds it missing.
-  const auto claim = withdrawing_ ? serving_.directory.claim(number) : std::nullopt;
+  const Claim claim = withdrawing_ ? serving_.directory.claim(number).value_or(Claim{}) : Claim{};
   if (pool.alive(serving_.tokens[number])) return true;
-  return claim && claim->token != 0 && pool.alive(claim->token);
+  return claim.token != 0 && pool.alive(claim.token);
 }
 
 /// As its line in the region says: two may have had the claim for a moment, and only one of them

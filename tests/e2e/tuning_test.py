@@ -8,7 +8,7 @@ from pathlib import Path
 from support import MPIEXEC, PENSTOCK, PYTHON, SHM, Case, clean_environment
 
 ENTRY = r"^(all|[a-z_]+) ranks=\S+ bytes=\S+ \w+"
-BUILT_IN = ["all ranks=any bytes=any eager", "allreduce ranks=3- bytes=any two_shot",
+BUILT_IN = ["barrier ranks=17- bytes=any leaders", "all ranks=any bytes=any eager", "allreduce ranks=3- bytes=any two_shot",
             "allreduce ranks=1-2 bytes=65536- two_shot", "all ranks=any bytes=any one_shot"]
 TABLE = "allreduce ranks=2 bytes=0-100 one_shot\nbroadcast ranks=any bytes=any one_shot chunk=4096\n"
 JOB = """import numpy as np
