@@ -196,5 +196,123 @@ TEST(Moving, AnOverwrittenHeaderOfTheNewChannelIsLookedAtAgain) {
   expect_held("channel", "random schedules", explore(scenario, 5));
 }
 
+/// An idle channel has moved back, and while its receiver heard of that another held the pool's
+/// lock: the receiver gives credits there with the next message only. That one, of 4,000 bytes
+/// that are to be injected, is longer than the small ring.
+TEST(Moving, AMessageLongerThanTheRingGoesOnWhereTheReceiverCouldNotFollow) {
+  const auto pool = pool_with_endpoints();
+  constexpr std::uint32_t words = 200, sends = 2, receives = 0;  // so the first is as long
+  struct Stages {
+    JobState job{3};
+    bool shrunk = false, held = false, heard = false;
+  };
+  Scenario scenario = pool->scenario("channel, moving, followed late", 3);
+  scenario.max_steps = 60'000'000;
+  scenario.swarm = false;
+  scenario.body = [&](World& world) {
+    auto all = std::make_shared<Stages>();
+    world.spawn(1, [&, all] {
+      const auto attached = pool->attach(world, {.job = "sim"});
+      world.until([&] { return all->shrunk; });
+      const auto held = attached->lock();
+      world.require(held.has_value(), "no lock");
+      all->held = true;
+      world.until([&] { return all->heard; });
+    });
+    world.spawn(sends, [&, all] {
+      Rank rank(world, *pool, {sends, {receives}, {}, 1});
+      all->job.enter(rank, sends);
+      world.until([&] { return all->job.opened[receives]; });
+      const std::uint64_t before = rank.bytes_used();
+      rank.meet(all->job.addresses);
+      for (std::uint32_t n = 0; n < words;)
+        rank.inject_word() ? static_cast<void>(++n) : rank.progress();
+      world.require(rank.bytes_used() >= before + grown / 2, "the channel has not grown");
+      idle(world, rank, 14 * ns_a_s);
+      all->shrunk = true;
+      rank.look_until([&] { return all->heard; });
+      const std::uint64_t until = world.now_ns() + ns_a_s / 2;  // sooner than damage is found
+      rank.meet(all->job.addresses);
+      const Message first{sends, receives, 0};
+      world.require(first.bytes() == 4000 && first.injected(), "another message");
+      while (!rank.finished()) {
+        world.require(world.now_ns() < until, "the message does not leave");
+        (void)rank.send_and_complete();
+        rank.progress();
+        world.sleep(1'000'000);
+      }
+      rank.leave();
+    });
+    world.spawn(receives, [&, all] {
+      Rank rank(world, *pool, {receives, {}, {sends}, 1});
+      all->job.enter(rank, receives);
+      rank.look_until([&] { return rank.words_received() == words; });
+      idle(world, rank, ns_a_s);  // all credits are returned
+      world.until([&] { return all->held; });
+      idle(world, rank, 4 * ns_a_s);  // no longer looks at the channel itself
+      all->heard = true;
+      rank.converse(all->job.addresses);
+      rank.leave();
+    });
+  };
+  expect_held("channel", "random schedules", explore(scenario, 5));
+  expect_held("channel", "random schedules", explore(with_lasting_copies(scenario), 2));
+}
+
+/// Who only injects holds nothing in a queue: the receiver learns all the same that it waits.
+TEST(Moving, CreditsThatWereOverwrittenComeAgainForWhoInjects) {
+  const auto pool = pool_with_endpoints();
+  const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "1024");  // the channel never moves
+  constexpr std::uint32_t fill = 1024;
+  struct Stages {
+    JobState job{2};
+    bool full = false, rested = false, over = false;
+  };
+  Scenario scenario = pool->scenario("channel, credits overwritten", 3);
+  scenario.max_steps = 60'000'000;
+  scenario.swarm = false;
+  scenario.body = [&](World& world) {
+    auto all = std::make_shared<Stages>();
+    world.spawn(0, [&, all] {
+      Rank rank(world, *pool, {0, {1}, {}, 0});
+      all->job.enter(rank, 0);
+      world.until([&] { return all->job.opened[1]; });
+      rank.meet(all->job.addresses);
+      for (std::uint32_t n = 0; n < fill; ++n) world.require(rank.inject_word(), "no credit");
+      all->full = true;
+      world.until([&] { return all->rested; });
+      const auto attached = pool->attach(world, {.job = "sim"});
+      const auto arena = SimulatedPool::open_arena(world, *attached);
+      const auto table = transport::EndpointTable::open(*arena);
+      const auto& memory = attached->memory();
+      const std::uint64_t word = memory.observe_word(
+          table->find_word(all->job.addresses[1].slot, all->job.addresses[0].slot));
+      memory.publish_word(attached->base() + transport::MailboxWord::offset(word) +
+                              transport::ChannelLayout::credits,
+                          world.random());
+      memory.store_fence();
+      const std::uint64_t until = world.now_ns() + 20 * ns_a_s;
+      while (!rank.inject_word()) {
+        world.require(world.now_ns() < until, "no credit for 20 s");
+        rank.look_until([&, looked = false]() mutable { return std::exchange(looked, true); });
+      }
+      rank.look_until([&] { return all->over; });
+      rank.leave();
+    });
+    world.spawn(1, [&, all] {
+      Rank rank(world, *pool, {1, {}, {0}, 0});
+      all->job.enter(rank, 1);
+      world.until([&] { return all->full; });
+      rank.look_until([&] { return rank.words_received() == fill; });
+      idle(world, rank, 2 * ns_a_s);  // all credits are returned, and the channel rests
+      all->rested = true;
+      rank.look_until([&] { return rank.words_received() > fill; });
+      all->over = true;
+      rank.leave();
+    });
+  };
+  expect_held("channel", "random schedules", explore(scenario, 5));
+}
+
 }  // namespace
 }  // namespace penstock::sim

@@ -27,7 +27,7 @@ void TxChannel::publish_position() {
   line.begun = nonce_ + head_;
   line.whole = line.begun - (begun ? 1 : 0);
   line.cells = nonce_ + cells_head_;
-  line.waits = nonce_ + (waiting() ? 1 : 0);
+  line.waits = nonce_ + (waiting() || refused_ ? 1 : 0);
   line.checksum = checksum_of(line);
   if (line == position_) return;
   position_ = line;

@@ -185,6 +185,12 @@ bool TxChannel::streams() {
 }
 
 Result<bool> TxChannel::inject(const Header& header, const void* payload) {
+  auto sent = inject_now(header, payload);
+  refused_ = sent && !*sent;
+  return sent;
+}
+
+Result<bool> TxChannel::inject_now(const Header& header, const void* payload) {
   if (queue_.first) return false;
   if (header.bytes <= inline_bytes) {
     if (!room(1)) return false;

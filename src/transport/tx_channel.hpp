@@ -32,7 +32,8 @@ class TxChannel {
                                                  const MailboxWords& mailbox, EndpointStats& counts,
                                                  bool intra_node);
 
-  /// False: no credit now, or others are queued before it. Errors: no_space.
+  /// False: no credit now, or others are queued before it; the receiver is told that this end
+  /// waits. Errors: no_space.
   Result<bool> inject(const Header& header, const void* payload);
   /// True: complete; false: queued. Errors: no_space for the cells of a first pipelined message.
   Result<bool> send(SendOp* op);
@@ -87,13 +88,18 @@ class TxChannel {
   void note_lap();
   void want_larger();
   void want_cells();
-  bool may_grow() const { return small() && context_.coarse_ns >= no_larger_until_ns_; }
+  /// Not while the receiver has yet to follow to a small ring: that may take until the next
+  /// message.
+  bool may_grow() const {
+    return small() && left_.at == nullptr && context_.coarse_ns >= no_larger_until_ns_;
+  }
   bool try_to_move();
   bool move(std::uint32_t ring_lines);
   void look_at_old(std::uint64_t lines_consumed);
   bool old_consumed() const;
   bool cells_settled();
   void give_cells_back();
+  Result<bool> inject_now(const Header& header, const void* payload);
   Started start(SendOp* op);
   Started start_pipelined(SendOp* op);
   Started start_get(SendOp* op, std::uint64_t offset);
@@ -139,6 +145,7 @@ class TxChannel {
   std::uint64_t announced_ns_ = 0;  ///< when it last announced, by the coarse clock
   std::uint64_t channel_offset_;
   std::uint32_t announced_ = 0;
+  bool refused_ = false;     ///< the last inject(), for want of credit
   bool breaks_off_ = false;  ///< breaks a message off, which is not yet announced
   std::uint32_t trouble_ = 0, trouble_told_ = 0;  ///< as last read, and as last returned
   std::uint64_t sent_at_poll_ = ~0ull;            ///< TxContext::polls at the last message in lines
