@@ -130,11 +130,16 @@ TEST(MovedByGpus, SurviveADeathAtEachOperation) {
 
 // ---- a rank that gives up -----------------------------------------------------------------------
 
+struct Turns : Meeting {
+  using Meeting::Meeting;
+  bool is_sent = false;
+};
+
 /// The root of a broadcast gives up behind it, and its streams run on over what it has sent. The
 /// other rank, which has no GPU, is stopped at any operation of its call meanwhile.
 class OfTwo {
  public:
-  OfTwo(World& world, const SimulatedPool& simulated, Meeting& meeting, std::uint32_t self)
+  OfTwo(World& world, const SimulatedPool& simulated, Turns& meeting, std::uint32_t self)
       : world_(world), meeting_(meeting), self_(self) {
     pool_ = meeting.attach(world, simulated, self);
     if (self == 0) problem_.input = {{0, bytes}};
@@ -161,6 +166,8 @@ class OfTwo {
   void send_and_give_up(Communicator& comm, const coll::Call& call) {
     const auto done = comm.run(call);
     world_.require(done.has_value(), done ? "" : done.error().message);
+    pool_->memory().full_fence();
+    meeting_.is_sent = true;
     Process& other = *world_.processes()[1];
     for (int looks = 0; looks < 200 && !other.stopped; ++looks) world_.yield();
     comm.give_up({ErrorCode::unavailable, "it was aborted"}, false);
@@ -174,8 +181,9 @@ class OfTwo {
     other.stopped = false;
   }
   void get(Communicator& comm, const coll::Call& call, const std::vector<std::byte>& data) {
-    constexpr std::uint64_t operations = 80;
+    constexpr std::uint64_t operations = 50;
     Process& self = world_.self();
+    wait_until(world_, "the root", [&] { return meeting_.is_sent; });
     self.stops_at = self.operations + 1 + world_.random() % operations;
     const auto done = comm.run(call);
     if (!done) return world_.require(done.error().code == ErrorCode::unavailable, "another error");
@@ -183,7 +191,7 @@ class OfTwo {
   }
 
   World& world_;
-  Meeting& meeting_;
+  Turns& meeting_;
   const std::uint32_t self_;
   coll::Problem problem_{
       .collective = Collective::broadcast, .ranks = 2, .rank = self_, .max_block_bytes = bytes};
@@ -195,7 +203,7 @@ TEST(MovedByGpus, WhatIsReadOfARankThatHasGivenUpDoesNotCount) {
   const std::uint64_t area = place_communicator(pool, 2);
   Scenario scenario = pool.scenario("a rank with a GPU gives up", 2);
   scenario.body = [&pool, area](World& world) {
-    auto meeting = std::make_shared<Meeting>(area, 2);
+    auto meeting = std::make_shared<Turns>(area, 2);
     meeting->node_of = {0, 1};
     spawn_ranks<OfTwo>(world, pool, meeting, 2, ~0u);
   };

@@ -328,7 +328,7 @@ TEST(Directory, WhatIsTakenBackIsServedByNobody) {
   Scenario scenario = in_turn(pool, "asks taken back", withdraw_while_one_claims);
   scenario.swarm = false;
   scenario.faults.deliver = 0;  // what no fence sends stays for long
-  expect_held("switch", "random schedules", explore(scenario, 100));
+  expect_held("switch", "random schedules", explore(scenario, 300));
 }
 
 }  // namespace
