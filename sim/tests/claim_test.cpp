@@ -176,6 +176,25 @@ void ask_for_the_region(Parts& parts) {
   });
 }
 
+/// By a look that has a copy of the line as it was.
+void hear_at_once(Parts& parts) {
+  parts.one.does([&](SpaceUser&) {
+    for (int looks = 0; looks < 4; ++looks) (void)parts.server->poll();
+  });
+  ask_for_the_region(parts);
+  parts.one.does([&](SpaceUser& user) {
+    (void)parts.server->poll();
+    parts.world.require(parts.server->communicators() == 1, "the ask is not heard");
+    user.pool->memory().full_fence();
+  });
+}
+
+TEST(Claim, WhatIsAskedIsHeardAtTheNextLook) {
+  const SmallPool pool;
+  expect_held("switch", "random schedules",
+              explore(with_lasting_copies(of_parts(pool, "an ask is heard", hear_at_once)), 5));
+}
+
 /// Just after one has accepted a region its claim is overwritten, and another takes it.
 void claim_what_one_has(Parts& parts) {
   World& world = parts.world;
@@ -284,6 +303,56 @@ void let_another_answer(Parts& parts) {
   });
   withdraws(true);
   parts.rank.does([&](SpaceUser&) { asked = nullptr; });
+}
+
+/// What says that it has let go of a region comes behind all that it has stored there. It serves
+/// another one of the same job still: else it would leave that job, with fences of its own.
+void use_what_was_let_go_of(Parts& parts) {
+  World& world = parts.world;
+  const std::vector<std::byte> mark(parts.region->bytes(), std::byte{0x77});
+  std::shared_ptr<offload::Registration> asked, other;
+  const auto serve = [&](SpaceUser&) {
+    while (!parts.rank.is_idle()) {
+      (void)parts.server->poll();
+      world.yield();  // to sleep would send on what it has said
+    }
+  };
+  parts.rank.starts([&](SpaceUser& user) {
+    Shape shape = parts.region->shape();
+    ++shape.communicator;
+    const Region another(make_room(user, "another", shape)->offset, shape);
+    offload::describe(*user.pool, another);
+    const auto serving = **offload::serving(*user.arena);
+    other = *offload::Registration::ask(serving, another);
+    asked = *offload::Registration::ask(serving, *parts.region);
+    world.require(asked->served() && other->served(), asked->why());
+  });
+  parts.one.does(serve);
+  parts.rank.starts([&](SpaceUser& user) {
+    while (!asked->is_withdrawn()) world.yield();
+    user.pool->memory().publish_bulk(user.pool->base() + parts.region->offset(), mark.data(),
+                                     mark.size());
+    user.pool->memory().full_fence();
+  });
+  parts.one.does(serve);
+  parts.one.does([](SpaceUser& user) { user.pool->memory().full_fence(); });
+  parts.rank.does([&](SpaceUser& user) {
+    std::vector<std::byte> found(mark.size());
+    user.pool->memory().observe_bulk(found.data(), user.pool->base() + parts.region->offset(),
+                                     found.size());
+    world.require(found == mark, "something arrived after it had let go");
+    asked = other = nullptr;
+  });
+}
+
+TEST(Claim, WhatWasLetGoOfIsStoredToNoMore) {
+  const SmallPool pool;
+  Scenario scenario = of_parts(pool, "what was let go of is used again", use_what_was_let_go_of);
+  scenario.swarm = false;
+  scenario.faults.deliver = 20;
+  scenario.faults.tear = 1000;
+  scenario.max_steps = 8'000'000;
+  expect_held("switch", "random schedules", explore(scenario, 100));
 }
 
 TEST(Claim, WhatOneServesIsNotGoneWhenAnotherSaysSo) {

@@ -223,6 +223,47 @@ TEST(Directory, WhatAnEarlierSwitchServedIsNotServedByTheNext) {
   expect_held("switch", "random schedules", explore(with_lasting_copies(scenario), 5));
 }
 
+/// A switch ends without an answer. The next one has looked at that line before.
+void follow_one_that_ended(World& world, const SmallPool& pool, Puppet& rank, Puppet& one,
+                           Puppet& other) {
+  Server* server = nullptr;
+  const auto open = [&](SpaceUser&) { server = open_server(world, pool)->release(); };
+  const auto close = [&](SpaceUser&) { delete server; };
+  other.does(open);
+  other.does([&](SpaceUser&) { let_look(world, *server); });
+  other.does(close);
+  one.does(open);
+  rank.starts([&](SpaceUser& user) {
+    const Shape shape{
+        .ranks = 1, .slot_bytes = 256, .communicator = 1, .owner = user.pool->token()};
+    const Region region(make_room(user, "region", shape)->offset, shape);
+    offload::describe(*user.pool, region);
+    const auto asked = *offload::Registration::ask(**offload::serving(*user.arena), region);
+    world.require(!asked->served(), "nobody has answered");
+  });
+  world.sleep(50'000'000);
+  one.does(close);
+  one.end();
+  rank.await();
+  other.does(open);
+  other.does([&](SpaceUser&) {
+    let_look(world, *server);
+    world.require(server->communicators() == 0, "the next switch serves what another was asked");
+  });
+  other.does(close);
+}
+
+TEST(Directory, WhatAnEarlierSwitchWasAskedIsNotServedByTheNext) {
+  const SmallPool pool;
+  const Scenario scenario =
+      in_turn(pool, "asks of a switch that ended",
+              [&pool](World& world, Puppet& rank, Puppet& one, Puppet& other) {
+                follow_one_that_ended(world, pool, rank, one, other);
+              });
+  expect_held("switch", "random schedules", explore(scenario, 10));
+  expect_held("switch", "random schedules", explore(with_lasting_copies(scenario), 5));
+}
+
 /// A process whose place in the table was another's asks for the same region: what that one was
 /// answered is no answer to it, though its node has looked at the asks before.
 void ask_in_anothers_place(World& world, const SmallPool& pool, Puppet& rank, Puppet& one,

@@ -199,6 +199,33 @@ TEST(SwitchSteps, WhatIsSentIsThereAtOnce) {
   });
 }
 
+TEST(SwitchSteps, WhatALeafSendsIsThereAtOnce) {
+  const SwitchPool pool;
+  hold(pool, "one look each, and a leaf's", 1, [](Cast& cast, SpaceUser&) {
+    for (std::uint32_t self = 0; self < ranks; ++self) cast.looks(self, 0);
+    for (const std::uint32_t number : {1u, 0u, 1u}) cast.computes(number);
+    for (std::uint32_t self = 0; self < ranks; ++self) cast.looks(self, 0);
+    cast.world.require(cast.done[0] && cast.done[1], "it comes later");
+  });
+}
+
+/// The leaf has looked at it before.
+TEST(SwitchSteps, APacketOfALeafThatWasOverwrittenComesAgain) {
+  const SwitchPool pool;
+  hold(pool, "a leaf's packet is overwritten", 1, [](Cast& cast, SpaceUser& stranger) {
+    constexpr std::uint64_t a_check_ns = 25'000'000;
+    for (std::uint32_t self = 0; self < ranks; ++self) cast.looks(self, 0);
+    for (int checks = 0; checks < 3; ++checks) {
+      cast.computes(1);
+      cast.world.sleep(a_check_ns);
+    }
+    cast.store(stranger, cast.region().submission(ranks, 0), {});
+    for (const std::uint32_t number : {1u, 0u, 1u}) cast.computes(number);
+    for (std::uint32_t self = 0; self < ranks; ++self) cast.looks(self, 0);
+    cast.world.require(cast.done[0] && cast.done[1], "the packet has not come again");
+  });
+}
+
 /// A packet that is on its way is looked at before a stranger overwrites it, and after.
 TEST(SwitchSteps, APacketThatWasOverwrittenComesAgain) {
   const SwitchPool pool;

@@ -130,8 +130,7 @@ void Server::take(std::uint32_t slot, std::uint32_t word, Ask ask) {
     client.job->pool->confirm();
     const auto& region = client.served->region();
     offload::publish_member(*client.job->pool, region, region.switch_line(options_.role.number),
-                            {});
-    client.job->pool->memory().store_fence();
+                            {});  // goes before the answer
     let_go(found->first);
   }
   const Answer given = ask.region() == 0 ? Answer::gone : accept(slot, word, ask);
