@@ -138,16 +138,22 @@ void PoolMappings::refresh() {
   refresh_from(base::read_file("/proc/self/maps"));
 }
 
+void PoolMappings::refresh_from(std::string_view maps) {
+  publish(find(maps),
+          attachments_ != nullptr ? attachments_->of_this_process() : std::vector<Attachment>{});
+}
+
 void PoolMappings::follow_attachments() {
   if (attachments_ == nullptr) return;
   const std::lock_guard lock(following_);
   std::vector<Attachment> now = attachments_->of_this_process();
   if (now == followed_) return;
   followed_ = std::move(now);
-  refresh();
+  // whoever has attached since is found by the next call, which then finds others than these
+  publish(find(base::read_file("/proc/self/maps")), followed_);
 }
 
-void PoolMappings::refresh_from(std::string_view maps) {
+std::vector<PoolMappings::Range> PoolMappings::find(std::string_view maps) const {
   const std::vector<Segment> segments = parse_segments(maps);
   std::vector<Segment> own;
   for (const Segment& segment : segments) {
@@ -175,11 +181,11 @@ void PoolMappings::refresh_from(std::string_view maps) {
                        .offset = mine->begin - own_.begin + (from - mine->piece.offset)});
     }
   }
-  publish(std::move(found));
+  return found;
 }
 
 /// Runs of addresses that continue each other are one: the stripes of a pool of several parts.
-void PoolMappings::publish(std::vector<Range> found) {
+void PoolMappings::publish(std::vector<Range> found, const std::vector<Attachment>& attachments) {
   std::sort(found.begin(), found.end(),
             [](const Range& a, const Range& b) { return a.begin < b.begin; });
   std::vector<Range> runs;
@@ -193,11 +199,9 @@ void PoolMappings::publish(std::vector<Range> found) {
   std::stable_sort(runs.begin(), runs.end(), [](const Range& a, const Range& b) {
     return a.end - a.begin > b.end - b.begin;
   });
-  if (attachments_ != nullptr) {
-    for (const Attachment& attachment : attachments_->of_this_process()) {
-      for (Range& run : runs)
-        if (run.begin == attachment.base && run.offset == 0) run.owner = attachment;
-    }
+  for (const Attachment& attachment : attachments) {
+    for (Range& run : runs)
+      if (run.begin == attachment.base && run.offset == 0) run.owner = attachment;
   }
   const auto count = static_cast<std::uint32_t>(std::min<std::size_t>(runs.size(), max_mappings));
 

@@ -75,7 +75,9 @@ class PoolMappings {
   };
   std::optional<Range> range_of(std::uint64_t at, std::uint64_t bytes) const;
   std::optional<Range> look_up(std::uint64_t at, std::uint64_t bytes) const;
-  void publish(std::vector<Range> found);
+  /// The mappings of the pool besides the own one, in text as /proc/self/maps has it.
+  std::vector<Range> find(std::string_view maps) const;
+  void publish(std::vector<Range> found, const std::vector<Attachment>& attachments);
 
   const Range own_;
   const Attachments* const attachments_;
