@@ -71,17 +71,14 @@ bool whole(const Line& line) {
 
 class Entries {
  public:
-  Entries(const coherence::Memory& memory, std::byte* lines, std::uint32_t participants,
-          std::uint32_t self, bool past_caches)
-      : memory_(memory),
-        lines_(lines),
-        participants_(participants),
-        self_(self),
-        past_caches_(past_caches) {}
+  Entries(const coherence::Memory& memory, const LockPlace& place)
+      : memory_(memory), place_(place) {}
   Entries(const coherence::Memory& memory, LockLines& joined, std::uint32_t self)
-      : memory_(memory), joined_(&joined), self_(self) {}
+      : memory_(memory), joined_(&joined), place_{.self = self} {}
 
-  std::uint32_t count() const { return joined_ != nullptr ? joined_->count() : participants_; }
+  std::uint32_t count() const {
+    return joined_ != nullptr ? joined_->count() : place_.participants;
+  }
 
   void publish(std::uint64_t token, std::uint64_t number, bool choosing,
                Hold hold = Hold::exclusive) const {
@@ -95,9 +92,9 @@ class Entries {
 
   /// Publishes our line again where something other than a successor has overwritten it.
   void restore() const {
-    memory_.invalidate(at(self_), 64);
+    memory_.invalidate(at(place_.self), 64);
     memory_.load_fence();
-    const Line line = load(self_);
+    const Line line = load(place_.self);
     if (whole(line) && line.token != published_.token) return;
     if (std::memcmp(&line, &published_, sizeof line) != 0) send(published_);
   }
@@ -105,15 +102,15 @@ class Entries {
   /// Does our line name the process that acts for the participant from now on? A stale copy does no
   /// harm: it has this token only if this process published the line, and then it is not stale.
   bool is_of(std::uint64_t token) const {
-    memory_.load_line(&published_, at(self_));
+    memory_.load_line(&published_, at(place_.self));
     return published_.token == token && whole(published_);
   }
 
   /// Fetches the lines of `wanted` anew, and the list of who has joined if `news`: one batch of
   /// invalidations, one fence.
   void refresh(const std::vector<std::uint32_t>& wanted, bool news) const {
-    if (joined_ == nullptr && wanted.size() + 1 == participants_) {
-      memory_.invalidate(lines_, 64ull * participants_);
+    if (joined_ == nullptr && wanted.size() + 1 == place_.participants) {
+      memory_.invalidate(place_.lines, 64ull * place_.participants);
     } else {
       for (std::uint32_t i : wanted) memory_.invalidate(at(i), 64);
     }
@@ -137,29 +134,27 @@ class Entries {
     std::vector<std::uint32_t> list;
     list.reserve(end - from);
     for (std::uint32_t i = from; i < end; ++i) {
-      if (i != self_) list.push_back(i);
+      if (i != place_.self) list.push_back(i);
     }
     return list;
   }
 
  private:
   std::byte* at(std::uint32_t i) const {
-    return joined_ != nullptr ? joined_->line(i) : lines_ + 64ull * i;
+    return joined_ != nullptr ? joined_->line(i) : place_.lines + 64ull * i;
   }
   void send(const Line& line) const {
     published_ = line;
-    if (past_caches_)
-      memory_.publish_line(at(self_), &line);
+    if (place_.past_caches)
+      memory_.publish_line(at(place_.self), &line);
     else
-      memory_.send_line(at(self_), &line);
+      memory_.send_line(at(place_.self), &line);
     memory_.full_fence();
   }
 
   const coherence::Memory& memory_;
   LockLines* joined_ = nullptr;  ///< null: the lines are adjacent, of all participants
-  std::byte* lines_ = nullptr;
-  std::uint32_t participants_ = 0, self_;
-  bool past_caches_ = false;
+  LockPlace place_;
   mutable Line published_;
 };
 
@@ -268,9 +263,7 @@ class Queue {
 Lock::Lock(const coherence::Memory& memory, void* lines, std::uint32_t participants,
            std::uint32_t self, std::uint64_t token, AliveCheck alive)
     : memory_(memory),
-      lines_(static_cast<std::byte*>(lines)),
-      participants_(participants),
-      self_(self),
+      place_{.lines = static_cast<std::byte*>(lines), .participants = participants, .self = self},
       token_(token),
       alive_(std::move(alive)) {}
 
@@ -411,9 +404,9 @@ Result<void> acquire_by(const Acquirer& by, std::uint64_t timeout_ns, Hold hold,
 
 Result<void> Lock::acquire(std::uint64_t timeout_ns, Hold hold,
                            const std::function<void()>& meanwhile) {
-  const Entries entries(memory_, lines_, participants_, self_, past_caches_);
-  return acquire_by({entries, token_, self_, last_number_, alive_, excluded_}, timeout_ns, hold,
-                    meanwhile);
+  return acquire_by(
+      {Entries(memory_, place_), token_, place_.self, last_number_, alive_, excluded_}, timeout_ns,
+      hold, meanwhile);
 }
 
 Result<void> OpenLock::acquire(std::uint64_t timeout_ns, Hold hold,
@@ -430,17 +423,17 @@ void OpenLock::release() {
 
 void Lock::release() {
   memory_.store_fence();  // publishes under the lock reach the device before the release
-  Entries(memory_, lines_, participants_, self_, past_caches_).publish(token_, 0, false);
+  Entries(memory_, place_).publish(token_, 0, false);
 }
 
 bool Lock::intact() const {
   Line line;
-  memory_.observe_line(&line, lines_ + 64ull * self_);
+  memory_.observe_line(&line, place_.lines + 64ull * place_.self);
   return whole(line);
 }
 
 void Lock::repair() {
-  Entries(memory_, lines_, participants_, self_, past_caches_).publish(token_, 0, false);
+  Entries(memory_, place_).publish(token_, 0, false);
 }
 
 }  // namespace penstock::sync

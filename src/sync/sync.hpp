@@ -75,6 +75,13 @@ class Barrier {
 
 enum class Hold : std::uint8_t { exclusive, shared };
 
+/// The lines of a lock of adjacent lines, and which of them is the own one.
+struct LockPlace {
+  std::byte* lines = nullptr;
+  std::uint32_t participants = 0, self = 0;
+  bool past_caches = false;  ///< see Lock::leave_nothing_dirty
+};
+
 class Lock {
  public:
   static std::uint64_t bytes(std::uint32_t participants) { return 64ull * participants; }
@@ -95,7 +102,7 @@ class Lock {
   /// Publishes past the caches, which takes longer: a line that a killed process has left dirty in
   /// its node's cache would come over that of the participant's next owner, on another node. Where
   /// something else makes the next owner wait for the cache there is no need.
-  void leave_nothing_dirty() { past_caches_ = true; }
+  void leave_nothing_dirty() { place_.past_caches = true; }
   /// Clears this participant's line: of a dead predecessor's state, before the first acquire, or of
   /// foreign data, when the line was overwritten while no process acquires for it.
   void repair();
@@ -105,11 +112,9 @@ class Lock {
 
  private:
   coherence::Memory memory_;
-  std::byte* lines_;
-  std::uint32_t participants_, self_;
+  LockPlace place_;
   std::uint64_t token_;
   std::uint64_t last_number_ = 0;  ///< the last number drawn: none is drawn twice
-  bool past_caches_ = false;
   AliveCheck alive_, excluded_;
 };
 
