@@ -2,10 +2,18 @@
 // what they left in its caches, must not harm the next one.
 #include <gtest/gtest.h>
 
+#include <array>
+#include <map>
+
 #include "pool/attaching.hpp"
+#include "pool/checksummed_line.hpp"
+#include "pool/lease.hpp"
+#include "pool/node_table.hpp"
 #include "pool/superblock.hpp"
+#include "pool/verdicts.hpp"
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/simulated_pool.hpp"
+#include "sync/lock_line.hpp"
 
 namespace penstock::sim {
 namespace {
@@ -91,35 +99,6 @@ Scenario one_after_another(const SimulatedPool& pool, const std::string& name,
   return scenario;
 }
 
-// ---- killed ------------------------------------------------------------------------------------
-
-/// It is killed in a line, which is dirty in its caches then, and leaves them later.
-TEST(NodeNumbers, WhatTheDeadHaveLeftDirtyComesOverNobodysLines) {
-  const SimulatedPool pool({.max_processes = 8, .max_nodes = 2});
-  Scenario scenario = one_after_another(
-      pool, "killed in a line", [&pool](World& world, Process& first, Story& story) {
-        first.dies_after_publish = 8 + world.random() % 12;  // before it has a slot
-        world.spawn(1, [&world, &pool, &first, &story] {
-          world.until([&] { return gone(first); });
-          const std::uint64_t until = world.now_ns() + 20 * pool.lease_ns(world);
-          world.until([&] { return story.turns > 0 || world.now_ns() > until; });
-          story.busy = true;
-          const auto held_by_its_next_owner = [&story] {
-            return story.holder != nullptr && story.holder->node == 2;
-          };
-          while (!held_by_its_next_owner() && world.now_ns() < until) world.yield();
-          world.evict_left_dirty();
-          const int turns = story.turns;
-          world.until([&] { return story.turns > turns + 3 || world.now_ns() > until; });
-          story.over = true;
-        });
-      });
-  scenario.swarm = false;
-  scenario.faults.stored = 1000;
-  scenario.faults.evict = 0;
-  expect_held("pool", "deaths within a line", explore(scenario, 100));
-}
-
 // ---- stopped -----------------------------------------------------------------------------------
 
 /// It is stopped behind any look, given up, and goes on when its number is another host's.
@@ -151,6 +130,246 @@ TEST(NodeNumbers, WhoGoesOnLateHarmsNotTheNextOwner) {
 TEST(NodeNumbers, WhoGoesOnLateHarmsNotTheNextOwnerOfItsBlocks) {
   const SimulatedPool pool({.max_processes = 32, .max_nodes = 2});
   expect_held("pool", "random schedules", explore(goes_on_late(pool), 60));
+}
+
+// ---- stores of who was given up ----------------------------------------------------------------
+
+/// The tables of the pool, for one who takes the place of a process that is stopped.
+class Tables {
+ public:
+  Tables(World& world, const SimulatedPool& pool)
+      : memory_(world.memory()),
+        base_(world.base()),
+        superblock_(*pool::check_superblocks(*pool::open_parts(pool.path(), pool::Access::read),
+                                             pool.path())),
+        attaching_(memory_, base_, superblock_),
+        processes_(memory_, base_, superblock_),
+        verdicts_(memory_, base_, superblock_),
+        nodes_(memory_, base_, superblock_) {}
+
+  /// True if the others can see that it is there: then it is given up.
+  bool give_up(const Process& late) {
+    bool given_up = false;
+    for (std::uint32_t number = 0; attaching_.has(number); ++number) {
+      const auto visit = attaching_.look(number);
+      if (!visit.whole || visit.line.pid != late.pid || visit.line.beat == 0) continue;
+      verdicts_.publish(pool::attaching_token(visit.line.generation, number), pool::attaching_bit);
+      another_comes(number);
+      given_up = true;
+    }
+    for (const pool::SlotView& view : processes_.used()) {
+      if (!view.whole || !view.attached() || view.line.pid != late.pid) continue;
+      verdicts_.publish(pool::make_token(view.line.generation, view.slot), 0);
+      pool::StateLine line = view.line;
+      ++line.generation;
+      line.pid = 1;
+      processes_.publish_state(view.slot, line);
+      note(superblock_.states_offset + view.slot * sizeof line);
+      given_up = true;
+    }
+    return given_up;
+  }
+
+  /// Another host gets the numbers that have been given.
+  void replace_hosts(const pool::HostIdentity& other) {
+    for (const pool::NodeTable::Entry& entry : nodes_.entries()) {
+      if (!entry.stands()) continue;
+      pool::NodeLine line = entry.line;
+      line.boot_id = other.boot_id;
+      line.machine_id = other.machine_id;
+      ++line.incarnation;
+      const std::uint64_t place = superblock_.nodes_offset + entry.node * sizeof line;
+      pool::publish_checksummed_line(memory_, base_, place, line);
+      note(place);
+      another_comes(entry.node);
+    }
+  }
+
+  /// A process of an earlier host of `node` begins a visit when `host` has entered itself there.
+  void come_back_after(World& world, const pool::HostIdentity& host, std::uint32_t node) {
+    for (int looks = 0; looks < 1000; ++looks, world.sleep(1'000'000)) {
+      const auto line = nodes_.read(node);
+      if (line && line->boot_id == host.boot_id) return another_comes(node);
+    }
+  }
+
+  /// Nobody has stored to what was replaced.
+  bool untouched() const {
+    return std::all_of(replaced_.begin(), replaced_.end(),
+                       [this](const auto& line) { return line.second == read(line.first); });
+  }
+
+ private:
+  using Words = std::array<std::uint64_t, 8>;
+  Words read(std::uint64_t place) const {
+    Words words;
+    memory_.observe_line(words.data(), base_ + place);
+    return words;
+  }
+  void note(std::uint64_t place) {
+    memory_.full_fence();
+    replaced_[place] = read(place);
+  }
+  /// To the line of visits, and into the lock of those who have lines there.
+  void another_comes(std::uint32_t number) {
+    pool::AttachingLine line = attaching_.look(number).line;
+    line.generation += 2;
+    line.beat = 1;
+    line.pid = 1;
+    attaching_.publish(number, line);
+    note(superblock_.attaching_offset + number * sizeof line);
+    sync::LockLine waits{.token = pool::attaching_token(line.generation, number), .number = 1};
+    waits.checksum = sync::lock_checksum(waits);
+    const bool of_a_node = number < superblock_.max_nodes;
+    const std::uint64_t place = of_a_node ? superblock_.lock_offset + number * sizeof waits
+                                          : superblock_.registration_offset +
+                                                (number - superblock_.max_nodes) * sizeof waits;
+    memory_.publish_line(base_ + place, &waits);
+    note(place);
+  }
+
+  coherence::Memory memory_;
+  std::byte* base_;
+  pool::Superblock superblock_;
+  pool::AttachingTable attaching_;
+  pool::ProcessTable processes_;
+  pool::VerdictTable verdicts_;
+  pool::NodeTable nodes_;
+  std::map<std::uint64_t, Words> replaced_;  ///< by place
+};
+
+/// `does` is stopped behind one of the first `loads` of its loads, given up, and goes on when what
+/// it had is another's.
+struct Late {
+  std::string name;
+  std::function<void(World&)> before, does;
+  std::uint64_t loads = 150;
+  std::function<void(World&)> meanwhile{};  ///< by a process of node 2
+};
+
+Scenario given_up_behind_a_load(const SimulatedPool& pool, const Late& who) {
+  Scenario scenario = pool.scenario("pool, given up behind a load, " + who.name, 4);
+  scenario.faults.same_speed = true;
+  scenario.faults.max_delay = 10;
+  scenario.max_steps = 6'000'000;
+  scenario.body = [&pool, who](World& world) {
+    Process& late = world.spawn(0, [&world, who] {
+      if (who.before) who.before(world);
+      world.self().stops_after_load = world.self().loads + 1 + world.random() % who.loads;
+      who.does(world);
+    });
+    late.may_exit = true;
+    if (who.meanwhile) world.spawn(2, [&world, who] { who.meanwhile(world); });
+    world.spawn(1, [&world, &pool, &late] {
+      wait_until(world, "it to be stopped", [&] { return late.stopped || gone(late); });
+      if (gone(late)) return;
+      // what it has stored arrives while it is stopped
+      for (const auto& thread : late.threads) thread->core->drain();
+      world.sleep(2 * pool.lease_ns(world));
+      Tables tables(world, pool);
+      const bool given_up = tables.give_up(late);
+      tables.replace_hosts(world.host(9));
+      const std::uint64_t publishes = late.publishes;
+      late.stopped = false;
+      const std::uint64_t until = world.now_ns() + pool.lease_ns(world) / 2;
+      world.until([&] { return gone(late) || world.now_ns() > until; });
+      for (const auto& thread : late.threads) thread->core->drain();
+      world.require(tables.untouched(), "it has stored to what is another's");
+      const bool ends = given_up && late.exit_status == pool::given_up_status;
+      world.require(!ends || late.publishes == publishes, "it has stored before it ended");
+      world.kill(late);
+    });
+  };
+  return scenario;
+}
+
+void attach_and_lock(World& world, const SimulatedPool& pool) {
+  const auto attached = try_to_attach(world, pool);
+  if (attached) (void)attached->lock();
+}
+
+TEST(GivenUpBehindALoad, ANewHostStoresNothing) {
+  const SimulatedPool pool({.max_processes = 8, .max_nodes = 4});
+  const Late late{"a new host", {}, [&pool](World& world) { attach_and_lock(world, pool); }};
+  expect_held("pool", "random schedules", explore(given_up_behind_a_load(pool, late), 200));
+}
+
+/// All entries of the table were others', one of which is not needed.
+TEST(GivenUpBehindALoad, AHostThatTakesAnothersNumberStoresNothing) {
+  SimulatedPool pool({.max_processes = 8, .max_nodes = 1});
+  pool.once([&](World& world) {
+    (void)pool.attach(world, pool::Caller{world.host(5), world.identity(world.self())});
+  });
+  const Late late{
+      "in another's place", {}, [&pool](World& world) { attach_and_lock(world, pool); }};
+  expect_held("pool", "random schedules", explore(given_up_behind_a_load(pool, late), 200));
+}
+
+TEST(GivenUpBehindALoad, AHostThatComesBackStoresNothing) {
+  const SimulatedPool pool({.max_processes = 8, .max_nodes = 4});
+  const auto does = [&pool](World& world) { attach_and_lock(world, pool); };
+  const Late late{"a host that comes back", does, does, 80};
+  expect_held("pool", "random schedules", explore(given_up_behind_a_load(pool, late), 200));
+}
+
+pool::HostIdentity restarted(const World& world) {
+  pool::HostIdentity host = world.host(0);
+  host.boot_id[2] = 1;
+  return host;
+}
+
+/// It takes over the entry that it had before.
+Late after_a_restart(const SimulatedPool& pool) {
+  return {.name = "a host that was restarted",
+          .before = [&pool](World& world) { attach_and_lock(world, pool); },
+          .does =
+              [&pool](World& world) {
+                (void)pool::attach_as({.spec = pool.path()},
+                                      {restarted(world), world.identity(world.self())});
+              },
+          .loads = 60};
+}
+
+TEST(GivenUpBehindALoad, AHostThatWasRestartedStoresNothing) {
+  const SimulatedPool pool({.max_processes = 8, .max_nodes = 4});
+  expect_held("pool", "random schedules",
+              explore(given_up_behind_a_load(pool, after_a_restart(pool)), 200));
+}
+
+/// The host of before comes back meanwhile, so the entry is to be its own again.
+TEST(GivenUpBehindALoad, AHostThatGivesAnEntryBackStoresNothing) {
+  const SimulatedPool pool({.max_processes = 8, .max_nodes = 4});
+  Late late = after_a_restart(pool);
+  late.name = "a host that gives an entry back";
+  late.meanwhile = [&pool](World& world) {
+    Tables(world, pool).come_back_after(world, restarted(world), 0);
+  };
+  expect_held("pool", "random schedules", explore(given_up_behind_a_load(pool, late), 200));
+}
+
+// ---- killed ------------------------------------------------------------------------------------
+
+/// It is killed in a line before it has a slot, and its host lives on: what is dirty in its caches
+/// leaves them when the number and the name are others'. Nobody waits for them to be flushed.
+TEST(NodeNumbers, WhatTheDeadHaveLeftDirtyComesOverNobodysLines) {
+  const SimulatedPool pool({.max_processes = 8, .max_nodes = 4});
+  Scenario scenario = pool.scenario("pool, numbers of nodes, killed in a line", 2);
+  scenario.swarm = false;
+  scenario.faults.stored = 1000;
+  scenario.faults.evict = 0;
+  scenario.body = [&pool](World& world) {
+    Process& first = world.spawn(0, [&world, &pool] { (void)try_to_attach(world, pool); });
+    first.dies_after_publish = 1 + world.random() % 40;
+    world.spawn(1, [&world, &pool, &first] {
+      wait_until(world, "its end", [&] { return gone(first); });
+      Tables tables(world, pool);
+      (void)tables.give_up(first);
+      tables.replace_hosts(world.host(9));
+      world.evict_left_dirty();
+      world.require(tables.untouched(), "what the dead left came over what is another's");
+    });
+  };
+  expect_held("pool", "deaths within a line", explore(scenario, 200));
 }
 
 // ---- a line of attaching processes -------------------------------------------------------------

@@ -35,10 +35,11 @@ void Heartbeat::replace(Beat beat, std::function<void()> chores) {
   beat_locked();
 }
 
-void Heartbeat::beat_now() {
-  if (owner_ != ::getpid()) return;
+bool Heartbeat::beat_now() {
+  if (owner_ != ::getpid()) return false;
   const std::lock_guard lock(mutex_);
   beat_locked();
+  return true;
 }
 
 /// The others count from when they see the beat, which is later than this.

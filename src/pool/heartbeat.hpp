@@ -34,17 +34,19 @@ class Heartbeat {
   void replace(Beat beat, std::function<void()> chores = {});
 
   /// Call it before an action that is forbidden to a dead process: beats if the last beat is so old
-  /// that others may have taken this process for dead. No system call otherwise. Returns
-  /// base::coarse_ns(), as it had to be read.
+  /// that others may have taken this process for dead, and once more if it was stopped within that
+  /// beat. No system call otherwise. Returns base::coarse_ns(), as it had to be read.
   std::uint64_t confirm() {
-    const std::uint64_t now = base::coarse_ns();
-    if (now >= certain_until_ns_.load(std::memory_order_acquire)) beat_now();
+    std::uint64_t now = base::coarse_ns();
+    while (now >= certain_until_ns_.load(std::memory_order_acquire) && beat_now())
+      now = base::coarse_ns();
     return now;
   }
 
  private:
   void run();
-  void beat_now();
+  /// False: in a forked child, which has none.
+  bool beat_now();
   void beat_locked();
   std::mutex mutex_;
   std::condition_variable wake_;

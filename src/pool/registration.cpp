@@ -187,7 +187,6 @@ std::optional<std::uint32_t> Registration::take_unneeded(
   });
   for (const NodeTable::Entry& entry : others) {
     if (joiner_.must_flush(entry.node)) continue;
-    joiner_.heartbeat->confirm();
     if (table_.replace(joiner_, entry.node, entry.line)) return entry.node;
   }
   return std::nullopt;
@@ -197,7 +196,6 @@ std::optional<std::uint32_t> Registration::take_unneeded(
 void Registration::give_back() const {
   joiner_.heartbeat->confirm();
   doors_.leave(name_, id_);
-  joiner_.heartbeat->confirm();
   // once: another shown may use the line by the next beat
   joiner_.heartbeat->replace([visit = visit_, over = false]() mutable {
     if (!std::exchange(over, true)) visit->leave();

@@ -209,6 +209,7 @@ void Pool::Impl::take(const SlotView& chosen) {
 /// is there to be seen then, and nobody comes without it until this has ended.
 void Pool::Impl::begin_burial() {
   if (std::exchange(burying, true)) return;
+  confirm();
   blocks.mark_burial(token());
   for (const std::uint32_t each : attaching.nodes_apart()) await_visitor(each);
 }
