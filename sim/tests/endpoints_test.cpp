@@ -2,12 +2,19 @@
 // not depend on how many others there are; deaths lose nothing and give nothing to two.
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <map>
 #include <set>
 
 #include "base/checked.hpp"
+#include "pool/attaching.hpp"
+#include "pool/lease.hpp"
+#include "pool/superblock.hpp"
+#include "pool/verdicts.hpp"
+#include "sim/tests/late_stores.hpp"
 #include "sim/tests/ranks.hpp"
 #include "transport/endpoint_table.hpp"
+#include "transport/mailbox.hpp"
 
 namespace penstock::sim {
 namespace {
@@ -61,10 +68,12 @@ Cost make_one(World& world, arena::Arena& arena) {
 
 /// The last of n endpoints is made while another process holds the pool's lock: the first endpoint
 /// in its slot, and the next one there. The lines that are read: the name of the table in ten
-/// levels, its head, the endpoint's own line, its box, and up to 240 of the table of processes, in
-/// batches, for other mappings of the pool in this process (three processes are attached).
+/// levels, its head, the endpoint's own line, its box, and 195 of the table of processes, in
+/// batches, for other mappings of the pool in this process: processes of two nodes have been
+/// attached, and a batch is a block of 64 slots with its line, of each node and the first fresh
+/// one.
 Scenario last_of_many(const SimulatedPool& pool, std::uint32_t processes) {
-  constexpr std::uint64_t max_lines = 440, max_operations = 640;
+  constexpr std::uint64_t max_lines = 240, max_operations = 400;
   Scenario scenario = pool.scenario("endpoints, the last of many", 2);
   scenario.swarm = false;
   scenario.max_steps = 100'000'000;
@@ -237,6 +246,59 @@ TEST(Tiles, WhoIsGivenUpAndGoesOnChangesNothing) {
   expect_held("endpoints", "random schedules", explore(scenario, 60));
 }
 
+/// The word of the latest entry tells a receiver of it once: what the word says is in the directory
+/// by then, or the receiver goes without it until it looks there in any case.
+TEST(Tiles, AReceiverFindsEachLineByWhatTellsOfIt) {
+  constexpr std::uint32_t boxes = 12, lines_to_ask_for = 3;
+  const auto pool = pool_with_endpoints();
+  Scenario scenario = pool->scenario("tiles, told of", 2);
+  scenario.max_steps = 6'000'000;
+  scenario.body = [&pool](World& world) {
+    auto made = std::make_shared<bool>(false);
+    auto looks = std::make_shared<bool>(false);
+    world.spawn(0, [&world, &pool, made, looks] {
+      const auto attached = pool->attach(world, {.job = "tiles"});
+      const auto arena = SimulatedPool::open_arena(world, *attached);
+      const EndpointTable table = table_of(world, *arena);
+      const coherence::Memory& memory = attached->memory();
+      std::vector<std::unique_ptr<transport::Mailbox>> mine;
+      for (std::uint32_t owner = 0; owner < boxes; ++owner)
+        mine.push_back(std::make_unique<transport::Mailbox>(table, memory, owner));
+      *looks = true;
+      for (bool last = false; !last;) {
+        last = *made;
+        for (std::uint32_t owner = 0; owner < boxes; ++owner) {
+          const transport::Mailbox::Part box{.first = 0, .lines = 0, .box = true};
+          mine[owner]->drop_copies(box);
+          memory.load_fence();
+          mine[owner]->sweep(box, [](transport::Peer, std::uint64_t) { return true; });
+          const std::uint64_t latest =
+              memory.load_word(table.tiles().box(owner) + transport::TableLayout::latest);
+          const int told = std::popcount(transport::TileEntry::lines(latest));
+          world.require(mine[owner]->lines() >= static_cast<std::uint32_t>(told),
+                        "a line was told of that is not there yet");
+        }
+        world.yield();
+      }
+      for (const auto& each : mine)
+        world.require(each->lines() == transport::tile_lines, "not all lines were found");
+    });
+    world.spawn(1, [&world, &pool, made, looks] {
+      const auto attached = pool->attach(world, {.job = "tiles"});
+      const auto arena = SimulatedPool::open_arena(world, *attached);
+      EndpointTable table = table_of(world, *arena);
+      world.until([&] { return *looks; });
+      for (std::uint32_t line = 0; line < lines_to_ask_for; ++line)
+        for (std::uint32_t owner = 0; owner < boxes; ++owner)
+          world.require(table.words(owner, transport::words_a_line * line).has_value(), "no word");
+      world.memory().full_fence();
+      *made = true;
+    });
+  };
+  expect_held("endpoints", "random schedules", explore(scenario, 20));
+  expect_held("endpoints", "late stores", explore(with_late_stores(scenario), 20));
+}
+
 // ---- slots -------------------------------------------------------------------------------------
 
 /// Whoever comes after a process that died in the midst of it takes its slot, and is reached there:
@@ -284,6 +346,70 @@ TEST(Slots, WhoeverComesAfterTheDeadIsReached) {
   expect_held("endpoints", "crash points", crash_everywhere(scenario, 60));
   Scenario torn = dying_in_a_line(scenario, 20);
   expect_held("endpoints", "crash points", explore(torn, 40));
+}
+
+/// It is stopped behind a load, for leases: it is given up, and the next process in its slot has
+/// made an endpoint there. It ends, and stores nothing to that one's line.
+Scenario given_up_with_an_endpoint(const SimulatedPool& pool) {
+  Scenario scenario = pool.scenario("endpoints, one is given up", 2);
+  scenario.faults.same_speed = true;
+  scenario.faults.max_delay = 10;
+  scenario.max_steps = 20'000'000;
+  scenario.body = [&pool](World& world) {
+    Process& late = world.spawn(0, [&world, &pool] {
+      const auto attached = pool.attach(world, {.job = "sim"});
+      const auto arena = SimulatedPool::open_arena(world, *attached);
+      EndpointTable table = table_of(world, *arena);
+      world.self().stops_after_load = world.self().loads + 1 + world.random() % 16;
+      for (int round = 0; round < 2; ++round) {
+        const auto address = table.claim(1);
+        world.require(address.has_value(), address ? "" : address.error().message);
+        table.set_user_word(*address, 7);
+        table.release(*address);
+      }
+    });
+    late.may_exit = true;
+    world.spawn(1, [&world, &pool, &late] {
+      const auto attached = pool.attach(world, {.job = "others"});
+      const auto arena = SimulatedPool::open_arena(world, *attached);
+      const EndpointTable table = table_of(world, *arena);
+      wait_until(world, "it to be stopped", [&] { return late.stopped || gone(late); });
+      if (gone(late)) return;
+      // what it has stored arrives while it is stopped
+      for (const auto& thread : late.threads) thread->core->drain();
+      world.sleep(2 * pool.lease_ns(world));
+      const auto found = attached->processes();
+      const auto its = std::find_if(found.begin(), found.end(), [&](const auto& each) {
+        return each.attached && each.pid == static_cast<std::int64_t>(late.pid);
+      });
+      if (its == found.end()) return world.kill(late);
+      const pool::Superblock superblock =
+          *pool::check_superblocks(*pool::open_parts(pool.path(), pool::Access::read), pool.path());
+      pool::VerdictTable(world.memory(), world.base(), superblock)
+          .publish(pool::make_token(its->generation, its->slot), attached->slot());
+      EndpointLine next{};
+      if (const auto line = table.read(its->slot)) next = *line;
+      ++next.generation;
+      next.token += 1 << 16;
+      next.state = EndpointLine::pack(next.generation, transport::EndpointState::open);
+      next.user_word = 0;
+      next.checksum = transport::checksum_of(next, table.key(), its->slot);
+      world.memory().publish_line(table.line_of(its->slot), &next);
+      world.memory().full_fence();
+      late.stopped = false;
+      wait_until(world, "it to end", [&] { return gone(late); });
+      world.require(late.exit_status == pool::given_up_status, "it goes on");
+      const auto now = table.read(its->slot);
+      world.require(now && std::memcmp(&*now, &next, sizeof next) == 0,
+                    "it has stored to the line of the next endpoint in its slot");
+    });
+  };
+  return scenario;
+}
+
+TEST(Slots, WhoIsGivenUpStoresNothingToTheLineOfTheNext) {
+  const auto pool = pool_with_endpoints({.max_processes = 4});
+  expect_held("endpoints", "random schedules", explore(given_up_with_an_endpoint(*pool), 60));
 }
 
 }  // namespace

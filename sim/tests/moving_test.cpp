@@ -142,6 +142,63 @@ TEST(Moving, NothingIsLostOrOvertakenByABurst) {
   expect_held("channel", "random schedules", explore(with_lasting_copies(scenario), 30));
 }
 
+/// A process is stopped with the pool's lock, which a larger ring takes memory under: the channel
+/// stays as it is meanwhile, and its ranks go on.
+TEST(Moving, AStoppedHolderOfTheLockHoldsNoChannelUp) {
+  const auto pool = pool_with_endpoints({.lease_ms = 36'000'000});
+  const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "16");
+  constexpr std::uint32_t words = 400;
+  constexpr std::uint64_t longest_ns = 60 * ns_a_s;
+  struct Stages {
+    JobState job{2};
+    bool met = false, locked = false;
+    std::uint32_t ended = 0;
+  };
+  Scenario scenario = pool->scenario("channel, moving, the lock's holder stopped", 2);
+  scenario.max_steps = 40'000'000;
+  scenario.swarm = false;
+  scenario.body = [&](World& world) {
+    auto all = std::make_shared<Stages>();
+    for (std::uint32_t i = 0; i < 2; ++i)
+      world.spawn(i, [&, all, i] {
+        Rank rank(world, *pool, {i, {1 - i}, {1 - i}, 0});
+        all->job.enter(rank, i);
+        world.until([&] { return all->job.opened[1 - i]; });
+        rank.meet(all->job.addresses);
+        if (i == 0) {
+          world.require(rank.inject_word(), "no credit");
+        } else {
+          rank.look_until([&] { return rank.words_received() == 1; });
+          all->met = true;
+        }
+        world.until([&] { return all->locked; });
+        const std::uint64_t since = world.now_ns();
+        for (std::uint32_t n = 1; i == 0 && n < words; ++n)
+          while (!rank.inject_word()) rank.progress();
+        if (i == 1) rank.look_until([&] { return rank.words_received() == words; });
+        world.require(world.now_ns() - since < longest_ns, "it has waited for the lock");
+        ++all->ended;
+        rank.look_until([&] { return all->ended == 2; });
+        world.until([&] { return !world.processes()[2]->stopped; });
+        rank.leave();
+      });
+    Process& holder = world.spawn(1, [&, all] {
+      const auto attached = pool->attach(world, {.job = "sim"});
+      world.until([&] { return all->met; });
+      const auto guard = attached->lock();
+      world.require(guard.has_value(), guard ? "" : guard.error().message);
+      all->locked = true;
+      world.self().stopped = true;
+      world.sleep(1);
+    });
+    world.spawn(0, [&, all] {
+      wait_until(world, "the ranks", [&] { return all->ended == 2; });
+      holder.stopped = false;
+    });
+  };
+  expect_held("channel", "random schedules", explore(scenario, 10));
+}
+
 /// The receiver knows the old channel, and finds the header of the new one overwritten.
 TEST(Moving, AnOverwrittenHeaderOfTheNewChannelIsLookedAtAgain) {
   const auto pool = pool_with_endpoints();

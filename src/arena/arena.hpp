@@ -47,6 +47,9 @@ struct CreateOptions {
   std::optional<std::uint32_t> part;
   /// As `part` where it fits there and there is room, else anywhere.
   std::optional<std::uint32_t> near = {};
+  /// Limit of the wait for the pool's lock, which a stopped process may hold; 0: the default. With
+  /// a limit space in quarantine is not waited for either.
+  std::uint64_t timeout_ns = 0;
 };
 
 struct Stats {
@@ -88,7 +91,7 @@ class Arena {
   ~Arena();
 
   /// Errors: already_exists, invalid_argument (name, size 0), no_space (names needed and largest
-  /// free), no_slots.
+  /// free), no_slots, deadline.
   Result<Object> create(std::string_view name, std::uint64_t bytes,
                         const CreateOptions& options = {});
   /// Errors: not_found, wrong_format. Checks every offset and size that it reads.

@@ -107,7 +107,8 @@ std::string Arena::Impl::quarantine_text(const Space& space) const {
 // Space in quarantine comes back at the next heartbeats of the nodes that it waits for.
 Result<Object> Arena::Impl::create_when_flushed(const Wanted& wanted) {
   auto made = create_now(wanted);
-  if (made || made.error().code != ErrorCode::no_space || pool.flushes().clock().last_death == 0)
+  if (made || made.error().code != ErrorCode::no_space || wanted.options.timeout_ns != 0 ||
+      pool.flushes().clock().last_death == 0)
     return made;
   flusher.finish();
   base::Waiter waiter("space in quarantine", quarantine_wait_ns, {},
@@ -145,7 +146,7 @@ Object Arena::Impl::publish_name(const Wanted& wanted, const ExtentHeader& exten
 }
 
 Result<Object> Arena::Impl::create(const Wanted& wanted) {
-  const auto guard = PENSTOCK_TRY(pool.lock());
+  const auto guard = PENSTOCK_TRY(pool.lock(wanted.options.timeout_ns));
   auto space = PENSTOCK_TRY(this->space());
   const auto claim = PENSTOCK_TRY(claim_name(space, wanted));
   if (claim.existing) return *claim.existing;
@@ -161,7 +162,7 @@ Result<Object> Arena::Impl::create(const Wanted& wanted) {
 Result<Object> Arena::Impl::create_large(const Wanted& wanted) {
   ExtentHeader extent;
   {
-    const auto guard = PENSTOCK_TRY(pool.lock());
+    const auto guard = PENSTOCK_TRY(pool.lock(wanted.options.timeout_ns));
     auto space = PENSTOCK_TRY(this->space());
     const auto claim = PENSTOCK_TRY(claim_name(space, wanted));
     if (claim.existing) return *claim.existing;

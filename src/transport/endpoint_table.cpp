@@ -196,16 +196,24 @@ Result<Address> EndpointTable::claim(std::uint64_t job) {
   return address;
 }
 
+/// The line of a slot that is this process's to store to. Only behind the look is it certain: who
+/// was stopped in it may have been given up, and the slot be another's. Such a process ends.
+EndpointLine EndpointTable::look_at_own(std::uint32_t slot) const {
+  EndpointLine line;
+  memory_.observe_line(&line, line_of(slot));
+  arena_->pool().confirm();
+  return line;
+}
+
 /// Nobody else claims the slot: it is the process's own, or the pool's lock is held.
 Address EndpointTable::claim_slot(std::uint32_t slot, std::uint64_t job) {
   pool::Pool& pool = arena_->pool();
-  EndpointLine before;
-  memory_.observe_line(&before, line_of(slot));
-  pool.confirm();
+  EndpointLine before = look_at_own(slot);
   if (!is_whole(before, slot)) {  // it was never used, or whoever claimed it died
     const std::vector<std::byte> zeros(tiles_.layout().box_bytes());
     memory_.publish_bulk(tiles_.box(slot), zeros.data(), zeros.size());
     memory_.store_fence();  // a whole line says that the box is one
+    before = look_at_own(slot);
   }
   const bool closed =
       static_cast<std::uint32_t>(before.state) == static_cast<std::uint32_t>(EndpointState::closed);
@@ -233,9 +241,8 @@ void EndpointTable::publish_hint(std::uint32_t slot) {
 /// process lives nobody else writes the line.
 void EndpointTable::change(const Address& address, std::uint64_t EndpointLine::*word,
                            std::uint64_t value) {
-  arena_->pool().confirm();
-  const auto line = read(address.slot);
-  if (!line || line->generation != address.generation) return;
+  const EndpointLine line = look_at_own(address.slot);
+  if (!is_whole(line, address.slot) || line.generation != address.generation) return;
   auto* at = reinterpret_cast<EndpointLine*>(line_of(address.slot));
   memory_.publish_word(&(at->*word), value);
 }

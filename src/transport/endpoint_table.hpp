@@ -51,6 +51,7 @@ class EndpointTable {
  private:
   EndpointTable(arena::Arena& arena, std::byte* head, const TableHead& said);
   bool is_whole(const EndpointLine& line, std::uint32_t slot) const;
+  EndpointLine look_at_own(std::uint32_t slot) const;
   Address claim_slot(std::uint32_t slot, std::uint64_t job);
   Result<std::uint32_t> find_slot() const;
   std::optional<std::uint32_t> find_free(std::uint32_t first, std::uint32_t number,

@@ -11,6 +11,7 @@ namespace penstock::transport {
 
 namespace {
 
+/// For the pool's lock, of who can do without what it would do under it.
 constexpr std::uint64_t briefly_ns = 10'000'000;
 
 }  // namespace
@@ -21,17 +22,18 @@ TxMemory::~TxMemory() {
 
 /// Takes the pool's lock, which a stopped process may hold: memory that cannot be given back in
 /// time waits until a piece is needed, which takes the lock anyway.
-void TxMemory::give_empty_pieces_back(std::uint64_t timeout_ns) {
+bool TxMemory::give_empty_pieces_back(std::uint64_t timeout_ns) {
   for (auto piece = pieces_.begin(); piece != pieces_.end();) {
     if (piece->used != 0) {
       ++piece;
       continue;
     }
     const auto gone = arena_->destroy(piece->object, timeout_ns);
-    if (!gone && gone.error().code == ErrorCode::deadline) return;
+    if (!gone && gone.error().code == ErrorCode::deadline) return false;
     piece = pieces_.erase(piece);
     next_piece_bytes_ = std::max(next_piece_bytes_ / 2, first_piece_bytes);
   }
+  return true;
 }
 
 Result<TxMemory::Slab*> TxMemory::piece(std::uint64_t bytes, const char* what, bool needed) {
@@ -42,12 +44,12 @@ Result<TxMemory::Slab*> TxMemory::piece(std::uint64_t bytes, const char* what, b
   options.alignment = channel_alignment;
   options.zero = false;                           // nonces make old contents harmless
   options.near = arena_->pool().own_part(made_);  // piece after piece, round all parts
+  options.timeout_ns = needed ? 0 : briefly_ns;
   auto object = arena_->create(name, bytes, options);
   if (!object) {
     if (object.error().code != ErrorCode::no_space) return unexpected(object.error());
-    if (needed)
-      arena_->pool().publish_activity(
-          pool::found_full);  // readable even after the process has ended
+    if (!needed) return unexpected(object.error());
+    arena_->pool().publish_activity(pool::found_full);  // readable even after the process has ended
     const auto stats = arena_->stats();
     const pool::Info& info = arena_->pool().info();
     if (stats.bytes_largest_free >= 2 * bytes)  // the pool has room, what it lies in has none
@@ -87,12 +89,15 @@ Result<std::byte*> TxMemory::allocate(std::uint64_t bytes, const char* what, boo
   bytes = base::align_up(bytes, channel_alignment);
   for (Slab& piece : pieces_)
     if (std::byte* at = take_from(piece, bytes)) return at;
-  give_empty_pieces_back(0);
+  if (!give_empty_pieces_back(needed ? 0 : briefly_ns) && !needed)
+    return fail(ErrorCode::deadline, "{}: the pool's lock is not free", what);
   Result<Slab*> fresh = unexpected(Error{});
   const bool shared = bytes <= next_piece_bytes_ / 2;
   if (shared) fresh = piece(next_piece_bytes_, what, false);
   if (shared && fresh) next_piece_bytes_ = std::min(2 * next_piece_bytes_, largest_piece_bytes);
-  if (!fresh) fresh = piece(bytes, what, needed);  // a large block, or the pool is nearly full
+  const bool locked = !fresh && shared && fresh.error().code == ErrorCode::deadline;
+  if (!fresh && (needed || !locked))  // a large block, or the pool is nearly full
+    fresh = piece(bytes, what, needed);
   if (!fresh) return unexpected(fresh.error());
   return take_from(**fresh, bytes);
 }

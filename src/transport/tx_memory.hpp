@@ -19,6 +19,7 @@ class TxMemory {
 
   /// A block, 4 KiB aligned, contents undefined. Errors: no_space; it names `what` and a remedy.
   /// `needed`: that ends what the caller does, and `penstock ps` shows that the pool is full.
+  /// Otherwise also deadline, where the pool's lock, whose holder may be stopped, is not free soon.
   Result<std::byte*> allocate(std::uint64_t bytes, const char* what, bool needed = true);
   /// Gives a block back; `bytes` as allocated. `still`: no other process can store there any more.
   /// Otherwise the block is never used again here: it goes back with its piece, and the arena keeps
@@ -44,7 +45,8 @@ class TxMemory {
     }
   };
   Result<Slab*> piece(std::uint64_t bytes, const char* what, bool needed);
-  void give_empty_pieces_back(std::uint64_t timeout_ns);
+  /// False: the pool's lock was not free in time.
+  bool give_empty_pieces_back(std::uint64_t timeout_ns);
   static std::byte* take_from(Slab& piece, std::uint64_t bytes);
 
   arena::Arena* arena_;

@@ -49,6 +49,15 @@ TEST_P(TxMemoryTest, ALongLivedEndpointTalksToManyShortLivedOnes) {
   }
 }
 
+TEST_P(TxMemoryTest, WhoCanDoWithoutDoesNotWaitForTheLock) {
+  TxMemory memory(*side_a_.arena, {0, 0, 998, 1});
+  const auto guard = side_b_.pool->lock();
+  ASSERT_TRUE(guard);
+  const auto none = memory.allocate(68 << 10, "a channel", false);
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code, ErrorCode::deadline);
+}
+
 TEST_P(TxMemoryTest, ADeadlineLeavesOnlyWhatItsPeersMayStoreTo) {
   Recorder callbacks;
   {
