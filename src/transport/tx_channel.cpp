@@ -287,7 +287,9 @@ unsigned TxChannel::notify_delivered(EndpointCallbacks& callbacks) {
 
 unsigned TxChannel::advance(EndpointCallbacks& callbacks) {
   unsigned events = 0;
-  while (queue_.first) {
+  // a ring at most: while a receiver keeps up, the caller would not hear that it wants no more
+  const std::uint64_t until = head_ + layout_.ring_lines();
+  while (queue_.first && head_ < until) {
     SendOp* op = queue_.first;
     if (op->position == 0) {
       const Started started = start(op);
