@@ -35,6 +35,10 @@ struct PeerState {
   bool dead() const { return gone(address.generation); }
   /// True if `rx` is not of an ended endpoint; its sender may be a new owner, not resolved yet.
   bool hears() const { return rx && !gone(rx->source_generation()); }
+  /// `rx` is of a later endpoint in the slot.
+  bool is_after(std::uint32_t generation) const {
+    return rx && static_cast<std::int32_t>(generation - rx->source_generation()) < 0;
+  }
   /// The peer still has something to take, or may store into a buffer of this endpoint's user.
   bool uses_our_memory() const {
     const bool sends = tx && !dead() && !tx->consumed();

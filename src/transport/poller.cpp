@@ -206,8 +206,9 @@ Poller::Heard Poller::open(Peer source, std::uint64_t offset, bool follow) {
   }
   PeerState& peer = peers_[source];
   const std::uint32_t generation = (*channel)->source_generation();
-  // an endpoint that has gone or is broken is ignored, on a new channel too
-  if (peer.gone(generation)) return Heard::nothing;
+  // an endpoint that has gone or is broken is ignored, on a new channel too; one that had the slot
+  // before may still be named by the word, while its successor's is not yet followed
+  if (peer.gone(generation) || peer.is_after(generation)) return Heard::nothing;
   if (follow && (*channel)->previous() != 0 && !is_done_with_previous(**channel)) {
     if (peer.rx) wake(source);
     return Heard::again;

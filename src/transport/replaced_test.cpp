@@ -11,6 +11,11 @@ namespace {
 
 class ReplacedTest : public TransportTest {};
 
+class ReplacedOnTwoNodesTest : public TransportTest {
+ protected:
+  ReplacedOnTwoNodesTest() { nodes_ = 2; }
+};
+
 TEST_P(ReplacedTest, AnAnswerIsForWhoAskedNotForWhoHasItsNumberNow) {
   auto data = pattern(8, 1);
   SendOp question = op_of(data, 1), late = op_of(data, 2), answer = op_of(data, 3);
@@ -105,9 +110,47 @@ TEST_P(ReplacedTest, WhatWasCompleteBeforeTheOneThatIsBrokenOffArrives) {
   EXPECT_TRUE(callbacks_b_.arrived[0].payload == one);
 }
 
+/// The word of an endpoint before it is still the last one that the receiver has understood, for
+/// the new owner has moved; and what that word names is still as it was.
+TEST_P(ReplacedOnTwoNodesTest, TheChannelOfWhoHadTheSlotBeforeIsNotOpenedAgain) {
+  constexpr std::uint64_t calls_to_check = 512, words = 20;
+  const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "16");
+  Recorder callbacks_c;
+  const auto c = open(side_b_, callbacks_c);
+  for (std::uint64_t calls_before = 0; calls_before < 16; ++calls_before) {
+    a_.reset();
+    b_.reset();
+    callbacks_b_.arrived.clear();
+    callbacks_c.arrived.clear();
+    a_ = open(side_a_, callbacks_a_);
+    b_ = open(side_b_, callbacks_b_);
+    std::uint64_t calls = 0;
+    for (; calls < calls_before; ++calls) b_->progress();
+    to_b_ = *a_->resolve(b_->address());
+    ASSERT_TRUE(*a_->try_inject(*a_->resolve(c->address()), {}, nullptr));  // lies in front
+    ASSERT_TRUE(*a_->try_inject(to_b_, {.tag = 1000}, nullptr));
+    for (int i = 0; i < 200 || callbacks_c.arrived.empty(); ++i) c->progress();
+    for (; calls < calls_to_check - 1; ++calls) b_->progress();
+    ASSERT_EQ(callbacks_b_.arrived.size(), 1u);
+    a_.reset();
+    a_ = open(side_a_, callbacks_a_);
+    to_b_ = *a_->resolve(b_->address());
+    for (std::uint64_t tag = 0; tag < words; ++tag)
+      ASSERT_TRUE(*a_->try_inject(to_b_, {.tag = tag}, nullptr));
+    for (int i = 0; i < 4000; ++i) b_->progress();
+    ASSERT_EQ(callbacks_b_.arrived.size(), 1 + words) << calls_before;
+    for (std::uint64_t tag = 0; tag < words; ++tag)
+      ASSERT_EQ(callbacks_b_.arrived[1 + tag].header.tag, tag);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Modes, ReplacedTest,
                          testing::Values(coherence::Mode::hardware, coherence::Mode::software,
                                          coherence::Mode::uncached),
+                         [](const auto& mode) { return std::string(mode_name(mode.param)); });
+
+INSTANTIATE_TEST_SUITE_P(Modes, ReplacedOnTwoNodesTest,
+                         testing::Values(coherence::Mode::software, coherence::Mode::uncached),
                          [](const auto& mode) { return std::string(mode_name(mode.param)); });
 
 }  // namespace
