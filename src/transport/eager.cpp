@@ -75,7 +75,8 @@ bool TxChannel::is_eager(std::uint64_t bytes) {
   if (bytes <= stream_bytes) return true;
   const bool stream = queue_.first || base::now_ns() - long_sent_ns_ < stream_gap_ns;
   if (!stream) return true;
-  if (!cells_ && !no_cells_for_streams_) no_cells_for_streams_ = !make_cells();
+  if (!cells_ && context_.coarse_ns >= no_cells_until_ns_ && !make_cells(false))
+    no_cells_until_ns_ = context_.coarse_ns + full_pool_ns;
   return !cells_;
 }
 

@@ -13,8 +13,6 @@ constexpr std::uint64_t busy_lap_ns = 100'000'000;
 constexpr std::uint64_t idle_ns = 10'000'000'000;
 /// Between looks at whether a channel is idle, or its receiver has followed it.
 constexpr std::uint64_t look_ns = 1'000'000'000;
-/// After the pool had no room for a larger one.
-constexpr std::uint64_t full_pool_ns = 1'000'000'000;
 
 }  // namespace
 
@@ -124,7 +122,6 @@ void TxChannel::give_cells_back() {
   if (cells_ == nullptr) return;  // no other process stores to cells
   context_.tx_memory.give_back(cells_, static_cast<std::uint64_t>(cell_count_) * cell_bytes_, true);
   cells_ = nullptr;
-  no_cells_for_streams_ = false;
 }
 
 }  // namespace penstock::transport

@@ -19,14 +19,14 @@ constexpr std::uint64_t put_together = 4;  ///< stored cells that one store fenc
 
 // ---- the sender ---------------------------------------------------------------------------------
 
-Result<void> TxChannel::make_cells() {
+Result<void> TxChannel::make_cells(bool needed) {
   if (cells_) return {};
   // fewer cells are slower, but still carry the message
   Result<std::byte*> cells = unexpected(Error{});
   std::uint32_t number = context_.settings.first_cell_count;
   for (;; number /= 2) {
     cells = context_.tx_memory.allocate(
-        static_cast<std::uint64_t>(number) * context_.settings.cell_bytes, "bulk transfer");
+        static_cast<std::uint64_t>(number) * context_.settings.cell_bytes, "bulk transfer", needed);
     if (cells || cells.error().code != ErrorCode::no_space || number == 1) break;
   }
   if (!cells) return unexpected(cells.error());
@@ -109,7 +109,7 @@ bool TxChannel::push_cells(SendOp* op) {
 TxChannel::Started TxChannel::start_pipelined(SendOp* op) {
   if (!cells_settled()) return Started::no_credit;
   if (!cells_) {
-    if (auto made = make_cells(); !made) {
+    if (auto made = make_cells(true); !made) {
       memory_error_ = made.error();
       return Started::no_memory;
     }

@@ -287,9 +287,10 @@ unsigned TxChannel::notify_delivered(EndpointCallbacks& callbacks) {
 
 unsigned TxChannel::advance(EndpointCallbacks& callbacks) {
   unsigned events = 0;
-  // a ring at most: while a receiver keeps up, the caller would not hear that it wants no more
-  const std::uint64_t until = head_ + layout_.ring_lines();
-  while (queue_.first && head_ < until) {
+  // a ring at most: while a receiver keeps up, the caller would not hear that it wants no more; and
+  // to where it moves only what made it move, for lines are counted anew there
+  const std::uint64_t until = head_ + layout_.ring_lines(), nonce = nonce_;
+  while (queue_.first && head_ < until && nonce_ == nonce) {
     SendOp* op = queue_.first;
     if (op->position == 0) {
       const Started started = start(op);

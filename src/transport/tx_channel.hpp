@@ -12,6 +12,9 @@
 
 namespace penstock::transport {
 
+/// After the pool had no room for what a channel can do without, or its lock was not free.
+inline constexpr std::uint64_t full_pool_ns = 1'000'000'000;
+
 /// State that all sending channels of an endpoint share.
 struct TxContext {
   pool::Pool& pool;
@@ -114,7 +117,8 @@ class TxChannel {
   bool looks_for_clear_to_send(const SendOp& op) const;
   void accept(const ClearToSend& clear_to_send);
   bool requests_to_send(const SendOp& op) const;
-  Result<void> make_cells();
+  /// `needed`: whoever holds the pool's lock is waited for.
+  Result<void> make_cells(bool needed);
   void write_get_line(const SendOp& op, std::uint64_t offset, std::uint64_t piece_bytes);
   std::optional<std::uint64_t> place_of(const SendOp& op) const;
   void withdraw_get();
@@ -169,8 +173,8 @@ class TxChannel {
   std::byte* cells_ = nullptr;
   std::uint32_t cell_bytes_ = 0, cell_count_ = 0;
   std::uint64_t cells_head_ = 0, cells_consumed_ = 0;
-  std::uint64_t long_sent_ns_ = 0;     ///< when the last of more than `stream_bytes` was sent
-  bool no_cells_for_streams_ = false;  ///< the pool is full: only longer messages ask again
+  std::uint64_t long_sent_ns_ = 0;       ///< when the last of more than `stream_bytes` was sent
+  std::uint64_t no_cells_until_ns_ = 0;  ///< for streams, which can do without
   Error memory_error_;
   // the bulk message that is being sent
   std::uint64_t pipelined_line_ = 0;

@@ -1,0 +1,103 @@
+// Channels that grow, or would like to.
+#include <time.h>
+
+#include "base/environment_guard.hpp"
+#include "transport/test_endpoints.hpp"
+
+namespace penstock::transport {
+namespace {
+
+constexpr std::uint64_t ns_a_s = 1'000'000'000;
+
+class GrowingTest : public TransportTest {
+ protected:
+  void inject_word() {
+    while (!*a_->try_inject(to_b_, {}, nullptr)) {
+      a_->progress();
+      b_->progress();
+    }
+  }
+};
+
+/// Reports that something was sent give the receiver a turn, so it always keeps up.
+class KeepsUp final : public EndpointCallbacks {
+ public:
+  ReceiveBuffer on_message(const Message&) override { return {}; }
+  void on_sent(SendOp*) override {
+    ++sent;
+    receiver->progress();
+  }
+  void on_send_failed(SendOp*, const Error&) override {}
+  void on_peer_dead(Peer, const std::string&) override {}
+  Endpoint* receiver = nullptr;
+  unsigned sent = 0;
+};
+
+/// Lines are counted anew in the larger ring.
+TEST_P(GrowingTest, TheCallThatMovesSendsARingAtMostToo) {
+  constexpr unsigned words = 3000, ring_lines = 1024;
+  a_.reset();
+  KeepsUp callbacks;
+  a_ = open(side_a_, callbacks);
+  callbacks.receiver = b_.get();
+  to_b_ = *a_->resolve(b_->address());
+  inject_word();
+  {
+    const auto no_growth = side_b_.pool->lock();
+    ASSERT_TRUE(no_growth);
+    for (unsigned i = 0; i < words; ++i) inject_word();
+  }
+  const timespec while_it_does_not_ask{1, 100'000'000};
+  nanosleep(&while_it_does_not_ask, nullptr);
+  std::vector<std::byte> data(8);
+  SendOp delivered = op_of(data, 1);  // it does not move before
+  delivered.notify_delivered = true;
+  ASSERT_FALSE(*a_->send(to_b_, &delivered));
+  std::deque<SendOp> queued;
+  for (unsigned i = 0; i < words; ++i) {
+    queued.push_back(op_of(data, i));
+    if (*a_->send(to_b_, &queued.back())) queued.pop_back();
+  }
+  const std::uint64_t end = base::now_ns() + 20 * ns_a_s;
+  while (callbacks.sent < queued.size() + 1) {
+    const unsigned before = callbacks.sent;
+    a_->progress();
+    ASSERT_LE(callbacks.sent - before, ring_lines + 1);
+    b_->progress();
+    ASSERT_LT(base::now_ns(), end);
+  }
+  while (!a_->drained()) b_->progress();
+  a_.reset();
+}
+
+/// Longer messages that follow each other go in cells, but need not.
+TEST_P(GrowingTest, AStreamDoesNotWaitForTheLock) {
+  const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "1024");
+  a_.reset();
+  a_ = open(side_a_, callbacks_a_);
+  to_b_ = *a_->resolve(b_->address());
+  inject_word();
+  auto data = pattern(8000, 1);
+  std::deque<SendOp> ops(20);
+  const std::uint64_t since = base::now_ns();
+  {
+    const auto held = side_b_.pool->lock();
+    ASSERT_TRUE(held);
+    for (SendOp& op : ops) {
+      op = op_of(data, 1);
+      op.header.kind = 6;
+      ASSERT_TRUE(a_->send(to_b_, &op));
+    }
+    progress_until([&] { return callbacks_b_.arrived.size() == 1 + ops.size(); });
+  }
+  EXPECT_LT(base::now_ns() - since, 5 * ns_a_s);
+  for (const Arrived& each : callbacks_b_.arrived)
+    if (each.header.kind == 6) EXPECT_TRUE(each.payload == data);
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, GrowingTest,
+                         testing::Values(coherence::Mode::software, coherence::Mode::uncached),
+                         [](const auto& mode) { return std::string(mode_name(mode.param)); });
+
+}  // namespace
+}  // namespace penstock::transport
