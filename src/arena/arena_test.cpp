@@ -7,6 +7,7 @@
 
 #include "arena/region.hpp"
 #include "arena/test_pool.hpp"
+#include "base/clock.hpp"
 #include "base/seed_in_tests.hpp"
 
 namespace penstock::arena {
@@ -366,6 +367,40 @@ TEST(ArenaParts, AnObjectLiesNearThePartThatIsWishedForIfItCan) {
     EXPECT_GT(elsewhere, 0);
     EXPECT_TRUE(arena->create("long", 5 << 19, {.near = 1}));
     EXPECT_TRUE(arena->create("modulo", 64, {.near = 1000}));
+  }
+  EXPECT_TRUE(pool::remove(spec));
+}
+
+/// Its holder may be stopped while the object is made zeros of: the space comes back all the same.
+TEST(ArenaLimits, ALimitHoldsForALargeObjectTooAndLeavesNothing) {
+  const std::string spec = fmt::format("shm:penstock-arena-limit-{}", getpid());
+  ASSERT_TRUE(pool::create({.spec = spec, .bytes = 512 << 20}));
+  {
+    auto pool = *pool::Pool::attach({.spec = spec}), other = *pool::Pool::attach({.spec = spec});
+    auto arena = *Arena::open(*pool), seen = *Arena::open(*other);
+    constexpr std::uint64_t limit_ns = 10'000'000, held_ns = 3'000'000'000;
+    const std::uint64_t before = seen->stats().bytes_used;
+    std::optional<Result<Object>> made;
+    std::uint64_t took_ns = 0;
+    std::jthread creator([&] {
+      const std::uint64_t since = base::now_ns();
+      made = arena->create("large", 256 << 20, {.timeout_ns = limit_ns});
+      took_ns = base::now_ns() - since;
+    });
+    while (seen->stats().bytes_used == before) std::this_thread::yield();
+    {
+      const auto held = other->lock();
+      ASSERT_TRUE(held);
+      std::this_thread::sleep_for(std::chrono::nanoseconds(held_ns));
+    }
+    creator.join();
+    ASSERT_FALSE(*made) << "after " << took_ns << " ns";
+    EXPECT_EQ(made->error().code, ErrorCode::deadline);
+    EXPECT_LT(took_ns, held_ns);
+    const auto next = arena->create("large", 64);
+    ASSERT_TRUE(next) << next.error().message;
+    ASSERT_TRUE(arena->destroy(*next));
+    EXPECT_EQ(seen->stats().bytes_used, before);
   }
   EXPECT_TRUE(pool::remove(spec));
 }

@@ -145,9 +145,24 @@ Object Arena::Impl::publish_name(const Wanted& wanted, const ExtentHeader& exten
           region.at(entry.offset),  entry.generation, extent.slot};
 }
 
+/// Not so, if this process was believed dead.
+bool Arena::Impl::is_still(const Space& space, const ExtentHeader& extent) const {
+  const auto now = space.peek(extent.offset);
+  return now && now->state == ExtentState::used && now->generation == extent.generation &&
+         now->owner == extent.owner;
+}
+
+void Arena::Impl::free_unnamed(Space& space) {
+  const std::lock_guard hold(own_mutex);
+  for (const ExtentHeader& extent : unnamed)
+    if (is_still(space, extent)) space.free(extent);
+  unnamed.clear();
+}
+
 Result<Object> Arena::Impl::create(const Wanted& wanted) {
   const auto guard = PENSTOCK_TRY(pool.lock(wanted.options.timeout_ns));
   auto space = PENSTOCK_TRY(this->space());
+  free_unnamed(space);
   const auto claim = PENSTOCK_TRY(claim_name(space, wanted));
   if (claim.existing) return *claim.existing;
   const auto extent = PENSTOCK_TRY(allocate(space, wanted, claim.slot));
@@ -164,17 +179,21 @@ Result<Object> Arena::Impl::create_large(const Wanted& wanted) {
   {
     const auto guard = PENSTOCK_TRY(pool.lock(wanted.options.timeout_ns));
     auto space = PENSTOCK_TRY(this->space());
+    free_unnamed(space);
     const auto claim = PENSTOCK_TRY(claim_name(space, wanted));
     if (claim.existing) return *claim.existing;
     extent = PENSTOCK_TRY(allocate(space, wanted, pending_slot));
   }
   publish_zeros(extent);
-  const auto guard = PENSTOCK_TRY(pool.lock());
+  const auto guard = pool.lock(wanted.options.timeout_ns);
+  if (!guard) {
+    const std::lock_guard hold(own_mutex);
+    unnamed.push_back(extent);
+    return unexpected(guard.error());
+  }
   auto space = this->space();
   if (!space) return unexpected(space.error());
-  const auto still = space->peek(extent.offset);
-  if (!still || still->state != ExtentState::used || still->generation != extent.generation ||
-      still->owner != extent.owner) {
+  if (!is_still(*space, extent)) {
     return fail(ErrorCode::unavailable,
                 "space for object \"{}\" was taken back: this process was believed dead; a longer "
                 "lease: PENSTOCK_LEASE_MS",

@@ -49,6 +49,10 @@ struct Arena::Impl {
   /// Does the slot of a used extent refer back to it?
   bool is_reachable(const ExtentHeader& extent) const;
   void publish_zeros(const ExtentHeader& extent) const;
+  /// Is it used as it was when this process allocated it?
+  bool is_still(const Space& space, const ExtentHeader& extent) const;
+  /// What creations that did not get the lock again have left.
+  void free_unnamed(Space& space);
   /// Frees objects that died with their processes and space that a crash left without a name.
   /// `dry_run`: only counts.
   Result<Reclaimed> reclaim(Space& space, bool dry_run);
@@ -84,6 +88,7 @@ struct Arena::Impl {
 
   std::mutex own_mutex;
   std::map<std::uint64_t, std::uint32_t> own;  ///< generation -> slot, of process lifetime
+  std::vector<ExtentHeader> unnamed;           ///< zeroed, and not named for want of the lock
 };
 
 }  // namespace penstock::arena
