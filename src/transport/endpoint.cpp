@@ -213,9 +213,9 @@ void Endpoint::tell_trouble(Peer from, std::uint32_t code) {
   impl_->tell_troubles();
 }
 
-/// A closed endpoint no longer waits, and its channel's memory may belong to another. An endpoint
-/// closes under the pool's lock, so this takes the lock; if a stopped process holds it, the call
-/// tries again later.
+/// A closed endpoint no longer waits, and its channel's memory may belong to another. It goes back
+/// under the pool's lock, after the endpoint's line says closed: so this takes the lock; if a
+/// stopped process holds it, the call tries again later.
 void Endpoint::Impl::tell_troubles() {
   if (troubles.empty()) return;
   const auto guard = pool.lock(briefly_ns);
