@@ -3,6 +3,7 @@
 
 #include "base/environment_guard.hpp"
 #include "sim/tests/ranks.hpp"
+#include "sim/tests/sides.hpp"
 #include "transport/endpoint_table.hpp"
 #include "transport/layout.hpp"
 
@@ -314,6 +315,76 @@ TEST(Moving, AMessageLongerThanTheRingGoesOnWhereTheReceiverCouldNotFollow) {
   };
   expect_held("channel", "random schedules", explore(scenario, 5));
   expect_held("channel", "random schedules", explore(with_lasting_copies(scenario), 2));
+}
+
+/// Counts what arrives.
+class Counting final : public transport::EndpointCallbacks {
+ public:
+  explicit Counting(World&) {}
+  ReceiveBuffer on_message(const transport::Message&) override {
+    ++arrived;
+    return {};
+  }
+  void on_sent(SendOp*) override {}
+  void on_send_failed(SendOp*, const Error&) override {}
+  void on_peer_dead(Peer, const std::string&) override {}
+  std::uint32_t arrived = 0;
+};
+
+/// The receiver tells of trouble where it is, while the channel has moved on. The sender looks there
+/// a last time, and has a copy of what was said there before.
+TEST(Moving, TroubleToldBeforeTheReceiverFollowsIsHeard) {
+  const auto pool = pool_with_endpoints();
+  const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "16");
+  constexpr std::uint32_t words = 40, code = 28;
+  struct Stages {
+    std::optional<transport::Address> addresses[2];
+    bool heard = false, sent = false, followed = false, over = false;
+  };
+  Scenario scenario = pool->scenario("channel, moving, trouble", 2);
+  scenario.max_steps = 20'000'000;
+  scenario.body = [&](World& world) {
+    auto all = std::make_shared<Stages>();
+    world.spawn(0, [&, all] {
+      SideOf<Counting> self(world, *pool);
+      all->addresses[0] = self.endpoint->address();
+      world.until([&] { return all->addresses[1].has_value(); });
+      const Peer peer = *self.endpoint->resolve(*all->addresses[1]);
+      const auto send_word = [&] {
+        const auto sent = self.endpoint->try_inject(peer, {}, nullptr);
+        world.require(sent && *sent, "no credit");
+      };
+      send_word();
+      world.until([&] { return all->heard; });
+      world.require(self.endpoint->trouble_of(peer) == 0, "trouble before there is any");
+      for (std::uint32_t n = 1; n < words; ++n) send_word();
+      all->sent = true;
+      world.until([&] { return all->followed; });
+      world.require(self.endpoint->trouble_of(peer) == code, "the trouble is not heard");
+      world.require(self.endpoint->trouble_of(peer) == 0, "the trouble is heard twice");
+      all->over = true;
+    });
+    world.spawn(1, [&, all] {
+      SideOf<Counting> self(world, *pool);
+      all->addresses[1] = self.endpoint->address();
+      world.until([&] { return all->addresses[0].has_value(); });
+      const Peer peer = *self.endpoint->resolve(*all->addresses[0]);
+      const auto look_until = [&](const std::function<bool()>& holds) {
+        for (; !holds(); world.sleep(1'000'000)) self.endpoint->progress();
+      };
+      look_until([&] { return self.callbacks.arrived == 1; });
+      all->heard = true;
+      world.until([&] { return all->sent; });
+      self.endpoint->tell_trouble(peer, code);
+      look_until([&] { return self.callbacks.arrived == words; });
+      const std::uint64_t until = world.now_ns() + ns_a_s;
+      look_until([&] { return world.now_ns() >= until; });  // all credits are returned
+      all->followed = true;
+      look_until([&] { return all->over; });
+    });
+  };
+  expect_held("channel", "random schedules", explore(scenario, 10));
+  expect_held("channel", "random schedules", explore(with_lasting_copies(scenario), 10));
 }
 
 /// Who only injects holds nothing in a queue: the receiver learns all the same that it waits.
