@@ -113,9 +113,8 @@ void TxChannel::give_back_idle(std::uint64_t now_ns) {
   if (!consumed() || ended_ || cells_consumed_ != cells_head_) return;
   give_cells_back();
   if (least() || !move(context_.settings.first_ring_lines)) return;
-  // where it is, and no message: the receiver would wait for one
+  // where it is, and no message: the receiver would wait for one; ordered by the statistics
   memory_.publish_word(mailbox_.announcement, MailboxWord::pack(channel_offset_, announced_));
-  memory_.store_fence();
 }
 
 void TxChannel::give_cells_back() {
