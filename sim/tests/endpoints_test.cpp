@@ -412,5 +412,69 @@ TEST(Slots, WhoIsGivenUpStoresNothingToTheLineOfTheNext) {
   expect_held("endpoints", "random schedules", explore(given_up_with_an_endpoint(*pool), 60));
 }
 
+/// Its node has a copy of the line, from before the other has taken the slot.
+TEST(Slots, WhoSearchesFindsWhatAnotherHasTaken) {
+  const auto pool = pool_with_endpoints({.max_processes = 4});
+  Scenario scenario = pool->scenario("endpoints, a slot taken by another", 2);
+  scenario.max_steps = 20'000'000;
+  scenario.body = [&](World& world) {
+    struct Turns {
+      int turn = 0;
+      std::uint32_t first = 0, taken = 0;  ///< slots
+    };
+    auto all = std::make_shared<Turns>();
+    const auto take_turn = [&world](Turns& turns, int turn, const std::function<void()>& act) {
+      world.until([&] { return turns.turn == turn; });
+      act();
+      world.memory().full_fence();  // the turn is not told of through the pool
+      ++turns.turn;
+    };
+    world.spawn(0, [&, all, take_turn] {
+      const auto attached = pool->attach(world, {.job = "sim"});
+      const auto arena = SimulatedPool::open_arena(world, *attached);
+      const EndpointTable table = table_of(world, *arena);
+      Rank rank(world, *pool, {0, {}, {}, 0});
+      take_turn(*all, 1, [&] {
+        rank.open_another();
+        all->taken = rank.address().slot;
+        rank.close();
+        world.memory().full_fence();
+        const auto line = table.read(all->taken);
+        world.require(line && !line->open(), "it is not closed");
+      });
+      take_turn(*all, 4, [&] {
+        rank.open();
+        world.require(rank.address().slot != all->taken, "two have taken one slot");
+      });
+      rank.leave();
+    });
+    world.spawn(1, [&, all, take_turn] {
+      Rank rank(world, *pool, {1, {}, {}, 0});
+      take_turn(*all, 2, [&] {
+        rank.open_another();
+        world.require(rank.address().slot == all->taken, "another slot");
+      });
+      world.until([&] { return all->turn == 5; });
+      rank.leave();
+    });
+    world.spawn(1, [&, all, take_turn] {
+      Rank rank(world, *pool, {2, {}, {}, 0});
+      take_turn(*all, 0, [&] {
+        rank.open_another();
+        all->first = rank.address().slot;
+      });
+      take_turn(*all, 3, [&] {  // the next search begins behind this slot, at the one taken
+        rank.close();
+        rank.open();
+        world.require(rank.address().slot == all->first, "another slot");
+      });
+      world.until([&] { return all->turn == 5; });
+      rank.leave();
+    });
+  };
+  expect_held("endpoints", "random schedules", explore(scenario, 20));
+  expect_held("endpoints", "random schedules", explore(with_lasting_copies(scenario), 10));
+}
+
 }  // namespace
 }  // namespace penstock::sim

@@ -74,6 +74,12 @@ struct Cast {
       user.pool->memory().full_fence();
     });
   }
+  /// As computes(); what comes at the device of it is what a fence of its own sends there.
+  void polls(std::uint32_t number) {
+    played[number].does([this, number](SpaceUser&) {
+      for (int looks = 0; looks < 8; ++looks) (void)servers[number]->poll();
+    });
+  }
   void require_awaited(std::uint32_t self, std::uint32_t awaited) {
     world.require(comms[self]->awaited() == std::vector<std::uint32_t>{awaited},
                   "another is waited for");
@@ -220,7 +226,8 @@ TEST(SwitchSteps, APacketOfALeafThatWasOverwrittenComesAgain) {
       cast.world.sleep(a_check_ns);
     }
     cast.store(stranger, cast.region().submission(ranks, 0), {});
-    for (const std::uint32_t number : {1u, 0u, 1u}) cast.computes(number);
+    cast.polls(1);
+    for (const std::uint32_t number : {0u, 1u}) cast.computes(number);
     for (std::uint32_t self = 0; self < ranks; ++self) cast.looks(self, 0);
     cast.world.require(cast.done[0] && cast.done[1], "the packet has not come again");
   });
