@@ -389,8 +389,8 @@ class Counting final : public transport::EndpointCallbacks {
   std::uint32_t arrived = 0;
 };
 
-/// The receiver tells of trouble where it is, while the channel has moved on. The sender looks there
-/// a last time, and has a copy of what was said there before.
+/// The receiver tells of trouble where it is, while the channel has moved on. The sender looks
+/// there a last time, and has a copy of what was said there before.
 TEST(Moving, TroubleToldBeforeTheReceiverFollowsIsHeard) {
   const auto pool = pool_with_endpoints();
   const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "16");
