@@ -397,7 +397,8 @@ TEST(Moving, TroubleToldBeforeTheReceiverFollowsIsHeard) {
   constexpr std::uint32_t words = 40, code = 28;
   struct Stages {
     std::optional<transport::Address> addresses[2];
-    bool heard = false, sent = false, followed = false, over = false;
+    bool heard = false, looked = false, told = false;
+    bool sent = false, followed = false, over = false;
   };
   Scenario scenario = pool->scenario("channel, moving, trouble", 2);
   scenario.max_steps = 20'000'000;
@@ -415,6 +416,9 @@ TEST(Moving, TroubleToldBeforeTheReceiverFollowsIsHeard) {
       send_word();
       world.until([&] { return all->heard; });
       world.require(self.endpoint->trouble_of(peer) == 0, "trouble before there is any");
+      all->looked = true;
+      world.until([&] { return all->told; });
+      world.require(self.endpoint->trouble_of(peer) == code - 1, "the first is heard late");
       for (std::uint32_t n = 1; n < words; ++n) send_word();
       all->sent = true;
       world.until([&] { return all->followed; });
@@ -432,6 +436,10 @@ TEST(Moving, TroubleToldBeforeTheReceiverFollowsIsHeard) {
       };
       look_until([&] { return self.callbacks.arrived == 1; });
       all->heard = true;
+      world.until([&] { return all->looked; });
+      self.endpoint->tell_trouble(peer, code - 1);
+      world.memory().full_fence();
+      all->told = true;
       world.until([&] { return all->sent; });
       self.endpoint->tell_trouble(peer, code);
       look_until([&] { return self.callbacks.arrived == words; });
