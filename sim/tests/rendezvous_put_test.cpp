@@ -306,7 +306,7 @@ Scenario both_go(const SimulatedPool& simulated) {
 
 TEST(RendezvousPut, WhoCloseTogetherDoNotWaitForEachOther) {
   const auto pool = pool_with_endpoints();
-  expect_held("channel", "random schedules", explore(both_go(*pool), 80));
+  expect_held("channel", "random schedules", explore(both_go(*pool), 240));
   expect_held("channel", "random schedules", explore(with_lasting_copies(both_go(*pool)), 40));
 }
 
