@@ -130,7 +130,8 @@ void Server::take(std::uint32_t slot, std::uint32_t word, Ask ask) {
     client.job->pool->confirm();
     const auto& region = client.served->region();
     offload::publish_member(*client.job->pool, region, region.switch_line(options_.role.number),
-                            {});  // goes before the answer
+                            {});
+    client.job->pool->memory().store_fence();  // the answer's is of another attachment
     let_go(found->first);
   }
   const Answer given = ask.region() == 0 ? Answer::gone : accept(slot, word, ask);
