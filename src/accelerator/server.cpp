@@ -173,8 +173,9 @@ Answer Server::accept(std::uint32_t slot, std::uint32_t word, Ask ask) {
   }
   offload::publish_member(*(*job)->pool, *region, region->switch_line(options_.role.number),
                           {.token = (*job)->pool->token()});
-  // Whoever has the claim instead took it before this look, or finds that line.
-  pool_->memory().full_fence();
+  // Whoever has the claim instead took it before this look, or finds that line. It is fenced by its
+  // own attachment; the answer's fence is of another.
+  (*job)->pool->memory().full_fence();
   if (!has_claim()) return Answer::none;
   auto served = serve(options_.role, *(*job)->pool, *region, options_.missing_after_ns);
   served_[key_of(slot, word)] = {*std::move(job), std::move(served)};
