@@ -5,8 +5,7 @@
 #include "base/environment_guard.hpp"
 #include "sim/tests/lasting_copies.hpp"
 #include "sim/tests/sides.hpp"
-#include "transport/endpoint_table.hpp"
-#include "transport/layout.hpp"
+#include "sim/tests/vandal.hpp"
 
 namespace penstock::sim {
 namespace {
@@ -254,48 +253,9 @@ TEST(Damage, NobodyIsBlamedWhoIsStopped) {
 /// Nothing else tells the receiver that there is a channel.
 TEST(Damage, AnAnnouncementThatWasOverwrittenComesAgain) {
   const auto pool = pool_with_endpoints();
-  struct Stages {
-    JobState job{2};
-    bool sent = false, damaged = false, over = false;
-  };
-  Scenario scenario = pool->scenario("channel, an announcement overwritten", 3);
-  scenario.max_steps = 20'000'000;
-  scenario.body = [&](World& world) {
-    auto all = std::make_shared<Stages>();
-    world.spawn(0, [&, all] {
-      Rank rank(world, *pool, {0, {1}, {}, 0});
-      all->job.enter(rank, 0);
-      world.until([&] { return all->job.opened[1]; });
-      rank.meet(all->job.addresses);
-      world.require(rank.inject_word(), "no credit");
-      world.memory().full_fence();
-      all->sent = true;
-      rank.look_until([&] { return all->over; });
-      rank.leave();
-    });
-    world.spawn(1, [&, all] {
-      Rank rank(world, *pool, {1, {}, {0}, 0});
-      all->job.enter(rank, 1);
-      world.until([&] { return all->damaged; });
-      const std::uint64_t until = world.now_ns() + 20'000'000'000;
-      rank.look_until([&] {
-        world.require(world.now_ns() < until, "it is not heard");
-        return rank.words_received() == 1;
-      });
-      all->over = true;
-      rank.leave();
-    });
-    world.spawn(2, [&, all] {
-      const auto attached = pool->attach(world, {.job = "sim"});
-      const auto arena = SimulatedPool::open_arena(world, *attached);
-      const auto table = transport::EndpointTable::open(*arena);
-      world.until([&] { return all->sent; });
-      attached->memory().publish_word(
-          table->find_word(all->job.addresses[1].slot, all->job.addresses[0].slot), 0);
-      attached->memory().full_fence();
-      all->damaged = true;
-    });
-  };
+  const Scenario scenario =
+      damaged_unheard(*pool, "channel, an announcement overwritten", 1,
+                      [](World&, const Vandal& vandal) { vandal.overwrite(vandal.word(), 0); });
   expect_held("channel", "random schedules", explore(scenario, 5));
 }
 

@@ -4,8 +4,7 @@
 #include "base/environment_guard.hpp"
 #include "sim/tests/ranks.hpp"
 #include "sim/tests/sides.hpp"
-#include "transport/endpoint_table.hpp"
-#include "transport/layout.hpp"
+#include "sim/tests/vandal.hpp"
 
 namespace penstock::sim {
 namespace {
@@ -229,25 +228,15 @@ TEST(Moving, AnOverwrittenHeaderOfTheNewChannelIsLookedAtAgain) {
           rank.look_until([&] { return rank.words_received() == 1; });
           all->heard = true;
           world.until([&] { return all->damaged; });
-          const std::uint64_t until = world.now_ns() + 20 * ns_a_s;
-          rank.look_until([&] {
-            world.require(world.now_ns() < until, fmt::format("{} words", rank.words_received()));
-            return rank.words_received() == words;
-          });
+          await_words(world, rank, words);
           all->over = true;
         }
         rank.leave();
       });
     world.spawn(2, [&, all] {
-      const auto attached = pool->attach(world, {.job = "sim"});
-      const auto arena = SimulatedPool::open_arena(world, *attached);
-      const auto table = transport::EndpointTable::open(*arena);
+      const Vandal vandal(world, *pool, all->job);
       world.until([&] { return all->sent; });
-      const auto& memory = attached->memory();
-      const std::uint64_t word = memory.observe_word(
-          table->find_word(all->job.addresses[1].slot, all->job.addresses[0].slot));
-      memory.publish_word(attached->base() + transport::MailboxWord::offset(word), world.random());
-      memory.store_fence();
+      vandal.overwrite(vandal.channel(), world.random());
       all->damaged = true;
     });
   };
@@ -259,56 +248,14 @@ TEST(Moving, AnOverwrittenHeaderOfTheNewChannelIsLookedAtAgain) {
 TEST(Moving, AnOverwrittenHeaderOfTheOldChannelIsWrittenAgain) {
   const auto pool = pool_with_endpoints();
   const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "16");
-  constexpr std::uint32_t words = 40;
-  struct Stages {
-    JobState job{2};
-    bool sent = false, damaged = false, over = false;
-  };
-  Scenario scenario = pool->scenario("channel, moving, an old header overwritten", 3);
-  scenario.max_steps = 20'000'000;
-  scenario.body = [&](World& world) {
-    auto all = std::make_shared<Stages>();
-    world.spawn(0, [&, all] {
-      Rank rank(world, *pool, {0, {1}, {}, 0});
-      all->job.enter(rank, 0);
-      world.until([&] { return all->job.opened[1]; });
-      rank.meet(all->job.addresses);
-      for (std::uint32_t n = 0; n < words; ++n) world.require(rank.inject_word(), "no credit");
-      world.memory().full_fence();
-      all->sent = true;
-      rank.look_until([&] { return all->over; });
-      rank.leave();
-    });
-    world.spawn(1, [&, all] {
-      Rank rank(world, *pool, {1, {}, {0}, 0});
-      all->job.enter(rank, 1);
-      world.until([&] { return all->damaged; });
-      rank.meet(all->job.addresses);
-      const std::uint64_t until = world.now_ns() + 20 * ns_a_s;
-      rank.look_until([&] {
-        world.require(world.now_ns() < until, fmt::format("{} words", rank.words_received()));
-        return rank.words_received() == words;
-      });
-      all->over = true;
-      rank.leave();
-    });
-    world.spawn(2, [&, all] {
-      const auto attached = pool->attach(world, {.job = "sim"});
-      const auto arena = SimulatedPool::open_arena(world, *attached);
-      const auto table = transport::EndpointTable::open(*arena);
-      world.until([&] { return all->sent; });
-      const auto& memory = attached->memory();
-      const std::uint64_t word = memory.observe_word(
-          table->find_word(all->job.addresses[1].slot, all->job.addresses[0].slot));
-      transport::ChannelHeader header;
-      memory.observe_line(&header, attached->base() + transport::MailboxWord::offset(word));
-      world.require(header.previous != 0, "the channel has not moved");
-      memory.publish_word(attached->base() + header.previous * transport::channel_alignment,
-                          world.random());
-      memory.full_fence();
-      all->damaged = true;
-    });
-  };
+  const Scenario scenario =
+      damaged_unheard(*pool, "channel, moving, an old header overwritten", 40,
+                      [](World& world, const Vandal& vandal) {
+                        transport::ChannelHeader header;
+                        vandal.memory().observe_line(&header, vandal.channel());
+                        world.require(header.previous != 0, "the channel has not moved");
+                        vandal.overwrite(vandal.at(header.previous), world.random());
+                      });
   expect_held("channel", "random schedules", explore(scenario, 5));
 }
 
@@ -475,16 +422,8 @@ TEST(Moving, CreditsThatWereOverwrittenComeAgainForWhoInjects) {
       for (std::uint32_t n = 0; n < fill; ++n) world.require(rank.inject_word(), "no credit");
       all->full = true;
       world.until([&] { return all->rested; });
-      const auto attached = pool->attach(world, {.job = "sim"});
-      const auto arena = SimulatedPool::open_arena(world, *attached);
-      const auto table = transport::EndpointTable::open(*arena);
-      const auto& memory = attached->memory();
-      const std::uint64_t word = memory.observe_word(
-          table->find_word(all->job.addresses[1].slot, all->job.addresses[0].slot));
-      memory.publish_word(attached->base() + transport::MailboxWord::offset(word) +
-                              transport::ChannelLayout::credits,
-                          world.random());
-      memory.store_fence();
+      const Vandal vandal(world, *pool, all->job);
+      vandal.overwrite(vandal.channel() + transport::ChannelLayout::credits, world.random());
       const std::uint64_t until = world.now_ns() + 20 * ns_a_s;
       while (!rank.inject_word()) {
         world.require(world.now_ns() < until, "no credit for 20 s");

@@ -41,6 +41,15 @@ Scenario in_turn(const SmallPool& pool, const std::string& name,
   return scenario;
 }
 
+/// In so many orders; and where what was looked at before stays in the caches.
+void expect_held_in_turn(const SmallPool& pool, const std::string& name,
+                         std::function<void(World&, Puppet&, Puppet&, Puppet&)> play,
+                         std::uint64_t runs = 10) {
+  const Scenario scenario = in_turn(pool, name, std::move(play));
+  expect_held("switch", "random schedules", explore(scenario, runs));
+  expect_held("switch", "random schedules", explore(with_lasting_copies(scenario), 5));
+}
+
 /// Who serves, as a rank finds it: 0 for nobody.
 std::uint64_t served_by(SpaceUser& user) {
   const auto found = offload::serving(*user.arena);
@@ -79,9 +88,7 @@ void take_turns_at_the_claim(World& world, Puppet& rank, Puppet& one, Puppet& ot
 
 TEST(Directory, AClaimIsSeenByAllAsSoonAsItIsTaken) {
   const SmallPool pool;
-  const Scenario scenario = in_turn(pool, "claims in turn", take_turns_at_the_claim);
-  expect_held("switch", "random schedules", explore(scenario, 10));
-  expect_held("switch", "random schedules", explore(with_lasting_copies(scenario), 5));
+  expect_held_in_turn(pool, "claims in turn", take_turns_at_the_claim);
 }
 
 /// In space that is used again, by regions of other numbers.
@@ -115,9 +122,7 @@ void find_what_is_described(World& world, Puppet& rank, Puppet& one, Puppet&) {
 
 TEST(Directory, WhatOneSaysOfItselfTheOtherFinds) {
   const SmallPool pool;
-  const Scenario scenario = in_turn(pool, "regions in turn", find_what_is_described);
-  expect_held("switch", "random schedules", explore(scenario, 10));
-  expect_held("switch", "random schedules", explore(with_lasting_copies(scenario), 5));
+  expect_held_in_turn(pool, "regions in turn", find_what_is_described);
 }
 
 /// A switch dies before a rank that has found it has asked, and the next one serves the rank, which
@@ -165,12 +170,12 @@ void ask_the_next_one(World& world, const SmallPool& pool, Puppet& rank, Puppet&
 
 TEST(Directory, WhoIsServedByASuccessorWaitsForThatOne) {
   const SmallPool pool;
-  const Scenario scenario = in_turn(pool, "asks of the next switch",
-                                    [&pool](World& world, Puppet& rank, Puppet& one, Puppet&) {
-                                      ask_the_next_one(world, pool, rank, one);
-                                    });
-  expect_held("switch", "random schedules", explore(scenario, 40));
-  expect_held("switch", "random schedules", explore(with_lasting_copies(scenario), 5));
+  expect_held_in_turn(
+      pool, "asks of the next switch",
+      [&pool](World& world, Puppet& rank, Puppet& one, Puppet&) {
+        ask_the_next_one(world, pool, rank, one);
+      },
+      40);
 }
 
 void let_look(World& world, Server& server) {
@@ -214,13 +219,10 @@ void follow_one_that_served(World& world, const SmallPool& pool, Puppet& rank, P
 
 TEST(Directory, WhatAnEarlierSwitchServedIsNotServedByTheNext) {
   const SmallPool pool;
-  const Scenario scenario =
-      in_turn(pool, "asks of a dead switch",
-              [&pool](World& world, Puppet& rank, Puppet& one, Puppet& other) {
-                follow_one_that_served(world, pool, rank, one, other);
-              });
-  expect_held("switch", "random schedules", explore(scenario, 10));
-  expect_held("switch", "random schedules", explore(with_lasting_copies(scenario), 5));
+  expect_held_in_turn(pool, "asks of a dead switch",
+                      [&pool](World& world, Puppet& rank, Puppet& one, Puppet& other) {
+                        follow_one_that_served(world, pool, rank, one, other);
+                      });
 }
 
 /// A switch ends without an answer. The next one has looked at that line before.
@@ -255,13 +257,10 @@ void follow_one_that_ended(World& world, const SmallPool& pool, Puppet& rank, Pu
 
 TEST(Directory, WhatAnEarlierSwitchWasAskedIsNotServedByTheNext) {
   const SmallPool pool;
-  const Scenario scenario =
-      in_turn(pool, "asks of a switch that ended",
-              [&pool](World& world, Puppet& rank, Puppet& one, Puppet& other) {
-                follow_one_that_ended(world, pool, rank, one, other);
-              });
-  expect_held("switch", "random schedules", explore(scenario, 10));
-  expect_held("switch", "random schedules", explore(with_lasting_copies(scenario), 5));
+  expect_held_in_turn(pool, "asks of a switch that ended",
+                      [&pool](World& world, Puppet& rank, Puppet& one, Puppet& other) {
+                        follow_one_that_ended(world, pool, rank, one, other);
+                      });
 }
 
 /// A process whose place in the table was another's asks for the same region: what that one was
@@ -316,13 +315,10 @@ void ask_in_anothers_place(World& world, const SmallPool& pool, Puppet& rank, Pu
 
 TEST(Directory, WhatAnotherWasAnsweredIsNoAnswer) {
   const SmallPool pool;
-  const Scenario scenario =
-      in_turn(pool, "asks in another's place",
-              [&pool](World& world, Puppet& rank, Puppet& one, Puppet& other) {
-                ask_in_anothers_place(world, pool, rank, one, other);
-              });
-  expect_held("switch", "random schedules", explore(scenario, 10));
-  expect_held("switch", "random schedules", explore(with_lasting_copies(scenario), 5));
+  expect_held_in_turn(pool, "asks in another's place",
+                      [&pool](World& world, Puppet& rank, Puppet& one, Puppet& other) {
+                        ask_in_anothers_place(world, pool, rank, one, other);
+                      });
 }
 
 /// A rank takes an ask of a dead switch back while the next one takes the claim: that one finds
