@@ -11,12 +11,9 @@
 #include "transport/poller.hpp"
 #include "transport/publisher.hpp"
 #include "transport/transport.hpp"
+#include "transport/tx_memory.hpp"
 
 namespace penstock::transport {
-
-/// Time to wait for the pool's lock, which a stopped process may hold, where the work can also be
-/// done later.
-inline constexpr std::uint64_t briefly_ns = 10'000'000;
 
 struct Endpoint::Impl {
   Impl(arena::Arena& arena, EndpointTable table_in, EndpointCallbacks& callbacks_in,

@@ -9,13 +9,6 @@
 
 namespace penstock::transport {
 
-namespace {
-
-/// For the pool's lock, of who can do without what it would do under it.
-constexpr std::uint64_t briefly_ns = 10'000'000;
-
-}  // namespace
-
 TxMemory::~TxMemory() {
   for (const auto& piece : pieces_) (void)arena_->destroy(piece.object);
 }
@@ -95,9 +88,8 @@ Result<std::byte*> TxMemory::allocate(std::uint64_t bytes, const char* what, boo
   const bool shared = bytes <= next_piece_bytes_ / 2;
   if (shared) fresh = piece(next_piece_bytes_, what, false);
   if (shared && fresh) next_piece_bytes_ = std::min(2 * next_piece_bytes_, largest_piece_bytes);
-  const bool locked = !fresh && shared && fresh.error().code == ErrorCode::deadline;
-  if (!fresh && (needed || !locked))  // a large block, or the pool is nearly full
-    fresh = piece(bytes, what, needed);
+  if (!fresh && (needed || fresh.error().code != ErrorCode::deadline))
+    fresh = piece(bytes, what, needed);  // a large block, or the pool is nearly full
   if (!fresh) return unexpected(fresh.error());
   return take_from(**fresh, bytes);
 }
