@@ -10,6 +10,12 @@ bool Pace::is_time() const {
   return now_ns() >= next_ns_;
 }
 
+void Pace::expect_long() {
+  if (next_ns_ != 0) return;
+  next_ns_ = now_ns();
+  since_ns_ = next_ns_ - brisk_ns;
+}
+
 void Pace::set_next(std::uint64_t lines) {
   constexpr std::uint64_t ns_a_read = 1'000'000'000 / reads_a_second, parts = 8;
   const std::uint64_t now = now_ns();

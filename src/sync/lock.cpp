@@ -40,6 +40,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/format.hpp"
@@ -58,12 +60,15 @@ using Line = LockLine;
 constexpr std::uint64_t greatest_number = std::uint64_t{1} << 62;
 
 /// The holder makes a few device accesses, unless it has lost its core: then spinning delays it.
-constexpr base::WaitPolicy wait_policy{.spins = 100, .yields = 1000, .sleep_ns = 50'000};
+constexpr base::WaitPolicy wait_policy{
+    .spins = 100, .yields = 1000, .sleep_ns = 50'000, .late_sleep_ns = 100'000};
 
 /// Looks at a sharer before an exclusive request makes way for it: longer than a get takes.
 constexpr std::uint32_t first_looks = 500;
 constexpr std::uint32_t max_first_looks = 100 * first_looks;
 constexpr std::uint32_t forever = 0;
+/// So many before us keep us waiting for longer than it pays to look all the time.
+constexpr std::size_t long_line = 4;
 
 bool whole(const Line& line) {
   return line.checksum == lock_checksum(line);
@@ -163,6 +168,7 @@ struct Rival {
   std::uint64_t token = 0;  ///< as last read
   bool whole = true;        ///< likewise: its checksum was right
   bool chosen = false;      ///< not choosing at a look after our number was published
+  std::uint64_t number = 0;  ///< at the last look, of one that has chosen
   std::uint64_t shared = 0, shared_before = 0;  ///< number under which it shares the lock
 };
 
@@ -179,6 +185,7 @@ class Queue {
 
   void await_all() {
     pending_ = entries_.others(0, known());
+    last_in_line_.reset();
     pace_.reset();  // others may wait for what this passes first
   }
   /// After the last look of a pass_all() in a queue that `watches_news`: true if others have
@@ -188,6 +195,7 @@ class Queue {
     const std::uint32_t before = known();
     rivals_.resize(entries_.count());
     pending_ = entries_.others(before, known());
+    last_in_line_.reset();
     return !pending_.empty();
   }
   void watch_news(bool watch) { watches_news_ = watch; }
@@ -196,9 +204,10 @@ class Queue {
   Result<bool> pass_all(base::Waiter& waiter, Step step, std::uint32_t max_looks = forever) {
     for (std::uint32_t looks = 0;;) {
       if (pace_.due()) {
-        look(step);
+        ++looks;
+        looks == max_looks ? look_at_all(step) : look(step);
         if (pending_.empty()) return true;
-        if (++looks == max_looks) return false;
+        if (looks == max_looks) return false;
       }
       if (meanwhile_) meanwhile_();
       PENSTOCK_TRY(waiter.pause());
@@ -214,25 +223,54 @@ class Queue {
       rival.shared_before = rival.shared;
     }
     if (!stay.empty()) pending_ = stay;
+    last_in_line_.reset();
     return !stay.empty();
   }
 
   /// The waiter's dead check: no longer waits for participants that are dead or were never there.
+  /// One that waits itself passes over the dead before it, so those need no check of ours.
   void pass_over_dead() {
     entries_.restore();
+    const auto last = last_in_line_;
     std::erase_if(pending_, [&](std::uint32_t i) {
+      if (last && i != *last) return false;
       const Rival& rival = rivals_[i];
       if (!rival.whole && (rival.token == 0 || (excluded_ && excluded_(rival.token)))) return true;
       return rival.token != 0 && alive_ && !alive_(rival.token);
     });
+    find_last_in_line();
   }
 
-  /// At all that is awaited.
+  /// At the one whose turn comes last before ours, if any has a turn: while that one waits itself,
+  /// the others need no look. At all that is awaited once it has gone.
   template <class Step>
   void look(Step step) {
+    if (last_in_line_) {
+      watched_.assign(1, *last_in_line_);
+      look_at(watched_, step);
+      if (!watched_.empty()) return;
+      std::erase(pending_, *last_in_line_);
+    }
+    look_at_all(step);
+  }
+  template <class Step>
+  void look_at_all(Step step) {
+    look_at(pending_, step);
+    find_last_in_line();
+    if (last_in_line_ && pending_.size() >= long_line) pace_.expect_long();
+  }
+
+  std::uint32_t first_pending() const { return pending_.empty() ? 0 : pending_.front(); }
+  std::uint64_t token_of(std::uint32_t i) const { return i < known() ? rivals_[i].token : 0; }
+
+ private:
+  std::uint32_t known() const { return static_cast<std::uint32_t>(rivals_.size()); }
+  /// One batch of invalidations. Leaves those for which `step` waits still.
+  template <class Step>
+  void look_at(std::vector<std::uint32_t>& those, Step step) {
     const std::uint64_t read = entries_.device_reads();
-    entries_.refresh(pending_, watches_news_);
-    std::erase_if(pending_, [&](std::uint32_t i) {
+    entries_.refresh(those, watches_news_);
+    std::erase_if(those, [&](std::uint32_t i) {
       const Line line = entries_.load(i);
       const bool is_whole = whole(line);
       rivals_[i].token = line.token;
@@ -241,16 +279,20 @@ class Queue {
     });
     pace_.looked(entries_.device_reads() - read);
   }
-
-  std::uint32_t first_pending() const { return pending_.empty() ? 0 : pending_.front(); }
-  std::uint64_t token_of(std::uint32_t i) const { return i < known() ? rivals_[i].token : 0; }
-
- private:
-  std::uint32_t known() const { return static_cast<std::uint32_t>(rivals_.size()); }
+  /// Of those that are awaited and have chosen.
+  void find_last_in_line() {
+    last_in_line_.reset();
+    for (const std::uint32_t i : pending_) {
+      if (!rivals_[i].chosen) continue;
+      const auto turn = [&](std::uint32_t k) { return std::pair(rivals_[k].number, k); };
+      if (!last_in_line_ || turn(i) > turn(*last_in_line_)) last_in_line_ = i;
+    }
+  }
 
   const Entries& entries_;
   std::vector<Rival> rivals_;  ///< of all participants known to this acquisition
-  std::vector<std::uint32_t> pending_;
+  std::vector<std::uint32_t> pending_, watched_;
+  std::optional<std::uint32_t> last_in_line_;  ///< of those pending; none: all are looked at
   bool watches_news_ = false;
   const AliveCheck& alive_;
   const AliveCheck& excluded_;
@@ -321,6 +363,7 @@ class Request {
   Result<bool> wait_for(std::uint64_t number) {
     const auto behind_me = [&](std::uint32_t i, const Line& line, Rival& rival) {
       if (line.choosing == 0) rival.chosen = true;
+      rival.number = line.number;
       rival.shared = line.shared != 0 ? line.number : 0;
       if (!rival.chosen) return false;
       if (line.shared != 0 && hold_ == Hold::shared) return true;
