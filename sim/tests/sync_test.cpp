@@ -105,7 +105,7 @@ TEST(Lock, SurvivesTheDeathOfAnyParticipantAnywhere) {
 
 /// Many wait in a line, each a while later than the last: one line a look, and no more of them than
 /// a wait may have.
-TEST(Lock, WhoWaitsInALineLooksAtTheLastBeforeIt) {
+TEST(Lock, WhoWaitsInALineLooksAtTheFirstOfIt) {
   static constexpr std::uint32_t participants = 24;
   constexpr std::uint64_t ns_a_ms = 1'000'000, held_ms = 200;
   constexpr std::uint64_t looks = held_ms * base::Pace::reads_a_second / 1000;

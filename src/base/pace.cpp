@@ -10,10 +10,8 @@ bool Pace::is_time() const {
   return now_ns() >= next_ns_;
 }
 
-void Pace::expect_long() {
-  if (next_ns_ != 0) return;
-  next_ns_ = now_ns();
-  since_ns_ = next_ns_ - brisk_ns;
+void Pace::not_before(std::uint64_t ns) {
+  next_ns_ = std::max(next_ns_, now_ns() + std::min(ns, longest_ns));
 }
 
 void Pace::set_next(std::uint64_t lines) {

@@ -29,8 +29,8 @@ class Pace {
     looks_ = 0;
     since_ns_ = next_ns_ = 0;
   }
-  /// What is waited for will take longer than the first millisecond: from now on as after it.
-  void expect_long();
+  /// What is waited for takes so long yet: no look before.
+  void not_before(std::uint64_t ns);
   /// True: look now. Reads no clock in the first millisecond.
   bool due() const { return next_ns_ == 0 || is_time(); }
   /// To be called after a look in vain, which has read `lines` of the device; 0 where loads are

@@ -40,7 +40,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -67,8 +66,10 @@ constexpr base::WaitPolicy wait_policy{
 constexpr std::uint32_t first_looks = 500;
 constexpr std::uint32_t max_first_looks = 100 * first_looks;
 constexpr std::uint32_t forever = 0;
-/// So many before us keep us waiting for longer than it pays to look all the time.
-constexpr std::size_t long_line = 4;
+/// With so many before it or fewer a participant looks all the time; with more as if each held the
+/// lock for no longer than this.
+constexpr std::size_t near_front = 2;
+constexpr std::uint64_t short_hold_ns = 10'000;
 
 bool whole(const Line& line) {
   return line.checksum == lock_checksum(line);
@@ -184,8 +185,7 @@ class Queue {
         meanwhile_(meanwhile) {}
 
   void await_all() {
-    pending_ = entries_.others(0, known());
-    last_in_line_.reset();
+    await(entries_.others(0, known()));
     pace_.reset();  // others may wait for what this passes first
   }
   /// After the last look of a pass_all() in a queue that `watches_news`: true if others have
@@ -194,8 +194,7 @@ class Queue {
     entries_.load_news();
     const std::uint32_t before = known();
     rivals_.resize(entries_.count());
-    pending_ = entries_.others(before, known());
-    last_in_line_.reset();
+    await(entries_.others(before, known()));
     return !pending_.empty();
   }
   void watch_news(bool watch) { watches_news_ = watch; }
@@ -205,7 +204,7 @@ class Queue {
     for (std::uint32_t looks = 0;;) {
       if (pace_.due()) {
         ++looks;
-        looks == max_looks ? look_at_all(step) : look(step);
+        looks == max_looks ? look_at_all(step) : look(waiter, step);
         if (pending_.empty()) return true;
         if (looks == max_looks) return false;
       }
@@ -222,45 +221,46 @@ class Queue {
       if (rival.shared != 0 && rival.shared == rival.shared_before) stay.push_back(i);
       rival.shared_before = rival.shared;
     }
-    if (!stay.empty()) pending_ = stay;
-    last_in_line_.reset();
-    return !stay.empty();
+    const bool any = !stay.empty();
+    if (any) await(std::move(stay));
+    return any;
   }
 
   /// The waiter's dead check: no longer waits for participants that are dead or were never there.
-  /// One that waits itself passes over the dead before it, so those need no check of ours.
+  /// The first in line first: while that one lives, the others wait too.
   void pass_over_dead() {
     entries_.restore();
-    const auto last = last_in_line_;
-    std::erase_if(pending_, [&](std::uint32_t i) {
-      if (last && i != *last) return false;
-      const Rival& rival = rivals_[i];
-      if (!rival.whole && (rival.token == 0 || (excluded_ && excluded_(rival.token)))) return true;
-      return rival.token != 0 && alive_ && !alive_(rival.token);
-    });
-    find_last_in_line();
+    while (!pending_.empty() && is_dead(rivals_[pending_.back()])) pending_.pop_back();
   }
 
-  /// At the one whose turn comes last before ours, if any has a turn: while that one waits itself,
-  /// the others need no look. At all that is awaited once it has gone.
+  /// At the first in line, and where that one has gone at the next: whoever comes later waits for
+  /// it too. Who has many before it looks seldom; the next but one looks all the time.
   template <class Step>
-  void look(Step step) {
-    if (last_in_line_) {
-      watched_.assign(1, *last_in_line_);
-      look_at(watched_, step);
-      if (!watched_.empty()) return;
-      std::erase(pending_, *last_in_line_);
+  void look(base::Waiter& waiter, Step step) {
+    if (!is_line_) {
+      look_at_all(step);
+    } else {
+      while (!pending_.empty() && has_passed(pending_.back(), step)) pending_.pop_back();
     }
-    look_at_all(step);
+    if (pending_.size() > near_front) {
+      pace_.not_before(pending_.size() * short_hold_ns);
+    } else if (!std::exchange(is_near_, true)) {
+      pace_.reset();
+      waiter.hurry();
+    }
   }
   template <class Step>
   void look_at_all(Step step) {
     look_at(pending_, step);
-    find_last_in_line();
-    if (last_in_line_ && pending_.size() >= long_line) pace_.expect_long();
+    const auto turn = [&](std::uint32_t i) {
+      return std::pair(rivals_[i].chosen ? rivals_[i].number : 0, i);
+    };
+    std::sort(pending_.begin(), pending_.end(),
+              [&](std::uint32_t a, std::uint32_t b) { return turn(a) > turn(b); });
+    is_line_ = true;
   }
 
-  std::uint32_t first_pending() const { return pending_.empty() ? 0 : pending_.front(); }
+  std::uint32_t first_pending() const { return pending_.empty() ? 0 : pending_.back(); }
   std::uint64_t token_of(std::uint32_t i) const { return i < known() ? rivals_[i].token : 0; }
 
  private:
@@ -279,20 +279,27 @@ class Queue {
     });
     pace_.looked(entries_.device_reads() - read);
   }
-  /// Of those that are awaited and have chosen.
-  void find_last_in_line() {
-    last_in_line_.reset();
-    for (const std::uint32_t i : pending_) {
-      if (!rivals_[i].chosen) continue;
-      const auto turn = [&](std::uint32_t k) { return std::pair(rivals_[k].number, k); };
-      if (!last_in_line_ || turn(i) > turn(*last_in_line_)) last_in_line_ = i;
-    }
+  bool is_dead(const Rival& rival) const {
+    if (!rival.whole && (rival.token == 0 || (excluded_ && excluded_(rival.token)))) return true;
+    return rival.token != 0 && alive_ && !alive_(rival.token);
+  }
+  template <class Step>
+  bool has_passed(std::uint32_t participant, Step step) {
+    watched_.assign(1, participant);
+    look_at(watched_, step);
+    return watched_.empty();
+  }
+  void await(std::vector<std::uint32_t> those) {
+    pending_ = std::move(those);
+    is_line_ = is_near_ = false;
   }
 
   const Entries& entries_;
   std::vector<Rival> rivals_;  ///< of all participants known to this acquisition
-  std::vector<std::uint32_t> pending_, watched_;
-  std::optional<std::uint32_t> last_in_line_;  ///< of those pending; none: all are looked at
+  std::vector<std::uint32_t> pending_;  ///< the first in line at the end
+  std::vector<std::uint32_t> watched_;
+  bool is_line_ = false;  ///< they are in order: all were looked at once
+  bool is_near_ = false;  ///< to the front
   bool watches_news_ = false;
   const AliveCheck& alive_;
   const AliveCheck& excluded_;
