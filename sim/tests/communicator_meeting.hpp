@@ -29,8 +29,8 @@ inline std::uint64_t bytes_of(std::uint32_t ranks, const coll::Shape& shape) {
   return bytes;
 }
 
-/// A pool with space for a communicator, on up to 3 devices. Its slots hold what an earlier one
-/// left.
+/// A pool with space for a communicator, on up to 3 devices. Its slots and releases hold what an
+/// earlier one left.
 inline std::uint64_t place_communicator(SimulatedPool& pool, std::uint32_t ranks,
                                         const coll::Shape& shape = on_devices(3)) {
   std::uint64_t area = 0;
@@ -41,6 +41,10 @@ inline std::uint64_t place_communicator(SimulatedPool& pool, std::uint32_t ranks
     auto object = arena->create("communicator", bytes_of(ranks, shape));
     world.require(object.has_value(), object ? "" : object.error().message);
     area = object->offset;
+    const std::uint64_t zeroed = coll::Communicator::zeroed_bytes(ranks, shape);
+    const std::vector<std::byte> left(object->bytes - zeroed, std::byte{0x5A});
+    attached->memory().publish_bulk(object->data + zeroed, left.data(), left.size());
+    attached->memory().full_fence();
   });
   return area;
 }

@@ -166,6 +166,7 @@ class LargeJobRank final : public transport::EndpointCallbacks {
     pool_ = simulated_.attach(world_, {.rank = static_cast<std::int32_t>(self_), .job = job_.name});
     arena_ = SimulatedPool::open_arena(world_, *pool_);
     job_.tokens[self_] = pool_->token();
+    job_.pool_nodes[self_] = pool_->node();
   }
   void open_endpoint() {
     auto opened = transport::Endpoint::open(*arena_, *this, {.job = job_.name});
@@ -223,22 +224,28 @@ class LargeJobRank final : public transport::EndpointCallbacks {
 
   // ---- all ranks together ----
 
-  /// Rank 0 makes an object for all, of zeros.
-  std::uint64_t make(const char* name, std::uint64_t bytes) {
-    auto object = arena_->create(fmt::format("{} {}", job_.name, name), bytes);
+  /// Rank 0 makes an object for all, of zeros up to `zeroed`.
+  std::uint64_t make(const char* name, std::uint64_t bytes, std::uint64_t zeroed) {
+    auto object =
+        arena_->create(fmt::format("{} {}", job_.name, name), bytes, {.zero = zeroed == bytes});
     world_.require(object.has_value(), object ? "" : object.error().message);
     made_.push_back(*object);
+    if (zeroed != bytes) {
+      const std::vector<std::byte> zeros(zeroed);
+      pool_->memory().publish_bulk(object->data, zeros.data(), zeroed);
+      pool_->memory().full_fence();
+    }
     return object->offset;
   }
   void barrier() {
     counted(Phase::join, [&] {
       if (self_ == 0) {
         const coll::Shape& shape = small_shape;
-        job_.communicator = make("communicator", coll::Communicator::bytes(job_.ranks, shape));
+        job_.communicator = make("communicator", coll::Communicator::bytes(job_.ranks, shape),
+                                 coll::Communicator::zeroed_bytes(job_.ranks, shape));
       }
       meet(3);
-      std::vector<std::uint64_t> nodes(job_.ranks);
-      for (std::uint32_t rank = 0; rank < job_.ranks; ++rank) nodes[rank] = job_.node_of(rank);
+      std::vector<std::uint64_t> nodes(job_.pool_nodes.begin(), job_.pool_nodes.end());
       auto opened = coll::Communicator::open(*pool_, {.area = job_.communicator,
                                                       .tokens = job_.tokens,
                                                       .self = self_,
@@ -261,12 +268,13 @@ class LargeJobRank final : public transport::EndpointCallbacks {
   void open_window() {
     counted(Phase::window, [&] {
       if (self_ == 0) {
-        job_.words = make("window", job_.ranks * window::words_bytes());
-        job_.segments = make("segments", job_.ranks * segment_bytes);
+        for (const auto& [to, name, each] :
+             {std::tuple(&job_.words, "window", window::words_bytes()),
+              std::tuple(&job_.segments, "segments", segment_bytes)})
+          *to = make(name, job_.ranks * each, job_.ranks * each);
       }
       meet(5);
       window::clear_words(pool_->memory(), pool_->base() + words_of(self_));
-      job_.pool_nodes[self_] = pool_->node();
       meet(6);
       window::Options options;
       for (std::uint32_t rank = 0; rank < job_.ranks; ++rank)

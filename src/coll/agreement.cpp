@@ -286,15 +286,6 @@ Result<void> Agreement::check(const std::vector<Offer>& offers, const char* noun
   return {};
 }
 
-/// What an earlier communicator had here may lie in this node's caches still. Ranks of one node
-/// read each other's words from there, and rank 0 of another has cleared them in the pool alone.
-void Agreement::drop_copies(pool::Pool& pool, const Options& options) const {
-  const std::uint64_t bytes = Communicator::zeroed_bytes(ranks_, options.shape);
-  if (!base::range_inside(options.area, bytes, pool.info().bytes)) return;
-  pool.memory().invalidate(pool.base() + options.area, bytes);
-  pool.memory().load_fence();
-}
-
 Options Agreement::options(pool::Pool& pool, const std::vector<Offer>& offers) const {
   const Offer& first = offers.front();
   Options options{.area = first.area,
@@ -319,7 +310,6 @@ Options Agreement::options(pool::Pool& pool, const std::vector<Offer>& offers) c
     options.always_in_switch = first.always_in_switch != 0;
   }
   options.registration = registration_;
-  drop_copies(pool, options);
   const std::uint64_t offsets = offsets_bytes(ranks_, options.shape);
   const std::uint64_t tuning = std::min<std::uint64_t>(first.tuning_bytes, max_tuning_bytes);
   const std::uint64_t begin = first.area + rest_begin(ranks_, options.shape);

@@ -75,7 +75,6 @@ class Agreement {
  private:
   void ask_switch(const Wishes& wishes);
   Result<void> make_areas(const Shape& shape, const Wishes& wishes);
-  void drop_copies(pool::Pool& pool, const Options& options) const;
   void publish(const Shape& shape, const std::vector<std::byte>& tuning);
 
   std::uint32_t ranks_, self_;

@@ -47,7 +47,8 @@ struct Options {
   std::vector<std::uint64_t> slot_areas = {};
   std::vector<std::uint64_t> tokens;  ///< by rank: pool::Pool::token() of its process
   std::uint32_t self = 0;
-  /// By rank: a number of its node, for two_level. The same on all ranks; empty: not known.
+  /// By rank: pool::Pool::node() of its process, or any numbers that are equal for ranks of one node
+  /// alone. The same on all ranks; empty: the pool is asked, and there is no two_level.
   std::vector<std::uint64_t> nodes = {};
   Shape shape;
   PlanOverride plan_override = {};  ///< of plan(); the same on all ranks
@@ -119,6 +120,7 @@ struct Call {
 class Communicator {
  public:
   static std::uint64_t bytes(std::uint32_t ranks, const Shape& shape);
+  /// The rest is cleared by open().
   static std::uint64_t zeroed_bytes(std::uint32_t ranks, const Shape& shape);
   /// What a communicator needs besides bytes(), by device; nothing with one device.
   static std::vector<SlotArea> slot_areas(std::uint32_t ranks, const Shape& shape);

@@ -4,16 +4,17 @@
 //                        it has finished; its failure
 //   changes   n lines    line p: from which crossing on p could change, and its vote; where it has
 //                        left the switch
-//   releases  n rows     row p: a word for each consumer of p's chunks, eight to a line
 //   eager     n rows     row p: p's eager blocks, of tagged lines
 //   direct    n rows     row p: what GPUs of others tell p's GPU (direct_program.hpp); only where
-//   the
-//                        communicator has these words
+//                        the communicator has these words
+//   releases  n rows     row p: a word for each consumer of p's chunks, eight to a line
 //   slots     n rows     row p: two halves of slots, taken by turns; where the pool has several
 //                        devices they lie in areas of their own (placement.hpp)
 //
 // Rank p alone writes its lines, its eager blocks and its slots. A line of releases has several
-// writers, by publish_word (rule 5 of the memory model). All words only grow.
+// writers, by publish_word (rule 5 of the memory model). All words only grow. All up to the
+// releases is zero before the first use; its row of releases each rank clears itself, before it
+// publishes what could be released.
 // In words: docs/protocols/collectives.md.
 #pragma once
 
@@ -72,7 +73,7 @@ class Layout {
   std::uint64_t change_vote(std::uint64_t rank) const { return change_offer(rank) + 8; }
   std::uint64_t left_switch(std::uint64_t rank) const { return change_offer(rank) + 16; }
   std::uint64_t release(std::uint64_t producer, std::uint64_t consumer) const {
-    return 2 * n_ * line_bytes + producer * row_bytes() + consumer * 8;
+    return releases_begin() + producer * row_bytes() + consumer * 8;
   }
   std::uint64_t eager(std::uint64_t rank, std::uint64_t collective) const {
     const std::uint64_t block = collective % shape_.eager_blocks;
@@ -93,22 +94,27 @@ class Layout {
     return direct_begin() + rank * direct_row_bytes();
   }
   std::uint64_t direct_row_bytes() const { return 3 * row_bytes(); }
-  /// What must be zero before the first use: all but the slots.
-  std::uint64_t zeroed_bytes() const { return slots_begin(); }
+  /// What one rank zeroes for all.
+  std::uint64_t zeroed_bytes() const { return releases_begin(); }
   /// Where the slots begin, if they lie behind the words.
   std::uint64_t slots_begin() const {
-    return base::align_up(direct_begin() + (shape_.direct ? n_ * direct_row_bytes() : 0), 4096);
+    return base::align_up(releases_begin() + n_ * row_bytes(), 4096);
   }
+  /// Of a rank's releases.
+  std::uint64_t row_bytes() const { return base::align_up(n_ * 8, line_bytes); }
+  std::uint64_t eager_row_bytes() const { return shape_.eager_blocks * eager_block_bytes(); }
 
  private:
-  std::uint64_t row_bytes() const { return base::align_up(n_ * 8, line_bytes); }
   std::uint64_t eager_block_bytes() const {
     return shape_.eager_bytes / coherence::tagged_bytes * line_bytes;
   }
   std::uint64_t direct_begin() const {
-    return eager_begin() + n_ * shape_.eager_blocks * eager_block_bytes();
+    return eager_begin() + n_ * eager_row_bytes();
   }
-  std::uint64_t eager_begin() const { return n_ * (2 * line_bytes + row_bytes()); }
+  std::uint64_t eager_begin() const { return n_ * 2 * line_bytes; }
+  std::uint64_t releases_begin() const {
+    return direct_begin() + (shape_.direct ? n_ * direct_row_bytes() : 0);
+  }
 
   std::uint64_t n_;
   Shape shape_;

@@ -10,6 +10,15 @@ namespace penstock::coll {
 
 namespace {
 
+/// Eager blocks of all ranks: one rank zeroes them, and each reads those of its node.
+std::uint64_t eager_bytes_for(std::uint32_t ranks) {
+  constexpr std::uint64_t most_of_all = 16 << 20, least_lines = 8;
+  const Shape shape;
+  const std::uint64_t lines = most_of_all / (std::uint64_t{ranks} * shape.eager_blocks * line_bytes);
+  const std::uint64_t most_lines = shape.eager_bytes / coherence::tagged_bytes;
+  return std::clamp(lines, least_lines, most_lines) * coherence::tagged_bytes;
+}
+
 /// Whether the longest block fits a part of an eager block, and all ranks know it.
 bool fits_eager(const Problem& problem, const Shape& shape) {
   if (problem.collective == Collective::barrier) return true;
@@ -108,7 +117,8 @@ std::uint32_t area_slots_of(std::uint64_t stripe_bytes, std::uint64_t slot_bytes
 
 Shape shape_for(std::uint32_t ranks, std::uint64_t pool_bytes, const Devices& devices) {
   constexpr std::uint64_t most = 256 << 10, least = 16 << 10, page = 4096;
-  Shape shape{.devices = std::clamp(devices.count, 1u, Devices::max_count),
+  Shape shape{.eager_bytes = eager_bytes_for(ranks),
+              .devices = std::clamp(devices.count, 1u, Devices::max_count),
               .sequential = devices.sequential};
   const std::uint64_t budget = pool_bytes / 32;
   for (;; shape.devices /= 2) {

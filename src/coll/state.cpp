@@ -6,8 +6,18 @@
 
 namespace penstock::coll {
 
+namespace {
+
+std::vector<std::uint32_t> group_nodes(const Options& options) {
+  if (options.nodes.size() != options.tokens.size()) return {};
+  return {options.nodes.begin(), options.nodes.end()};
+}
+
+}  // namespace
+
 State::State(pool::Pool& pool, const Options& options)
     : group(pool, {.tokens = options.tokens,
+                   .nodes = group_nodes(options),
                    .self = options.self,
                    .noun = options.noun,
                    .idle = options.idle}),
@@ -21,6 +31,30 @@ State::State(pool::Pool& pool, const Options& options)
       any_apart_(group.any_apart()),
       finished_(group.ranks()) {
   end_.set(all_finished, group.others());
+  drop_copies();
+  clear_releases();
+}
+
+/// What an earlier communicator had here may lie in this node's caches still. Ranks of one node
+/// read each other's words from there, and rank 0 of another has cleared them in the pool alone.
+void State::drop_copies() {
+  for (std::uint32_t rank = 0; rank < group.ranks(); ++rank) {
+    if (group.apart(rank)) continue;
+    group.memory.invalidate(at(layout.line(rank)), line_bytes);
+    group.memory.invalidate(at(layout.change_offer(rank)), line_bytes);
+    group.memory.invalidate(at(layout.eager(rank, 0)), layout.eager_row_bytes());
+    if (shape.direct)
+      group.memory.invalidate(at(layout.direct_row(rank)), layout.direct_row_bytes());
+  }
+  group.memory.load_fence();
+}
+
+/// This rank alone reads them, and no other publishes one before it has seen a doorbell of this
+/// rank.
+void State::clear_releases() {
+  const std::vector<std::byte> zeros(layout.row_bytes());
+  group.memory.publish_bulk(at(layout.release(self(), 0)), zeros.data(), zeros.size());
+  group.memory.store_fence();
 }
 
 std::uint64_t State::learn_from(std::uint32_t rank, const std::byte* line) {

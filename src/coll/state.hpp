@@ -129,6 +129,8 @@ class State {
   }
 
  private:
+  void drop_copies();
+  void clear_releases();
   Error error_of(const char* what, std::uint32_t rank, std::uint64_t failure) const;
   bool is_in_other_form(std::uint32_t rank, bool eager) const;
   std::uint32_t dead_rank() const;

@@ -55,8 +55,9 @@ Group::Group(pool::Pool& the_pool, Options options)
                                : rank == self()        ? pool.node()
                                                        : found[rank].value_or(first_unknown + rank);
     nodes_[rank] = node;
-    apart_[rank] = memory.loads_may_be_stale() && rank != self() && node != pool.node();
   }
+  for (std::uint32_t rank = 0; rank < ranks(); ++rank)
+    apart_[rank] = memory.loads_may_be_stale() && nodes_[rank] != nodes_[self()];
 }
 
 Missing Group::others() const {

@@ -20,8 +20,8 @@ using Missing = std::vector<std::uint32_t>;
 
 struct Options {
   std::vector<std::uint64_t> tokens;  ///< by rank: pool::Pool::token() of its process
-  /// By rank: pool::Pool::node() of its process, where that is known; else the pool is asked. The
-  /// same on all ranks.
+  /// By rank: pool::Pool::node() of its process, or other numbers that are equal for ranks of one
+  /// node alone; empty: the pool is asked. The same on all ranks.
   std::vector<std::uint32_t> nodes{};
   std::uint32_t self = 0;      ///< this process's rank
   std::string noun = "group";  ///< its name in messages: "rank 3 of the group"

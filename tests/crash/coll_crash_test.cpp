@@ -88,13 +88,11 @@ class CollCrash
     return options;
   }
 
-  /// As if the survivor were ahead: who compares calls does not wait for it, nor who lends memory.
-  void go_ahead() const {
-    const auto& memory = here_.pool->memory();
-    const coll::Layout layout(2, shape);
-    for (const std::uint64_t at : {layout.call(survivor), layout.release(victim, survivor)})
-      memory.publish_word(area_.data + at, coll::word_of(1 << 20, 0));
-    memory.full_fence();
+  /// As if the survivor were ahead: who compares calls does not wait for it.
+  void go_ahead() const { say_far_ahead(*here_.pool, coll::Layout(2, shape).call(survivor)); }
+  void say_far_ahead(const pool::Pool& pool, std::uint64_t at) const {
+    pool.memory().publish_word(pool.base() + area_.offset + at, coll::word_of(1 << 20, 0));
+    pool.memory().full_fence();
   }
 
   void die_somewhere(const std::function<void()>& armed) const {
@@ -105,6 +103,8 @@ class CollCrash
     const auto comm =
         Communicator::open(*at.pool, options(here_.pool->token(), at.pool->token(), victim));
     if (!comm) throw std::runtime_error(comm.error().message);
+    // Nor does who lends memory; what it had of releases it has cleared just now.
+    say_far_ahead(*at.pool, coll::Layout(2, shape).release(victim, survivor));
     std::byte* const memory = zero_copy_ ? at.arena->open("memory of the victim")->data : nullptr;
     armed();
     std::string error;
