@@ -77,7 +77,7 @@ Process& spawn_mate(World& world, const SimulatedPool& pool, const std::shared_p
 
 // ---- slots -------------------------------------------------------------------------------------
 
-constexpr std::uint32_t slots = 24, most_nodes = 3;
+constexpr std::uint32_t slots = 24, hosts = 3;
 
 /// It comes and goes on node 0, and takes fresh blocks and such as others had; it is stopped in one
 /// of its first operations.
@@ -98,8 +98,7 @@ void come_and_go(World& world, const SimulatedPool& pool, const Hour& hour,
 }
 
 Scenario while_attaching(const SimulatedPool& pool, Stopped who) {
-  Scenario scenario =
-      pool.scenario(fmt::format("an hour, attaching, {}", text_of(who)), most_nodes);
+  Scenario scenario = pool.scenario(fmt::format("an hour, attaching, {}", text_of(who)), hosts);
   scenario.max_steps = 20'000'000;
   scenario.body = [&pool, who](World& world) {
     auto hour = std::make_shared<Hour>();
@@ -146,7 +145,7 @@ class AnHour : public testing::TestWithParam<Stopped> {};
 
 TEST_P(AnHour, WhileItTakesASlot) {
   const SimulatedPool pool(
-      {.max_processes = slots, .max_nodes = most_nodes, .lease_ms = usual_lease_ms});
+      {.max_processes = slots, .max_nodes = hosts, .lease_ms = usual_lease_ms});
   expect_held("pool", "random schedules", explore(while_attaching(pool, GetParam()), 40));
 }
 
@@ -221,12 +220,12 @@ class EndpointUser {
 void take_endpoints(World& world, const SimulatedPool& pool, Hour& hour) {
   Attachments all;
   all.push_back(pool.attach(world));
-  EndpointUser keeper(world, *all.front());
-  keeper.claim();
-  keeper.claim();
+  EndpointUser stays(world, *all.front());
+  stays.claim();
+  stays.claim();
   if (hour.begun) {
     give_up(world, pool, *all.front());
-    keeper.make_words(20, 12);
+    stays.make_words(20, 12);
     world.sleep(an_hour_ns);
   }
   take_all_slots(world, pool, all);
@@ -236,13 +235,13 @@ void take_endpoints(World& world, const SimulatedPool& pool, Hour& hour) {
     users.back()->claim();
     users.back()->note_lines();
   }
-  keeper.note_lines();
-  keeper.make_words(24, 12);
+  stays.note_lines();
+  stays.make_words(24, 12);
   world.memory().full_fence();
   hour.taken = true;
   await_its_end(world, hour);
   require_still_there(world, all);
-  keeper.require_unchanged();
+  stays.require_unchanged();
   for (const auto& each : users) each->require_unchanged();
 }
 

@@ -21,7 +21,7 @@ inline constexpr std::uint32_t max_lives = 512, max_members = 256, max_stays = 1
 enum class Stage : std::uint32_t {
   unborn,
   open,
-  settled,  ///< it sends no more, and all that it sent has left
+  quiet,    ///< it sends no more, and all that it sent has left
   checked,  ///< it has taken all that was sent to it
   closed
 };
@@ -180,7 +180,7 @@ class Member final : public transport::EndpointCallbacks {
       // Half of them so long that what is idle becomes small.
       go_on_for(below(2) * 150'000'000 + below(20'000'000));
     }
-    settle();
+    come_to_rest();
     if (board_.over) check_all();
     board_.stay[stay_].has_closed = true;
     own().stage = Stage::closed;
@@ -234,9 +234,9 @@ class Member final : public transport::EndpointCallbacks {
       return;
     }
   }
-  void settle() {
+  void come_to_rest() {
     go_on_until([&] { return sending_.empty(); }, "its sends");
-    own().stage = Stage::settled;
+    own().stage = Stage::quiet;
   }
 
   template <class Holds>
@@ -252,7 +252,7 @@ class Member final : public transport::EndpointCallbacks {
         [&] {
           return all_of([&](std::uint32_t i) { return board_.life[i].stage != Stage::open; });
         },
-        "the others to settle");
+        "the others to come to rest");
     for (std::uint32_t from = 0; from < std::min(board_.lives.load(), max_lives); ++from) {
       if (board_.life[from].stage == Stage::unborn) continue;
       const auto all_came = [&] {
@@ -267,7 +267,7 @@ class Member final : public transport::EndpointCallbacks {
     own().stage = Stage::checked;
     go_on_until(
         [&] {
-          return all_of([&](std::uint32_t i) { return board_.life[i].stage != Stage::settled; });
+          return all_of([&](std::uint32_t i) { return board_.life[i].stage != Stage::quiet; });
         },
         "the others to check");
   }
