@@ -4,7 +4,6 @@
 
 #include <bit>
 #include <map>
-#include <set>
 
 #include "base/checked.hpp"
 #include "pool/attaching.hpp"
@@ -15,6 +14,7 @@
 #include "sim/tests/ranks.hpp"
 #include "transport/endpoint_table.hpp"
 #include "transport/mailbox.hpp"
+#include "transport/test_tiles.hpp"
 
 namespace penstock::sim {
 namespace {
@@ -131,40 +131,6 @@ INSTANTIATE_TEST_SUITE_P(Long, Endpoints, testing::Values(8192u));
 
 // ---- tiles -------------------------------------------------------------------------------------
 
-/// The state of the tiles as it is, and the entries of all mailboxes.
-void expect_sound(World& world, arena::Arena& arena) {
-  EndpointTable table = table_of(world, arena);
-  const auto& memory = arena.pool().memory();
-  // whatever the dead have left undone is done when the next tile is made
-  const auto last = table.words(table.count() - 1, table.count() - 1);
-  world.require(last.has_value(), last ? "" : last.error().message);
-  std::set<std::uint64_t> tiles;
-  std::uint64_t entries = 0;
-  const transport::MailboxTiles& all = table.tiles();
-  for (std::uint32_t owner = 0; owner < table.count(); ++owner)
-    for (std::uint32_t group = 0; group < all.layout().groups(); ++group) {
-      const auto entry = all.find({owner, group});
-      if (!entry) continue;
-      tiles.insert(transport::TileEntry::offset(*entry));
-      ++entries;
-    }
-  world.require(tiles.size() == entries, "a tile has two owners");
-  const auto head = arena.open(transport::table_name);
-  transport::TableHeadLines lines;
-  memory.observe_bulk(&lines, head->data, sizeof lines);
-  const transport::TilesState* newest = nullptr;
-  for (const auto& state : lines.tiles)
-    if (state.checksum == transport::checksum_of(state, table.key()) &&
-        (newest == nullptr || state.number > newest->number))
-      newest = &state;
-  world.require(newest != nullptr, "both states are torn");
-  std::uint64_t taken = newest->taken + (newest->pieces > 0 ? transport::first_tiles : 0);
-  for (std::uint32_t piece = 0; piece + 1 < newest->pieces; ++piece)
-    taken += arena.open(fmt::format("{}{}", transport::tiles_prefix, piece))->bytes /
-             transport::tile_bytes;
-  world.require(taken == entries, fmt::format("{} tiles are taken, {} named", taken, entries));
-}
-
 constexpr std::uint32_t owners = 44;  ///< with two tiles each more than the table has at first
 
 /// Makes the words of all pairs of `owners` with some senders, in an order of its own, and looks
@@ -203,7 +169,8 @@ Scenario tiles_by_three(const SimulatedPool& pool) {
   scenario.after = [&pool](World& world) {
     const auto attached = pool.attach(world, {.job = "later"});
     const auto arena = SimulatedPool::open_arena(world, *attached);
-    expect_sound(world, *arena);
+    const std::string fault = transport::fault_of_tiles(*arena);
+    world.require(fault.empty(), fault);
   };
   return scenario;
 }

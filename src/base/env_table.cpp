@@ -52,6 +52,8 @@ constexpr std::array table{
              "Lines of a channel's ring at first; a busy one has 1024."},
     Variable{"PENSTOCK_FLUSH", "auto", "auto|clflush|clflushopt|clwb",
              "Instruction that writes lines back in software mode; auto takes the fastest way."},
+    Variable{"PENSTOCK_IDLE_MS", "10000", "ms",
+             "A channel on which nothing was sent for so long gives back what it has grown by."},
     Variable{"PENSTOCK_ISA", "", "sse2|avx2|avx512|generic",
              "Use no instructions beyond these. Default: the best that the CPU has."},
     Variable{"PENSTOCK_RENDEZVOUS_GET", "", "bytes",

@@ -18,11 +18,15 @@ bool Liveness::alive(std::uint64_t token) {
   const SlotView view = processes_.state(slot);
   // Its owner is detaching, died while it did, or is about to repair an overwritten line: the line
   // does not tell whose it is.
+  const auto beating = view.whole && view.line.generation >= generation_of(token)
+                           ? std::nullopt
+                           : processes_.beating(slot);
   if (!view.whole) {
-    const auto beating = processes_.beating(slot);
     const bool succeeded = beating && *beating > generation_of(token);
     return !succeeded && beats(token, beat_of(token).value_or(0));
   }
+  // Nor does the line of a process before it, which stored that too late.
+  if (beating && *beating == generation_of(token)) return beats(token, beat_of(token).value_or(0));
   return view.line.generation == generation_of(token) && alive(view);
 }
 

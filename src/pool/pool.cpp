@@ -162,7 +162,26 @@ std::vector<SlotView> Pool::Impl::slots_of_this_host(
 }
 
 bool Pool::Impl::owns_slot(const SlotView& view) const {
-  return view.whole && view.line.generation == generation && view.attached();
+  return view.whole && view.line.generation == generation && view.attached() &&
+         !is_late_store(view);
+}
+
+/// The line is of a process that had this slot before, or was about to take it when this one did.
+/// It was stopped right before it stored the line, was given up, and has gone on.
+bool Pool::Impl::is_late_store(const SlotView& view) const {
+  const StateLine& line = view.line;
+  if (!view.whole || line.generation != generation)
+    return view.whole && line.generation < generation;
+  return line.pid != own_state.pid || line.start_time != own_state.start_time ||
+         line.pid_namespace != own_state.pid_namespace || line.node != own_state.node;
+}
+
+/// No process takes a slot before it has declared the owner dead, so the line was overwritten. What
+/// stands beside it may have been, too.
+void Pool::Impl::restore_slot() {
+  processes.publish_details(slot, own_entry(), [this] { heed_now(token()); });
+  heed_now(token());
+  processes.publish_state(slot, own_state);
 }
 
 ProcessRecord Pool::Impl::record(const SlotView& slot_view) const {
@@ -180,10 +199,8 @@ void Pool::Impl::beat() {
   heed(token());
   const SlotView view = processes.state(slot);
   if (owns_slot(view)) return;
-  if (view.whole) end(std::nullopt);
-  // No process takes a slot before it has declared the owner dead, so the line was overwritten.
-  heed_now(token());
-  processes.publish_state(slot, own_state);
+  if (view.whole && !is_late_store(view)) end(std::nullopt);
+  restore_slot();
 }
 
 /// Others wait for an overwritten line until its node takes the lock again.
@@ -254,10 +271,12 @@ Pool::~Pool() {
   impl_->heartbeat.reset();
   impl_->exit_log_entry.sign_off();
   const SlotView view = impl_->processes.state(impl_->slot);
+  const std::uint64_t since_ns = base::now_ns();
   impl_->heed_now(impl_->token());  // the slot is not another's by then
-  if (impl_->owns_slot(view) || !view.whole)
+  if (impl_->owns_slot(view) || !view.whole || impl_->is_late_store(view))
     impl_->processes.set_state(impl_->slot, impl_->own_state,
                                impl_->leaves_to_burial ? SlotState::left : SlotState::detached);
+  if (!is_just_now(since_ns)) impl_->heed_now(impl_->token());  // or it is told at least
 }
 
 bool Pool::attached_here() const {

@@ -169,15 +169,10 @@ StateLine ProcessTable::take(const SlotView& before, const Entry& entry,
                              const std::function<void()>& confirm) const {
   const std::uint32_t slot = before.slot;
   StateLine line = before.line;
-  const std::uint64_t details = place<DetailLines>(details_, slot);
   const std::uint64_t last = generation(before);
   line.generation = last < greatest_generation ? last + 1 : 1;
+  publish_details(slot, entry, confirm);
   confirm();
-  OriginLine origin{.boot_id = entry.host.boot_id};
-  entry.process.program.copy(origin.program, sizeof origin.program);
-  publish_checksummed_line(memory_, base_, details, origin);
-  publish_text(details + offsetof(DetailLines, host), 1, entry.host.host);
-  publish_text(details + offsetof(DetailLines, job), 2, entry.job);
   publish_beat(slot, line.generation, 1);
   publish_stats(slot, line.generation, ProcessStats{});
   publish_activity(slot, "");  // orders all of these ahead of the state
@@ -193,6 +188,19 @@ StateLine ProcessTable::take(const SlotView& before, const Entry& entry,
   confirm();
   publish_state(slot, line);
   return line;
+}
+
+void ProcessTable::publish_details(std::uint32_t slot, const Entry& entry,
+                                   const std::function<void()>& confirm) const {
+  const std::uint64_t details = place<DetailLines>(details_, slot);
+  OriginLine origin{.boot_id = entry.host.boot_id};
+  entry.process.program.copy(origin.program, sizeof origin.program);
+  confirm();
+  publish_checksummed_line(memory_, base_, details, origin);
+  confirm();
+  publish_text(details + offsetof(DetailLines, host), 1, entry.host.host);
+  confirm();
+  publish_text(details + offsetof(DetailLines, job), 2, entry.job);
 }
 
 void ProcessTable::publish_state(std::uint32_t slot, const StateLine& line) const {

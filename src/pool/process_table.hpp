@@ -71,6 +71,9 @@ class ProcessTable {
   /// process has lost these meanwhile.
   StateLine take(const SlotView& before, const Entry& entry,
                  const std::function<void()>& confirm) const;
+  /// Who it is, but for its state; `confirm` is asked before each part. The caller orders.
+  void publish_details(std::uint32_t slot, const Entry& entry,
+                       const std::function<void()>& confirm) const;
   /// Ordered before all that this thread publishes later.
   void publish_state(std::uint32_t slot, const StateLine& line) const;
   void set_state(std::uint32_t slot, StateLine line, SlotState state) const;

@@ -192,15 +192,18 @@ Result<void> Pool::Impl::take_slot(const std::shared_ptr<Visit>& visit) {
               std::min(std::max(superblock.max_processes, 1u), max_processes / slots_per_rank));
 }
 
+ProcessTable::Entry Pool::Impl::own_entry() const {
+  return {.host = self.host,
+          .process = self.process,
+          .node = node,
+          .rank = options.rank,
+          .job = options.job};
+}
+
 void Pool::Impl::take(const SlotView& chosen) {
   slot = chosen.slot;
-  own_state = processes.take(chosen,
-                             {.host = self.host,
-                              .process = self.process,
-                              .node = node,
-                              .rank = options.rank,
-                              .job = options.job},
-                             [this] { confirm(); });
+  own_state = processes.take(chosen, own_entry(), [this] { confirm(); });
+  confirm();  // stopped before the last store, it may be another's by now, under the same token
   generation = own_state.generation;
   beaten_ns = base::now_ns();
 }

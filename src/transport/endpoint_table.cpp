@@ -215,13 +215,18 @@ Address EndpointTable::claim_slot(std::uint32_t slot, std::uint64_t job) {
     memory_.store_fence();  // a whole line says that the box is one
     before = look_at_own(slot);
   }
-  const bool closed =
-      static_cast<std::uint32_t>(before.state) == static_cast<std::uint32_t>(EndpointState::closed);
   // even after a damaged line the generation must only grow
   // 32 bits travel in addresses and channel headers; 0 is never a generation
   const std::uint64_t generation = (before.generation + 1) & 0xffffffffu;
   EndpointLine line{};
-  line.last_closed = closed ? before.state >> 32 : before.last_closed;
+  line.closed_from = before.closed_from;
+  line.closed_to = before.closed_to;
+  if (static_cast<std::uint32_t>(before.state) ==
+      static_cast<std::uint32_t>(EndpointState::closed)) {
+    line.closed_to = static_cast<std::uint32_t>(before.state >> 32);
+    const bool follows = before.closed_to != 0 && before.closed_to + 1 == line.closed_to;
+    if (!follows) line.closed_from = line.closed_to;
+  }
   line.generation = generation == 0 ? 1 : generation;
   line.token = pool.token();
   line.job = job;

@@ -88,6 +88,41 @@ TEST_P(EndpointTableTest, TheDeadAreReportedAtTheSecondLookThatFindsThem) {
   EXPECT_EQ(told, std::vector{PeerFate::dead});
 }
 
+/// The slot has changed hands more than once since the last look: those that closed were not dead,
+/// and one that died among them has not closed.
+TEST_P(EndpointTableTest, WhoClosedHasNotDiedHoweverManyHaveHadItsSlotSince) {
+  const EndpointTable table = *EndpointTable::open(*side_b_.arena);
+  PeerWatch watch(*side_b_.pool, table);
+  const Peer slot = a_->address().slot;
+  const auto reopen = [&] {
+    a_.reset();
+    a_ = open(side_a_, callbacks_a_);
+    ASSERT_EQ(a_->address().slot, slot);
+  };
+  const auto fate_of = [&](std::uint32_t generation) {
+    constexpr std::uint64_t of_nobody = 0;
+    watch.add(slot, generation, of_nobody);
+    return watch.fate(slot);
+  };
+  const std::uint32_t first = a_->address().generation;
+  for (int owners = 0; owners < 3; ++owners) reopen();
+  for (std::uint32_t each = first; each < first + 3; ++each)
+    EXPECT_EQ(fate_of(each), PeerFate::closed) << each;
+
+  a_.reset();  // and this one has not told so
+  auto* line = reinterpret_cast<EndpointLine*>(table.line_of(slot));
+  const std::uint32_t dead = first + 3;
+  side_b_.pool->memory().publish_word(&line->state, EndpointLine::pack(dead, EndpointState::open));
+  side_b_.pool->memory().full_fence();
+  a_ = open(side_a_, callbacks_a_);
+  EXPECT_EQ(fate_of(dead), PeerFate::dead);
+  EXPECT_EQ(fate_of(dead - 1), PeerFate::closed);
+  for (int owners = 0; owners < 2; ++owners) reopen();
+  EXPECT_EQ(fate_of(dead), PeerFate::dead);
+  EXPECT_EQ(fate_of(dead + 1), PeerFate::closed);
+  EXPECT_EQ(fate_of(dead + 2), PeerFate::closed);
+}
+
 TEST_P(EndpointTableTest, WhoLeavesMakesNoOtherLookedAtTwice) {
   const EndpointTable table = *EndpointTable::open(*side_b_.arena);
   PeerWatch watch(*side_b_.pool, table);

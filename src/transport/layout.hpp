@@ -58,7 +58,7 @@ inline constexpr const char* table_name = "penstock.endpoints";
 inline constexpr const char* table_body_name = "penstock.endpoints.body";
 inline constexpr const char* tiles_prefix = "penstock.endpoints.tiles.";
 inline constexpr std::uint64_t table_magic = 0x5f53544e494f5045;  // "EPOINTS_"
-inline constexpr std::uint64_t table_version = 2;
+inline constexpr std::uint64_t table_version = 3;
 
 struct TableHead {
   std::uint64_t magic;
@@ -104,9 +104,10 @@ struct EndpointLine {
   std::uint64_t generation;
   std::uint64_t token;  ///< process that owns it
   std::uint64_t job;
-  std::uint64_t last_closed;  ///< the latest earlier generation that was closed in order, or 0
-  std::uint64_t state;        ///< a word of its own: generation << 32 | EndpointState
-  std::uint64_t user_word;    ///< a word of its own: the user word for peers; 0: none
+  /// Earlier generations that were closed in order, one after the other, the latest ones; 0: none.
+  std::uint32_t closed_from, closed_to;
+  std::uint64_t state;      ///< a word of its own: generation << 32 | EndpointState
+  std::uint64_t user_word;  ///< a word of its own: the user word for peers; 0: none
   std::uint64_t pad;
   std::uint64_t checksum;  ///< of the first four words, with the table's key and the slot
 
@@ -115,6 +116,10 @@ struct EndpointLine {
   }
   bool open() const { return state == pack(generation, EndpointState::open); }
   bool closed() const { return state == pack(generation, EndpointState::closed); }
+  /// Whether an earlier endpoint of the slot is known to have closed in order.
+  bool had_closed(std::uint32_t earlier) const {
+    return earlier != 0 && earlier >= closed_from && earlier <= closed_to;
+  }
 };
 static_assert(sizeof(EndpointLine) == line_bytes);
 

@@ -10,8 +10,7 @@ namespace {
 
 /// Two laps of a small ring within this time are those of a busy pair.
 constexpr std::uint64_t busy_lap_ns = 100'000'000;
-constexpr std::uint64_t idle_ns = 10'000'000'000;
-/// Between looks at whether a channel is idle, or its receiver has followed it.
+/// Between looks at whether a channel is idle, or its receiver has followed it, at most.
 constexpr std::uint64_t look_ns = 1'000'000'000;
 
 }  // namespace
@@ -106,7 +105,8 @@ bool TxChannel::cells_settled() {
 
 void TxChannel::give_back_idle(std::uint64_t now_ns) {
   if (now_ns < next_idle_look_ns_ || ended_) return;
-  next_idle_look_ns_ = now_ns + look_ns;
+  const std::uint64_t idle_ns = context_.settings.idle_ns;
+  next_idle_look_ns_ = now_ns + std::min(look_ns, idle_ns);
   if (left_.at != nullptr) refresh_credits();
   const bool idle = context_.coarse_ns - announced_ns_ >= idle_ns;
   if (!idle || waiting() || left_.at != nullptr || (least() && cells_ == nullptr)) return;

@@ -70,6 +70,22 @@ TEST_P(GrowingTest, TheCallThatMovesSendsARingAtMostToo) {
   a_.reset();
 }
 
+/// What it has grown by comes back, as soon as its user says.
+TEST_P(GrowingTest, WhatIsIdleBecomesSmallAgain) {
+  const base::EnvironmentGuard idle("PENSTOCK_IDLE_MS", "100");
+  a_.reset();
+  a_ = open(side_a_, callbacks_a_);
+  to_b_ = *a_->resolve(b_->address());
+  const auto used = [&] { return side_a_.arena->stats().bytes_used; };
+  inject_word();
+  const std::uint64_t small = used();
+  for (unsigned i = 0; i < 3000; ++i) inject_word();
+  ASSERT_GT(used(), small) << "it has not grown";
+  progress_until([&] { return used() <= small; });
+  inject_word();
+  progress_until([&] { return callbacks_b_.arrived.size() == 3002; });
+}
+
 /// Longer messages that follow each other go in cells, but need not.
 TEST_P(GrowingTest, AStreamDoesNotWaitForTheLock) {
   const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "1024");

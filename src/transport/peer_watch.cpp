@@ -41,7 +41,7 @@ PeerFate PeerWatch::fate_of(Watched& watched) {
   const bool same = line && line->generation == watched.generation;
   if (same && line->closed()) return PeerFate::closed;
   // its slot has a new owner already; the line tells how the old one ended
-  if (line && !same && line->last_closed == watched.generation) return PeerFate::closed;
+  if (line && !same && line->had_closed(watched.generation)) return PeerFate::closed;
   if (!alive) return PeerFate::dead;
   return same ? PeerFate::present : PeerFate::closed;
 }

@@ -23,10 +23,11 @@ struct Settings {
   std::uint64_t
       rendezvous_put_min_bytes;  ///< shortest message stored into a receive buffer in the pool
   std::uint32_t inject_bytes;    ///< longest message for try_inject
+  std::uint64_t idle_ns;         ///< a channel on which nothing was sent for so long is idle
 };
 
-/// Defaults of `mode`, changed by PENSTOCK_CELL, PENSTOCK_CELLS, PENSTOCK_RENDEZVOUS_GET and
-/// PENSTOCK_RENDEZVOUS_PUT. Errors: invalid_argument.
+/// Defaults of `mode`, changed by PENSTOCK_CELL, PENSTOCK_CELLS, PENSTOCK_FIRST_LINES,
+/// PENSTOCK_IDLE_MS, PENSTOCK_RENDEZVOUS_GET and PENSTOCK_RENDEZVOUS_PUT. Errors: invalid_argument.
 Result<Settings> settings_for(coherence::Mode mode);
 
 }  // namespace penstock::transport

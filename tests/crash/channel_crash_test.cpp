@@ -4,8 +4,7 @@
 #include <optional>
 
 #include "base/environment_guard.hpp"
-#include "crash_test_base.hpp"
-#include "recorder.hpp"
+#include "job.hpp"
 #include "transport/endpoint_table.hpp"
 #include "transport/peer_statistics.hpp"
 
@@ -16,15 +15,6 @@ using testing::HasSubstr;
 using transport::Address;
 using transport::Endpoint;
 using transport::Peer;
-
-constexpr std::uint64_t limit_ns = 20'000'000'000;  ///< nothing here may take as long
-
-std::unique_ptr<Endpoint> open_endpoint(const Attached& side,
-                                        transport::EndpointCallbacks& callbacks) {
-  auto endpoint = Endpoint::open(*side.arena, callbacks, {"crash"});
-  if (!endpoint) throw std::runtime_error(endpoint.error().message);
-  return std::move(*endpoint);
-}
 
 /// Endpoints that are open and whose process lives.
 std::uint32_t living_endpoints(const Attached& side) {
@@ -45,62 +35,7 @@ class ChannelCrash : public CrashTest, public testing::WithParamInterface<cohere
     run_job(2);  // makes the endpoint table, which stays
   }
 
-  /// A later job with another number of participants: each sends to each, all kinds of messages.
-  void run_job(std::uint32_t participants) {
-    pool::Child job([&](const pool::Child::Report&) {
-      try {
-        return exchange(participants) ? 0 : 1;
-      } catch (const std::exception& error) {
-        fmt::print(stderr, "job of {}: {}\n", participants, error.what());
-        return 2;
-      }
-    });
-    EXPECT_EQ(job.wait(), 0) << "a job of " << participants;
-  }
-
-  bool exchange(std::uint32_t participants) const {
-    struct Participant {
-      Attached side;
-      Recorder callbacks;
-      std::unique_ptr<Endpoint> endpoint;
-    };
-    std::deque<Participant> all(participants);
-    for (std::uint32_t i = 0; i < participants; ++i) {
-      all[i].side = attach(spec_, {.rank = static_cast<int>(i), .job = "next", .emulated_node = i});
-      all[i].endpoint = open_endpoint(all[i].side, all[i].callbacks);
-    }
-    std::deque<std::vector<std::byte>> data;
-    std::deque<transport::SendOp> ops;
-    const std::uint64_t sizes[] = {8, 3000, 100'000};
-    for (std::uint32_t i = 0; i < participants; ++i) {
-      Participant &from = all[i], &to = all[(i + 1) % participants];
-      const Peer peer = *from.endpoint->resolve(to.endpoint->address());
-      for (std::uint64_t tag = 0; tag < 3; ++tag) {
-        data.push_back(content(tag, sizes[tag]));
-        transport::SendOp& op = ops.emplace_back();
-        op.header = {tag, 0, sizes[tag], 0};
-        op.iov[0] = {data.back().data(), data.back().size()};
-        op.iov_count = 1;
-        if (!from.endpoint->send(peer, &op)) return false;
-      }
-    }
-    const std::uint64_t end = base::now_ns() + limit_ns;
-    const auto finished = [&] {
-      unsigned done = 0;
-      for (Participant& one : all) {
-        one.endpoint->progress();
-        done += one.callbacks.arrived == 3 && one.endpoint->drained();
-      }
-      return done == participants;
-    };
-    while (!finished()) {
-      if (base::now_ns() > end) return false;
-    }
-    for (Participant& one : all) {
-      if (one.callbacks.damaged != 0 || !one.callbacks.dead.empty()) return false;
-    }
-    return true;
-  }
+  void run_job(std::uint32_t participants) { expect_job_works(spec_, participants); }
 };
 
 INSTANTIATE_TEST_SUITE_P(Modes, ChannelCrash,

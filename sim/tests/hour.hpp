@@ -1,0 +1,70 @@
+// A process, alone or with all others of its node, is stopped for an hour in the midst of what it
+// does, and goes on: by then others have whatever was its own.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "pool/lease.hpp"
+#include "sim/tests/simulated_pool.hpp"
+
+namespace penstock::sim {
+
+inline constexpr std::uint64_t an_hour_ns = 3'600'000'000'000;
+/// As by default: beats are seldom enough for an hour to be few steps.
+inline constexpr std::uint32_t usual_lease_ms = 10'000;
+
+enum class Stopped { alone, with_its_node };
+inline const char* text_of(Stopped who) {
+  return who == Stopped::alone ? "alone" : "with its node";
+}
+
+/// What is known of it, beside the pool.
+struct Hour {
+  Process* late = nullptr;
+  bool begun = false;     ///< it is stopped
+  bool over = false;      ///< it has gone on
+  bool taken = false;     ///< others have taken what they can: it may go on
+  bool given_up = false;  ///< it must not come to its end
+  bool over_or_gone() const { return over || gone(*late); }
+  /// Ranks that talk with it, or are stopped with it, may be told of a death.
+  bool may_be_missed() const { return begun || late->dead; }
+};
+
+/// Spawns what stops it, when it is at Process::stops_at: the others of its node at that moment, if
+/// so said. `meanwhile`: waits until others have taken what they can, after an hour.
+inline void spawn_clock(World& world, const std::shared_ptr<Hour>& hour, Stopped who) {
+  world.spawn(1, [&world, hour, who] {
+    Process& late = *hour->late;
+    wait_until(world, "it to be stopped", [&] { return late.stopped || gone(late); });
+    const std::uint32_t self = world.self().number;
+    const auto each_of_its_node = [&](const std::function<void(Process&)>& act) {
+      for (const auto& process : world.processes())
+        if (process->node == late.node && process->number != self) act(*process);
+    };
+    if (late.stopped && who == Stopped::with_its_node)
+      each_of_its_node([](Process& process) { process.stopped = true; });
+    hour->begun = late.stopped;
+    if (late.stopped) world.sleep(an_hour_ns);
+    while (!hour->taken) world.sleep(100'000'000);  // each may wait for who is late, for a lease
+    // one after the other: as many others may have run in between
+    each_of_its_node([&](Process& process) {
+      process.stopped = false;
+      world.sleep(world.random() % 2'000'000);
+    });
+    hour->over = true;
+  });
+}
+
+/// It has gone, in words where it was given up. Others look until then.
+inline void await_its_end(World& world, const Hour& hour) {
+  wait_until(world, "it to end", [&] { return hour.over && gone(*hour.late); });
+  if (hour.given_up)
+    world.require(hour.late->exit_status == pool::given_up_status,
+                  "it was given up, and has come to its end");
+  world.require(!hour.late->dead || hour.late->exit_status == pool::given_up_status,
+                fmt::format("it ended with status {}", hour.late->exit_status));
+}
+
+}  // namespace penstock::sim
