@@ -7,48 +7,11 @@
 #include <vector>
 
 #include "offload/registration.hpp"
-#include "sim/tests/expect_held.hpp"
-#include "sim/tests/lasting_copies.hpp"
+#include "sim/tests/in_turn.hpp"
 #include "sim/tests/offload_user.hpp"
-#include "sim/tests/puppet.hpp"
 
 namespace penstock::sim {
 namespace {
-
-/// On nodes 0, 1 and 2, led from node 3. Each has copies of what stood in the room before: words of
-/// other objects.
-Scenario in_turn(const SmallPool& pool, const std::string& name,
-                 std::function<void(World&, Puppet&, Puppet&, Puppet&)> play) {
-  Scenario scenario = pool.scenario(name, nodes + 1);
-  scenario.body = [&pool, play = std::move(play)](World& world) {
-    auto rank = std::make_shared<Puppet>(world, pool, 0);
-    auto one = std::make_shared<Puppet>(world, pool, 1);
-    auto other = std::make_shared<Puppet>(world, pool, 2);
-    world.spawn(nodes, [&world, play, rank, one, other] {
-      auto before = std::make_shared<std::vector<Object>>();
-      rank->does([&world, before](SpaceUser& user) { *before = fill_and_publish(world, user); });
-      for (const auto& puppet : {one, other})
-        puppet->does([before](SpaceUser& user) {
-          for (const Object& object : *before) user.require_whole(object, "before");
-        });
-      rank->does([before](SpaceUser& user) {
-        for (const Object& object : *before) (void)user.arena->destroy(object);
-      });
-      play(world, *rank, *one, *other);
-      for (const auto& puppet : {rank, one, other}) puppet->end();
-    });
-  };
-  return scenario;
-}
-
-/// In so many orders; and where what was looked at before stays in the caches.
-void expect_held_in_turn(const SmallPool& pool, const std::string& name,
-                         std::function<void(World&, Puppet&, Puppet&, Puppet&)> play,
-                         std::uint64_t runs = 10) {
-  const Scenario scenario = in_turn(pool, name, std::move(play));
-  expect_held("switch", "random schedules", explore(scenario, runs));
-  expect_held("switch", "random schedules", explore(with_lasting_copies(scenario), 5));
-}
 
 /// Who serves, as a rank finds it: 0 for nobody.
 std::uint64_t served_by(SpaceUser& user) {
@@ -88,7 +51,7 @@ void take_turns_at_the_claim(World& world, Puppet& rank, Puppet& one, Puppet& ot
 
 TEST(Directory, AClaimIsSeenByAllAsSoonAsItIsTaken) {
   const SmallPool pool;
-  expect_held_in_turn(pool, "claims in turn", take_turns_at_the_claim);
+  expect_held_in_turn("switch", pool, "claims in turn", take_turns_at_the_claim);
 }
 
 /// In space that is used again, by regions of other numbers.
@@ -122,7 +85,7 @@ void find_what_is_described(World& world, Puppet& rank, Puppet& one, Puppet&) {
 
 TEST(Directory, WhatOneSaysOfItselfTheOtherFinds) {
   const SmallPool pool;
-  expect_held_in_turn(pool, "regions in turn", find_what_is_described);
+  expect_held_in_turn("switch", pool, "regions in turn", find_what_is_described);
 }
 
 /// A switch dies before a rank that has found it has asked, and the next one serves the rank, which
@@ -171,7 +134,7 @@ void ask_the_next_one(World& world, const SmallPool& pool, Puppet& rank, Puppet&
 TEST(Directory, WhoIsServedByASuccessorWaitsForThatOne) {
   const SmallPool pool;
   expect_held_in_turn(
-      pool, "asks of the next switch",
+      "switch", pool, "asks of the next switch",
       [&pool](World& world, Puppet& rank, Puppet& one, Puppet&) {
         ask_the_next_one(world, pool, rank, one);
       },
@@ -219,7 +182,7 @@ void follow_one_that_served(World& world, const SmallPool& pool, Puppet& rank, P
 
 TEST(Directory, WhatAnEarlierSwitchServedIsNotServedByTheNext) {
   const SmallPool pool;
-  expect_held_in_turn(pool, "asks of a dead switch",
+  expect_held_in_turn("switch", pool, "asks of a dead switch",
                       [&pool](World& world, Puppet& rank, Puppet& one, Puppet& other) {
                         follow_one_that_served(world, pool, rank, one, other);
                       });
@@ -257,7 +220,7 @@ void follow_one_that_ended(World& world, const SmallPool& pool, Puppet& rank, Pu
 
 TEST(Directory, WhatAnEarlierSwitchWasAskedIsNotServedByTheNext) {
   const SmallPool pool;
-  expect_held_in_turn(pool, "asks of a switch that ended",
+  expect_held_in_turn("switch", pool, "asks of a switch that ended",
                       [&pool](World& world, Puppet& rank, Puppet& one, Puppet& other) {
                         follow_one_that_ended(world, pool, rank, one, other);
                       });
@@ -315,7 +278,7 @@ void ask_in_anothers_place(World& world, const SmallPool& pool, Puppet& rank, Pu
 
 TEST(Directory, WhatAnotherWasAnsweredIsNoAnswer) {
   const SmallPool pool;
-  expect_held_in_turn(pool, "asks in another's place",
+  expect_held_in_turn("switch", pool, "asks in another's place",
                       [&pool](World& world, Puppet& rank, Puppet& one, Puppet& other) {
                         ask_in_anothers_place(world, pool, rank, one, other);
                       });
