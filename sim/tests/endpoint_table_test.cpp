@@ -6,7 +6,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <set>
 #include <thread>
 #include <vector>
 
@@ -35,13 +34,19 @@ Address claim(SpaceUser& user) {
   return *address;
 }
 
+/// Of the slot's endpoint.
+Address address_of(SpaceUser& user, std::uint32_t slot) {
+  const auto line = table_of(user).read(slot);
+  user.world.require(line.has_value(), "its own line is not whole");
+  return {user.pool->info().id, 1, slot, static_cast<std::uint32_t>(line->generation)};
+}
+
 void release(SpaceUser& user, const Address& address) {
   table_of(user).release(address);
   user.pool->memory().full_fence();
 }
 
-void expect_empty_box(SpaceUser& user, std::uint32_t slot) {
-  const EndpointTable table = table_of(user);
+void expect_empty_box(SpaceUser& user, const EndpointTable& table, std::uint32_t slot) {
   std::vector<std::uint64_t> words(table.tiles().layout().box_bytes() / 8);
   user.pool->memory().observe_bulk(words.data(), table.tiles().box(slot), 8 * words.size());
   user.world.require(std::all_of(words.begin(), words.end(), [](auto word) { return word == 0; }),
@@ -69,7 +74,7 @@ void follow_one_endpoint(World& world, Puppet& rank, Puppet& one, Puppet&) {
     };
     rank.does([&](SpaceUser& user) { address = claim(user); });
     expect([](const EndpointLine& line) { return line.open(); }, "its claim is not found");
-    one.does([&](SpaceUser& user) { expect_empty_box(user, address.slot); });
+    one.does([&](SpaceUser& user) { expect_empty_box(user, table_of(user), address.slot); });
     rank.does([&](SpaceUser& user) { table_of(user).set_user_word(address, 7); });
     expect([](const EndpointLine& line) { return line.user_word == 7; }, "its word is not found");
     rank.does([&](SpaceUser& user) { release(user, address); });
@@ -80,69 +85,83 @@ void follow_one_endpoint(World& world, Puppet& rank, Puppet& one, Puppet&) {
 TEST(EndpointTable, WhatOneSaysOfItsEndpointIsFound) {
   const SmallPool pool(room_for_the_table);
   expect_held_in_turn("endpoints", pool, "one endpoint in turn", follow_one_endpoint);
+  const Scenario scenario = in_turn(pool, "one endpoint in turn", follow_one_endpoint);
+  expect_held("endpoints", "late stores", explore(with_late_stores(scenario), 10));
 }
 
-/// Looks at the lines of slots that are no process's own until so many are as wanted, and calls
-/// `seen` at the first such look at each, in the order of slots.
-void watch_others(SpaceUser& user, std::size_t wanted,
-                  const std::function<bool(const EndpointLine&)>& as_wanted,
-                  const std::function<void(std::uint32_t slot, std::size_t number)>& seen) {
-  const EndpointTable table = table_of(user);
-  const std::uint32_t first = user.pool->info().max_processes;
-  std::set<std::uint32_t> done;
-  for (int looks = 0; done.size() < wanted; ++looks) {
-    user.world.require(looks < 100'000, "they never come");
-    const auto lines = table.read_all();
-    for (std::uint32_t slot = first; slot < table.count(); ++slot)
-      if (lines[slot] && as_wanted(*lines[slot]) && done.insert(slot).second)
-        seen(slot, done.size());
-    user.world.yield();
+/// It is stopped anywhere while it claims a slot whose line was torn: when the line is whole, the
+/// box is one.
+void watch_claims(World& world, Puppet& rank, Puppet& one, Puppet&) {
+  constexpr int rounds = 20, operations_of_a_claim = 14;
+  std::uint32_t slot = 0;
+  rank.does([&](SpaceUser& user) { slot = claim(user).slot; });
+  for (int round = 0; round < rounds; ++round) {
+    rank.does([&](SpaceUser& user) { release(user, address_of(user, slot)); });
+    one.does([&](SpaceUser& user) {
+      const EndpointTable table = table_of(user);
+      const std::vector<std::uint64_t> ones(table.tiles().layout().box_bytes() / 8, ~0ull);
+      const EndpointLine torn{};
+      user.pool->memory().publish_bulk(table.tiles().box(slot), ones.data(), 8 * ones.size());
+      user.pool->memory().publish_line(table.line_of(slot), &torn);
+      user.pool->memory().full_fence();
+    });
+    one.starts([&](SpaceUser& user) {
+      const EndpointTable table = table_of(user);
+      while (!table.read(slot)) world.yield();
+      expect_empty_box(user, table, slot);
+    });
+    rank.starts([&](SpaceUser& user) {
+      EndpointTable table = table_of(user);
+      Process& self = world.self();
+      self.stops_at = self.operations + 1 + world.random() % operations_of_a_claim;
+      (void)table.claim(1);
+      self.stops_at = ~0ull;
+    });
+    while (!rank.is_idle() || !one.is_idle()) {
+      world.sleep(2'000'000);  // what it has stored leaves meanwhile
+      rank.process().stopped = false;
+    }
   }
 }
 
-/// A line that is whole says that the box is one, and a closed one that all that its process has
-/// published is there.
-void watch_lines(World& world, Puppet& rank, Puppet& one, Puppet&) {
-  constexpr std::size_t endpoints = 12;
-  std::vector<Address> made;
-  Object object;
-  rank.does([&](SpaceUser& user) {
-    (void)claim(user);  // its own
-    object = *user.create("words", 64);
-  });
-  one.starts([&](SpaceUser& user) {
-    watch_others(
-        user, endpoints, [](const EndpointLine& line) { return line.open(); },
-        [&](std::uint32_t slot, std::size_t) { expect_empty_box(user, slot); });
-  });
-  rank.does([&](SpaceUser& user) {
-    while (made.size() < endpoints) made.push_back(claim(user));
-  });
-  one.await();
-  one.starts([&](SpaceUser& user) {
-    watch_others(
-        user, endpoints, [](const EndpointLine& line) { return line.closed(); },
-        [&](std::uint32_t, std::size_t number) {
-          world.require(
-              user.pool->memory().observe_word(user.pool->base() + object.offset) >= number,
-              "it has closed, and what it published before is not there");
-        });
-  });
-  rank.does([&](SpaceUser& user) {
-    EndpointTable table = table_of(user);
-    for (std::size_t i = 0; i < endpoints; ++i) {
-      user.pool->memory().publish_word(object.data, i + 1);
-      table.release(made[i]);
-    }
-    user.pool->memory().full_fence();
-  });
-  one.await();
+TEST(EndpointTable, ALineIsWholeWhenItsBoxIsOne) {
+  const SmallPool pool(room_for_the_table);
+  const Scenario scenario = in_turn(pool, "claims that are watched", watch_claims);
+  expect_held("endpoints", "random schedules", explore(scenario, 5));
+  expect_held("endpoints", "late stores", explore(with_late_stores(scenario), 10));
 }
 
-TEST(EndpointTable, ALineSaysNothingThatIsNotThere) {
+/// A closed line says that all that its process has published before is there.
+void watch_ends(World& world, Puppet& rank, Puppet& one, Puppet&) {
+  constexpr std::uint64_t rounds = 20;
+  Object object;
+  std::uint32_t slot = 0;
+  rank.does([&](SpaceUser& user) {
+    object = *user.create("words", 64);
+    (void)claim(user);  // its own slot, whose release takes a mutex, which lets all go
+  });
+  for (std::uint64_t round = 1; round <= rounds; ++round) {
+    rank.does([&](SpaceUser& user) { slot = claim(user).slot; });
+    one.starts([&](SpaceUser& user) {
+      const EndpointTable table = table_of(user);
+      while (!table.read(slot)->closed()) world.yield();
+      world.require(user.pool->memory().observe_word(user.pool->base() + object.offset) == round,
+                    "it has closed, and what it published before is not there");
+    });
+    rank.does([&](SpaceUser& user) {
+      EndpointTable table = table_of(user);
+      const Address address = address_of(user, slot);
+      user.pool->memory().publish_word(object.data, round);
+      table.release(address);
+    });
+    one.await();
+  }
+}
+
+TEST(EndpointTable, WhatWasPublishedIsThereBeforeTheEndIs) {
   const SmallPool pool(room_for_the_table);
-  const Scenario scenario = in_turn(pool, "lines that are watched", watch_lines);
-  expect_held("endpoints", "random schedules", explore(scenario, 10));
+  const Scenario scenario = in_turn(pool, "ends that are watched", watch_ends);
+  expect_held("endpoints", "random schedules", explore(scenario, 5));
   expect_held("endpoints", "late stores", explore(with_late_stores(scenario), 10));
 }
 
