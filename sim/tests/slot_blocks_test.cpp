@@ -170,7 +170,7 @@ void expect_one_to_find_the_other(const std::string& name, Look apart, Look lock
       });
   };
   expect_held("pool", "random schedules", explore(scenario, 10));
-  expect_held("pool", "late stores", explore(with_late_stores(scenario), 60));
+  expect_held("pool", "late stores", explore(with_late_stores(scenario), 100));
 }
 
 void show_apart(const Parts& parts) {
@@ -186,7 +186,7 @@ TEST(SlotBlocks, WhoTakesABlockFindsWhoTakesASlotThere) {
         return parts.blocks.look(round).of(0);
       },
       [](const Parts& parts, std::uint32_t round) {
-        auto block = parts.blocks.look(round);
+        pool::BlockView block{.number = round, .line = {.taken = 1, .owner = 1}};
         parts.blocks.give(block, 1, 1);
         const auto visit = parts.attaching.look(0);
         return visit.whole && visit.line.apart == 0;
