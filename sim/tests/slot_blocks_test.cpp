@@ -61,27 +61,29 @@ void expect_held_in_turn(const SimulatedPool& pool, const std::string& name, std
 }
 
 /// Every other one is taken by a process that dies before it has said so.
+void take_a_block(World& world, const SlotBlocks& blocks, std::uint32_t turn) {
+  if (turn % 2 == 1) {
+    auto dies = blocks.look(turn);
+    blocks.give(dies, turn % three, 0);
+  } else {
+    const auto& core = *world.running().core;
+    const std::uint64_t before = core.device_reads();
+    const auto taken = blocks.take_fresh(turn % three);
+    const std::uint64_t read = core.device_reads() - before;
+    world.require(taken && taken->number == turn, "another block is fresh");
+    // where the next one is, the one that the dead has taken, and the fresh one twice
+    world.require(read <= 4 + blocks.slots_a_block(), "it looks at all blocks");
+  }
+  for (std::uint32_t number = 0; number < blocks.blocks(); ++number) {
+    const auto block = blocks.look(number);
+    world.require(number > turn ? block.fresh() : block.of(number % three),
+                  "a block is not its node's");
+  }
+}
+
 TEST(SlotBlocks, EachIsTakenOnce) {
   const SimulatedPool pool({.max_processes = 24});
-  expect_held_in_turn(pool, "fresh blocks in turn", 24,
-                      [](World& world, const SlotBlocks& blocks, std::uint32_t turn) {
-                        if (turn % 2 == 1) {
-                          auto dies = blocks.look(turn);
-                          world.require(dies.fresh(), "a block is taken of which nobody knows");
-                          return blocks.give(dies, turn % three, 0);
-                        }
-                        const auto& core = *world.running().core;
-                        const std::uint64_t before = core.device_reads();
-                        const auto taken = blocks.take_fresh(turn % three);
-                        const std::uint64_t read = core.device_reads() - before;
-                        world.require(taken && taken->number == turn, "another block is fresh");
-                        // where the next one is, the one that the dead has taken, and the fresh one
-                        // twice
-                        world.require(read <= 4 + blocks.slots_a_block(), "it looks at all blocks");
-                        for (std::uint32_t number = 0; number < turn; ++number)
-                          world.require(blocks.look(number).of(number % three),
-                                        "a block is not its node's");
-                      });
+  expect_held_in_turn(pool, "fresh blocks in turn", 24, take_a_block);
 }
 
 TEST(SlotBlocks, ASearchGoesOnWhereTheLastOneEnded) {
