@@ -137,9 +137,10 @@ void hear_a_far_sender(World& world, const SimulatedPool& pool) {
   };
   receiver.does([&](SpaceUser& user) {
     table.emplace(table_of(user));
-    (void)Mailbox(*table, user.pool->memory(), next_owner);
     mailbox.emplace(*table, user.pool->memory(), owner);
-    mailbox->look_for_untold();
+    std::vector<std::byte> copies(table->tiles().layout().box_bytes());
+    for (const std::uint32_t each : {owner, next_owner})
+      user.pool->memory().observe_bulk(copies.data(), table->tiles().box(each), copies.size());
     world.require(mailbox->lines() == 0, "lines of nobody");
   });
   sends.does([&](SpaceUser& user) {
@@ -152,11 +153,13 @@ void hear_a_far_sender(World& world, const SimulatedPool& pool) {
     const Mailbox another(*table, user.pool->memory(), next_owner);
     world.require(another.lines() == 1, "the line is not found by the slot's next owner");
   });
-  publish(&transport::MailboxWords::announcement, 7);
-  receiver.does([&](SpaceUser& user) {
-    world.require(sweep(user) == 7, "the sender is not heard");
-    world.require(!mailbox->rung(), "nobody has rung");
-  });
+  for (const std::uint64_t word : {7, 8}) {
+    publish(&transport::MailboxWords::announcement, word);
+    receiver.does([&](SpaceUser& user) {
+      world.require(sweep(user) == word, "the sender is not heard");
+      world.require(!mailbox->rung(), "nobody has rung");
+    });
+  }
   publish(&transport::MailboxWords::bell, 7);
   receiver.does([&](SpaceUser& user) {
     mailbox->drop_bell();
