@@ -8,6 +8,7 @@
 
 #include "offload/registration.hpp"
 #include "sim/tests/in_turn.hpp"
+#include "sim/tests/late_stores.hpp"
 #include "sim/tests/offload_user.hpp"
 
 namespace penstock::sim {
@@ -78,14 +79,23 @@ void find_what_is_described(World& world, Puppet& rank, Puppet& one, Puppet&) {
     rank.does([&](SpaceUser& user) {
       const auto member = offload::observe_member(*user.pool, region(), region().switch_line(0));
       world.require(member && member->token == token, "what the switch has said is not found");
-      (void)user.arena->destroy(object);
+      const Region own = region();
+      offload::publish_member(*user.pool, own, own.member_line(0), {.token = user.pool->token()});
+      user.pool->memory().full_fence();
     });
+    one.does([&](SpaceUser& user) {
+      const auto member = offload::observe_member(*user.pool, region(), region().member_line(0));
+      world.require(member && member->token == shape.owner, "what the rank has said is not found");
+    });
+    rank.does([&](SpaceUser& user) { (void)user.arena->destroy(object); });
   }
 }
 
 TEST(Directory, WhatOneSaysOfItselfTheOtherFinds) {
   const SmallPool pool;
   expect_held_in_turn("switch", pool, "regions in turn", find_what_is_described);
+  const Scenario scenario = in_turn(pool, "regions in turn", find_what_is_described);
+  expect_held("switch", "late stores", explore(with_late_stores(scenario), 20));
 }
 
 /// A switch dies before a rank that has found it has asked, and the next one serves the rank, which
