@@ -208,12 +208,17 @@ void follow_one_that_ended(World& world, const SmallPool& pool, Puppet& rank, Pu
   other.does([&](SpaceUser&) { let_look(world, *server); });
   other.does(close);
   one.does(open);
-  rank.starts([&](SpaceUser& user) {
+  std::optional<Region> region;
+  std::optional<offload::Serving> found;
+  rank.does([&](SpaceUser& user) {
     const Shape shape{
         .ranks = 1, .slot_bytes = 256, .communicator = 1, .owner = user.pool->token()};
-    const Region region(make_room(user, "region", shape)->offset, shape);
-    offload::describe(*user.pool, region);
-    const auto asked = *offload::Registration::ask(**offload::serving(*user.arena), region);
+    region.emplace(make_room(user, "region", shape)->offset, shape);
+    offload::describe(*user.pool, *region);
+    found = **offload::serving(*user.arena);
+  });
+  rank.starts([&](SpaceUser&) {
+    const auto asked = *offload::Registration::ask(*found, *region);
     world.require(!asked->served(), "nobody has answered");
   });
   world.sleep(50'000'000);
