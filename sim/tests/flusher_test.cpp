@@ -21,6 +21,7 @@ struct Mates {
   std::map<std::uint64_t, Process*> by_token;
   bool end = false;
   std::uint64_t leaver = 0;
+  std::uint32_t number = 0;  ///< of their node, in the pool
 };
 
 /// Processes that stay on a node; one of them may be asked to leave.
@@ -31,6 +32,7 @@ void spawn_mates(World& world, const SimulatedPool& pool, const std::shared_ptr<
       SpaceUser worker(world, pool, "stays");
       const std::uint64_t token = worker.pool->token();
       mates->by_token[token] = &world.self();
+      mates->number = worker.pool->node();
       wait_until(world, "end", [&] { return mates->end || mates->leaver == token; });
     });
   }
@@ -43,7 +45,7 @@ void lose_the_leader(World& world, SpaceUser& worker, Mates& mates, Loss loss) {
   std::uint64_t leader = 0;
   for (int looks = 0; leader == 0; ++looks) {
     world.require(looks < 200'000, "nobody leads");
-    const auto flush = flushes.flush(1);
+    const auto flush = flushes.flush(mates.number);
     leader = flush.leader;
     if (leader == 0 && flush.ticks != 0) return;
     world.sleep(3'000);  // flushing takes longer
