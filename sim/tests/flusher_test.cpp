@@ -3,9 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <thread>
 
+#include "arena/flusher.hpp"
+#include "arena/formatting.hpp"
 #include "pool/flush_table.hpp"
 #include "sim/tests/expect_held.hpp"
+#include "sim/tests/lasting_copies.hpp"
 #include "sim/tests/small_pool.hpp"
 
 namespace penstock::sim {
@@ -17,6 +21,7 @@ struct Mates {
   std::map<std::uint64_t, Process*> by_token;
   bool end = false;
   std::uint64_t leaver = 0;
+  std::uint32_t number = 0;  ///< of their node, in the pool
 };
 
 /// Processes that stay on a node; one of them may be asked to leave.
@@ -27,6 +32,7 @@ void spawn_mates(World& world, const SimulatedPool& pool, const std::shared_ptr<
       SpaceUser worker(world, pool, "stays");
       const std::uint64_t token = worker.pool->token();
       mates->by_token[token] = &world.self();
+      mates->number = worker.pool->node();
       wait_until(world, "end", [&] { return mates->end || mates->leaver == token; });
     });
   }
@@ -39,7 +45,7 @@ void lose_the_leader(World& world, SpaceUser& worker, Mates& mates, Loss loss) {
   std::uint64_t leader = 0;
   for (int looks = 0; leader == 0; ++looks) {
     world.require(looks < 200'000, "nobody leads");
-    const auto flush = flushes.flush(1);
+    const auto flush = flushes.flush(mates.number);
     leader = flush.leader;
     if (leader == 0 && flush.ticks != 0) return;
     world.sleep(3'000);  // flushing takes longer
@@ -149,6 +155,59 @@ TEST(Flusher, TheOthersOfANodeTouchFewLines) {
   SimulatedPool pool({.max_processes = 24, .max_nodes = nodes + 3});
   pool.format_arena();
   expect_held("quarantine", "random schedules", explore(long_quarantine(pool), 10));
+}
+
+Result<Object> create_uncleared(SpaceUser& user, const char* name, std::uint64_t bytes) {
+  return user.arena->create(name, bytes, {.lifetime = Lifetime::process, .zero = false});
+}
+
+/// One thread of a process begins at its heartbeat, and another one ends it: what the first has
+/// invalidated is at the device before the record says so.
+Scenario threads_flush(const SmallPool& pool, std::uint64_t bytes) {
+  Scenario scenario = with_lasting_copies(case_of(pool, "threads flush for a node"));
+  scenario.faults.op_ns = 1'000'000;  // a step of a heartbeat ends after its first part
+  scenario.body = [&pool, bytes](World& world) {
+    auto phase = std::make_shared<int>(0);
+    Process& mortal = world.spawn(1, [&world, &pool, phase, bytes] {
+      SpaceUser worker(world, pool, "m");
+      SpaceUser::store(*create_uncleared(worker, "m", bytes));
+      *phase = 1;
+      wait_for_death(world);
+    });
+    world.spawn(1, [&world, &pool, phase] {
+      const auto attached = pool.attach(world);  // without an arena, which would flush by itself
+      await(world, *phase, 2);
+      const arena::Region region(*attached);
+      const pool::Info& info = attached->info();
+      const auto formatted =
+          **arena::read_format(region, {info.id, info.arena_offset, info.arena_bytes});
+      arena::Flusher flusher(*attached, region, formatted.geometry, formatted.key);
+      std::thread([&] { flusher.step(); }).join();
+      world.require(attached->flushes().flushed(attached->node()) == 0, "all of it in one step");
+      std::thread([&] { flusher.finish(); }).join();
+      *phase = 3;
+      await(world, *phase, 4);
+    });
+    world.spawn(2, [&world, &pool, phase, bytes, &mortal] {
+      SpaceUser worker(world, pool, "two");
+      await(world, *phase, 1);
+      world.kill(mortal);
+      bury(world, worker, "m");
+      *phase = 2;
+      await(world, *phase, 3);
+      const auto next = create_uncleared(worker, "next", bytes);
+      world.require(next.has_value(), "it was not flushed");
+      worker.publish(*next);
+      check(world, worker, {*next});
+      *phase = 4;
+    });
+  };
+  return scenario;
+}
+TEST(Flusher, AnotherThreadGoesOnWhereOneHasEndedItsStep) {
+  constexpr std::uint64_t parts = 5ull << 18;  // one and a quarter
+  const SmallPool pool(parts + (parts >> 2));
+  expect_held("quarantine", "random schedules", explore(threads_flush(pool, parts), 2));
 }
 
 }  // namespace

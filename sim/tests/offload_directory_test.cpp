@@ -7,48 +7,12 @@
 #include <vector>
 
 #include "offload/registration.hpp"
-#include "sim/tests/expect_held.hpp"
-#include "sim/tests/lasting_copies.hpp"
+#include "sim/tests/in_turn.hpp"
+#include "sim/tests/late_stores.hpp"
 #include "sim/tests/offload_user.hpp"
-#include "sim/tests/puppet.hpp"
 
 namespace penstock::sim {
 namespace {
-
-/// On nodes 0, 1 and 2, led from node 3. Each has copies of what stood in the room before: words of
-/// other objects.
-Scenario in_turn(const SmallPool& pool, const std::string& name,
-                 std::function<void(World&, Puppet&, Puppet&, Puppet&)> play) {
-  Scenario scenario = pool.scenario(name, nodes + 1);
-  scenario.body = [&pool, play = std::move(play)](World& world) {
-    auto rank = std::make_shared<Puppet>(world, pool, 0);
-    auto one = std::make_shared<Puppet>(world, pool, 1);
-    auto other = std::make_shared<Puppet>(world, pool, 2);
-    world.spawn(nodes, [&world, play, rank, one, other] {
-      auto before = std::make_shared<std::vector<Object>>();
-      rank->does([&world, before](SpaceUser& user) { *before = fill_and_publish(world, user); });
-      for (const auto& puppet : {one, other})
-        puppet->does([before](SpaceUser& user) {
-          for (const Object& object : *before) user.require_whole(object, "before");
-        });
-      rank->does([before](SpaceUser& user) {
-        for (const Object& object : *before) (void)user.arena->destroy(object);
-      });
-      play(world, *rank, *one, *other);
-      for (const auto& puppet : {rank, one, other}) puppet->end();
-    });
-  };
-  return scenario;
-}
-
-/// In so many orders; and where what was looked at before stays in the caches.
-void expect_held_in_turn(const SmallPool& pool, const std::string& name,
-                         std::function<void(World&, Puppet&, Puppet&, Puppet&)> play,
-                         std::uint64_t runs = 10) {
-  const Scenario scenario = in_turn(pool, name, std::move(play));
-  expect_held("switch", "random schedules", explore(scenario, runs));
-  expect_held("switch", "random schedules", explore(with_lasting_copies(scenario), 5));
-}
 
 /// Who serves, as a rank finds it: 0 for nobody.
 std::uint64_t served_by(SpaceUser& user) {
@@ -88,7 +52,7 @@ void take_turns_at_the_claim(World& world, Puppet& rank, Puppet& one, Puppet& ot
 
 TEST(Directory, AClaimIsSeenByAllAsSoonAsItIsTaken) {
   const SmallPool pool;
-  expect_held_in_turn(pool, "claims in turn", take_turns_at_the_claim);
+  expect_held_in_turn("switch", pool, "claims in turn", take_turns_at_the_claim);
 }
 
 /// In space that is used again, by regions of other numbers.
@@ -115,14 +79,23 @@ void find_what_is_described(World& world, Puppet& rank, Puppet& one, Puppet&) {
     rank.does([&](SpaceUser& user) {
       const auto member = offload::observe_member(*user.pool, region(), region().switch_line(0));
       world.require(member && member->token == token, "what the switch has said is not found");
-      (void)user.arena->destroy(object);
+      const Region own = region();
+      offload::publish_member(*user.pool, own, own.member_line(0), {.token = user.pool->token()});
+      user.pool->memory().full_fence();
     });
+    one.does([&](SpaceUser& user) {
+      const auto member = offload::observe_member(*user.pool, region(), region().member_line(0));
+      world.require(member && member->token == shape.owner, "what the rank has said is not found");
+    });
+    rank.does([&](SpaceUser& user) { (void)user.arena->destroy(object); });
   }
 }
 
 TEST(Directory, WhatOneSaysOfItselfTheOtherFinds) {
   const SmallPool pool;
-  expect_held_in_turn(pool, "regions in turn", find_what_is_described);
+  expect_held_in_turn("switch", pool, "regions in turn", find_what_is_described);
+  const Scenario scenario = in_turn(pool, "regions in turn", find_what_is_described);
+  expect_held("switch", "late stores", explore(with_late_stores(scenario), 20));
 }
 
 /// A switch dies before a rank that has found it has asked, and the next one serves the rank, which
@@ -171,7 +144,7 @@ void ask_the_next_one(World& world, const SmallPool& pool, Puppet& rank, Puppet&
 TEST(Directory, WhoIsServedByASuccessorWaitsForThatOne) {
   const SmallPool pool;
   expect_held_in_turn(
-      pool, "asks of the next switch",
+      "switch", pool, "asks of the next switch",
       [&pool](World& world, Puppet& rank, Puppet& one, Puppet&) {
         ask_the_next_one(world, pool, rank, one);
       },
@@ -219,7 +192,7 @@ void follow_one_that_served(World& world, const SmallPool& pool, Puppet& rank, P
 
 TEST(Directory, WhatAnEarlierSwitchServedIsNotServedByTheNext) {
   const SmallPool pool;
-  expect_held_in_turn(pool, "asks of a dead switch",
+  expect_held_in_turn("switch", pool, "asks of a dead switch",
                       [&pool](World& world, Puppet& rank, Puppet& one, Puppet& other) {
                         follow_one_that_served(world, pool, rank, one, other);
                       });
@@ -235,12 +208,17 @@ void follow_one_that_ended(World& world, const SmallPool& pool, Puppet& rank, Pu
   other.does([&](SpaceUser&) { let_look(world, *server); });
   other.does(close);
   one.does(open);
-  rank.starts([&](SpaceUser& user) {
+  std::optional<Region> region;
+  std::optional<offload::Serving> found;
+  rank.does([&](SpaceUser& user) {
     const Shape shape{
         .ranks = 1, .slot_bytes = 256, .communicator = 1, .owner = user.pool->token()};
-    const Region region(make_room(user, "region", shape)->offset, shape);
-    offload::describe(*user.pool, region);
-    const auto asked = *offload::Registration::ask(**offload::serving(*user.arena), region);
+    region.emplace(make_room(user, "region", shape)->offset, shape);
+    offload::describe(*user.pool, *region);
+    found = **offload::serving(*user.arena);
+  });
+  rank.starts([&](SpaceUser&) {
+    const auto asked = *offload::Registration::ask(*found, *region);
     world.require(!asked->served(), "nobody has answered");
   });
   world.sleep(50'000'000);
@@ -257,7 +235,7 @@ void follow_one_that_ended(World& world, const SmallPool& pool, Puppet& rank, Pu
 
 TEST(Directory, WhatAnEarlierSwitchWasAskedIsNotServedByTheNext) {
   const SmallPool pool;
-  expect_held_in_turn(pool, "asks of a switch that ended",
+  expect_held_in_turn("switch", pool, "asks of a switch that ended",
                       [&pool](World& world, Puppet& rank, Puppet& one, Puppet& other) {
                         follow_one_that_ended(world, pool, rank, one, other);
                       });
@@ -315,7 +293,7 @@ void ask_in_anothers_place(World& world, const SmallPool& pool, Puppet& rank, Pu
 
 TEST(Directory, WhatAnotherWasAnsweredIsNoAnswer) {
   const SmallPool pool;
-  expect_held_in_turn(pool, "asks in another's place",
+  expect_held_in_turn("switch", pool, "asks in another's place",
                       [&pool](World& world, Puppet& rank, Puppet& one, Puppet& other) {
                         ask_in_anothers_place(world, pool, rank, one, other);
                       });

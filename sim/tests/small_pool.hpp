@@ -23,12 +23,13 @@ inline constexpr std::uint64_t segment_bytes = 5000;
 /// A pool with little room.
 class SmallPool : public SimulatedPool {
  public:
-  SmallPool() : SimulatedPool({.max_processes = 24, .max_nodes = nodes + 3}) {
-    once([this](World& world) {
+  explicit SmallPool(std::uint64_t room_wanted = room)
+      : SimulatedPool({.max_processes = 24, .max_nodes = nodes + 3}) {
+    once([this, room_wanted](World& world) {
       const auto attached = attach(world);
       const auto arena = open_arena(world, *attached);
       const auto free = arena->stats().bytes_largest_free;
-      const auto ballast = arena->create("ballast", free - room, {.zero = false});
+      const auto ballast = arena->create("ballast", free - room_wanted, {.zero = false});
       world.require(ballast.has_value(), ballast ? "" : ballast.error().message);
       room_ = arena->stats().bytes_largest_free;
     });

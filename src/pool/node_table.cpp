@@ -154,7 +154,6 @@ void NodeTable::hint(const Joiner& joiner, std::uint32_t node) const {
   const auto at = free != std::end(line.words) ? static_cast<std::uint64_t>(free - line.words)
                                                : (hash >> 16) % PlaceLine::words_a_line;
   memory_.publish_word(base_ + place_of_hints(hash) + at * sizeof word, word);
-  memory_.store_fence();
 }
 
 std::optional<NodeSeat> NodeTable::join_own(const Joiner& joiner) const {

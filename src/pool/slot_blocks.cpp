@@ -56,7 +56,6 @@ HomeLine SlotBlocks::home(std::uint32_t node) const {
 
 void SlotBlocks::publish_home(std::uint32_t node, const HomeLine& home) const {
   publish_checksummed_line(memory_, base_, home_place(node), home);
-  memory_.store_fence();
 }
 
 NextBlockLine SlotBlocks::next_line() const {
@@ -86,7 +85,6 @@ std::optional<BlockView> SlotBlocks::take_fresh(std::uint32_t node) const {
   ++line.next;
   if (confirm_) confirm_();
   publish_checksummed_line(memory_, base_, offset_, line);
-  memory_.store_fence();
   return block;
 }
 
@@ -107,7 +105,6 @@ void SlotBlocks::set_turn(std::uint32_t number) const {
   line.turn = number % blocks_;
   if (confirm_) confirm_();
   publish_checksummed_line(memory_, base_, offset_, line);
-  memory_.store_fence();
 }
 
 void SlotBlocks::mark_burial(std::uint64_t token) const {
@@ -117,7 +114,6 @@ void SlotBlocks::mark_burial(std::uint64_t token) const {
 
 void SlotBlocks::unmark_burial() const {
   memory_.publish_word(base_ + offset_ + coherence::line_bytes, 0);
-  memory_.store_fence();
 }
 
 bool SlotBlocks::burial_marked() const {

@@ -75,11 +75,12 @@ class SlotBlocks {
   std::optional<std::vector<SlotView>> near(std::uint32_t node) const;
 
   // under the host's lock
-  /// An unreadable one is empty.
+  /// An unreadable one is empty. What is published is ordered before the state of the slot that is
+  /// taken then.
   HomeLine home(std::uint32_t node) const;
   void publish_home(std::uint32_t node, const HomeLine& home) const;
 
-  // under the pool's lock
+  // under the pool's lock, whose release orders what is published
   /// A block that no node has had; nullopt: none is left.
   std::optional<BlockView> take_fresh(std::uint32_t node) const;
   /// Writes whose the block is, and whose it may be for those who looked before: 0 for nobody's.

@@ -1,0 +1,212 @@
+// Blocks of slots, the next fresh one, homes and the mark of a burial: what one writes the next one
+// finds, though its node has old copies; and a block that is taken from a node is taken while none
+// of its processes attaches.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+
+#include "pool/attaching.hpp"
+#include "pool/slot_blocks.hpp"
+#include "pool/superblock.hpp"
+#include "sim/tests/expect_held.hpp"
+#include "sim/tests/lasting_copies.hpp"
+#include "sim/tests/late_stores.hpp"
+#include "sim/tests/simulated_pool.hpp"
+
+namespace penstock::sim {
+namespace {
+
+using pool::SlotBlocks;
+
+constexpr std::uint32_t three = 3;  ///< nodes
+
+pool::Superblock superblock_of(const SimulatedPool& pool) {
+  return *pool::check_superblocks(*pool::open_parts(pool.path(), pool::Access::read), pool.path());
+}
+
+SlotBlocks blocks_of(World& world, const pool::Superblock& superblock) {
+  return {world.memory(),
+          world.base(),
+          superblock,
+          pool::ProcessTable(world.memory(), world.base(), superblock),
+          {}};
+}
+
+/// Processes of three nodes take `turns` turns at the blocks, each with the pool's lock.
+Scenario blocks_in_turn(const SimulatedPool& pool, const std::string& name, std::uint32_t turns,
+                        std::function<void(World&, const SlotBlocks&, std::uint32_t turn)> take) {
+  Scenario scenario = pool.scenario("pool, " + name, three);
+  scenario.body = [&pool, turns, take = std::move(take)](World& world) {
+    auto now = std::make_shared<std::uint32_t>(0);
+    for (std::uint32_t node = 0; node < three; ++node)
+      world.spawn(node, [&world, &pool, now, node, turns, take] {
+        const SlotBlocks blocks = blocks_of(world, superblock_of(pool));
+        for (std::uint32_t mine = node; mine < turns; mine += three) {
+          world.until([&] { return *now == mine; });
+          take(world, blocks, mine);
+          world.memory().full_fence();  // as the lock's release
+          ++*now;
+        }
+      });
+  };
+  return scenario;
+}
+
+void expect_held_in_turn(const SimulatedPool& pool, const std::string& name, std::uint32_t turns,
+                         std::function<void(World&, const SlotBlocks&, std::uint32_t)> take) {
+  const Scenario scenario = blocks_in_turn(pool, name, turns, std::move(take));
+  expect_held("pool", "random schedules", explore(scenario, 10));
+  expect_held("pool", "random schedules", explore(with_lasting_copies(scenario), 5));
+}
+
+/// Every other one is taken by a process that dies before it has said so.
+void take_a_block(World& world, const SlotBlocks& blocks, std::uint32_t turn) {
+  if (turn % 2 == 1) {
+    auto dies = blocks.look(turn);
+    blocks.give(dies, turn % three, 0);
+  } else {
+    const auto& core = *world.running().core;
+    const std::uint64_t before = core.device_reads();
+    const auto taken = blocks.take_fresh(turn % three);
+    const std::uint64_t read = core.device_reads() - before;
+    world.require(taken && taken->number == turn, "another block is fresh");
+    // where the next one is, the one that the dead has taken, and the fresh one twice
+    world.require(read <= 4 + blocks.slots_a_block(), "it looks at all blocks");
+  }
+  for (std::uint32_t number = 0; number < blocks.blocks(); ++number) {
+    const auto block = blocks.look(number);
+    world.require(number > turn ? block.fresh() : block.of(number % three),
+                  "a block is not its node's");
+  }
+}
+
+TEST(SlotBlocks, EachIsTakenOnce) {
+  const SimulatedPool pool({.max_processes = 24});
+  expect_held_in_turn(pool, "fresh blocks in turn", 24, take_a_block);
+}
+
+TEST(SlotBlocks, ASearchGoesOnWhereTheLastOneEnded) {
+  const SimulatedPool pool({.max_processes = 24});
+  expect_held_in_turn(pool, "searches in turn", 24,
+                      [](World& world, const SlotBlocks& blocks, std::uint32_t turn) {
+                        world.require(blocks.turn() == turn % blocks.blocks(), "it begins anew");
+                        blocks.set_turn(turn + 1);
+                      });
+}
+
+/// A node's number goes from host to host.
+TEST(SlotBlocks, AHomeIsThatOfTheNodeWhoeverThatIs) {
+  const SimulatedPool pool;
+  expect_held_in_turn(pool, "homes in turn", 12,
+                      [](World& world, const SlotBlocks& blocks, std::uint32_t turn) {
+                        pool::HomeLine home = blocks.home(1);
+                        world.require(home.entered == turn, "another home");
+                        ++home.entered;
+                        blocks.publish_home(1, home);
+                      });
+}
+
+TEST(SlotBlocks, ABurialIsSeenUntilItEnds) {
+  const SimulatedPool pool;
+  expect_held_in_turn(pool, "burials in turn", 24,
+                      [](World& world, const SlotBlocks& blocks, std::uint32_t turn) {
+                        const bool marked = turn / three % 2 == 0;
+                        if (turn % three != 0)
+                          return world.require(blocks.burial_marked() == marked,
+                                               marked ? "nobody buries" : "somebody buries");
+                        if (marked) return blocks.mark_burial(turn + 1);
+                        blocks.unmark_burial();
+                      });
+}
+
+// ---- who attaches without the lock, and who has it ---------------------------------------------
+
+struct Parts {
+  World& world;
+  SlotBlocks blocks;
+  pool::AttachingTable attaching;
+
+  Parts(World& the_world, const pool::Superblock& superblock)
+      : world(the_world),
+        blocks(blocks_of(the_world, superblock)),
+        attaching(the_world.memory(), the_world.base(), superblock) {}
+};
+
+/// True: nothing of the other is to be seen.
+using Look = std::function<bool(const Parts&, std::uint32_t round)>;
+
+/// Of a process of node 0 that attaches apart and one of node 1 that has the lock one finds the
+/// other.
+void expect_one_to_find_the_other(const std::string& name, Look apart, Look locked) {
+  constexpr std::uint32_t rounds = 20;
+  struct Both {
+    std::uint32_t ready = 0, alone = 0, done = 0;
+  };
+  const SimulatedPool pool({.max_processes = 24});
+  Scenario scenario = pool.scenario("pool, " + name, 2);
+  scenario.body = [&pool, apart, locked](World& world) {
+    auto both = std::make_shared<Both>();
+    for (const std::uint32_t node : {0u, 1u})
+      world.spawn(node, [&world, &pool, both, node, look = node == 0 ? apart : locked] {
+        const Parts parts(world, superblock_of(pool));
+        for (std::uint32_t round = 0; round < rounds; ++round) {
+          if (node == 0) {
+            parts.attaching.publish(0, {});
+            auto block = parts.blocks.look(round);
+            parts.blocks.give(block, 0, 0);
+          } else {
+            parts.blocks.unmark_burial();
+          }
+          world.memory().full_fence();
+          ++both->ready;
+          world.until([&] { return both->ready == 2 * round + 2; });
+          for (std::uint64_t late = world.random() % 6; late != 0; --late) world.yield();
+          if (look(parts, round)) ++both->alone;
+          world.memory().full_fence();
+          ++both->done;
+          world.until([&] { return both->done == 2 * round + 2; });
+          world.require(both->alone < 2, "neither finds the other");
+          both->alone = 0;
+        }
+      });
+  };
+  expect_held("pool", "random schedules", explore(scenario, 10));
+  expect_held("pool", "late stores", explore(with_late_stores(scenario), 100));
+}
+
+void show_apart(const Parts& parts) {
+  parts.attaching.publish(0, {.generation = 1, .beat = 1, .apart = 1});
+  parts.attaching.full_fence();
+}
+
+TEST(SlotBlocks, WhoTakesABlockFindsWhoTakesASlotThere) {
+  expect_one_to_find_the_other(
+      "a block and a slot",
+      [](const Parts& parts, std::uint32_t round) {
+        show_apart(parts);
+        return parts.blocks.look(round).of(0);
+      },
+      [](const Parts& parts, std::uint32_t round) {
+        pool::BlockView block{.number = round, .line = {.taken = 1, .owner = 1}};
+        parts.blocks.give(block, 1, 1);
+        const auto visit = parts.attaching.look(0);
+        return visit.whole && visit.line.apart == 0;
+      });
+}
+
+TEST(SlotBlocks, WhoBuriesFindsWhoAttachesApart) {
+  expect_one_to_find_the_other(
+      "a burial and a slot",
+      [](const Parts& parts, std::uint32_t) {
+        show_apart(parts);
+        return !parts.blocks.burial_marked();
+      },
+      [](const Parts& parts, std::uint32_t round) {
+        parts.blocks.mark_burial(round + 1);
+        return parts.attaching.nodes_apart().empty();
+      });
+}
+
+}  // namespace
+}  // namespace penstock::sim
