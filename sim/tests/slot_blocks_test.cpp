@@ -82,7 +82,7 @@ void take_a_block(World& world, const SlotBlocks& blocks, std::uint32_t turn) {
 }
 
 TEST(SlotBlocks, EachIsTakenOnce) {
-  const SimulatedPool pool({.max_processes = 24});
+  const SimulatedPool pool({.max_processes = 24, .max_nodes = 8});  // a slot to a block
   expect_held_in_turn(pool, "fresh blocks in turn", 24, take_a_block);
 }
 

@@ -6,7 +6,6 @@
 #include <memory>
 #include <set>
 
-#include "base/pace.hpp"
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/lasting_copies.hpp"
 #include "sim/world/explore.hpp"
@@ -101,43 +100,6 @@ TEST(Lock, ExcludesWithoutCoherence) {
 TEST(Lock, SurvivesTheDeathOfAnyParticipantAnywhere) {
   expect_held("lock", "crash points", crash_everywhere(lock_scenario(3, 3, true), 600));
   expect_held("lock", "crash points", crash_everywhere(lock_scenario(6, 1, true), 300));
-}
-
-/// Many wait in a line, each a while later than the last: one line a look, and no more of them than
-/// a wait may have.
-TEST(Lock, WhoWaitsInALineLooksAtTheFirstOfIt) {
-  static constexpr std::uint32_t participants = 24;
-  constexpr std::uint64_t ns_a_ms = 1'000'000, held_ms = 200;
-  constexpr std::uint64_t looks = held_ms * base::Pace::reads_a_second / 1000;
-  Scenario scenario;
-  scenario.name = "lock, a long line";
-  scenario.nodes = participants;
-  scenario.device_bytes = 64 << 10;
-  scenario.max_steps = 20'000'000;
-  scenario.swarm = false;
-  scenario.faults.evict = scenario.faults.prefetch = scenario.faults.tear = 0;
-  scenario.body = [](World& world) {
-    auto held = std::make_shared<bool>(false);
-    for (std::uint32_t self = 0; self < participants; ++self)
-      world.spawn(self, [=, &world] {
-        const coherence::Memory memory = world.memory();
-        sync::Lock lock(memory, line(world, 0), participants, self, world.self().pid,
-                        alive_in(world));
-        world.sleep((1 + self) * 2 * ns_a_ms);
-        const std::uint64_t before = memory.device_reads();
-        const auto acquired = lock.acquire(timeout_ns);
-        world.require(acquired.has_value(), acquired ? "" : acquired.error().message);
-        const std::uint64_t lines = memory.device_reads() - before;
-        world.require(lines <= 4 * participants + 2 * looks,
-                      fmt::format("participant {} read {} lines", self, lines));
-        world.require(!*held, "two hold the lock");
-        *held = true;
-        if (self == 0) world.sleep(held_ms * ns_a_ms);
-        *held = false;
-        lock.release();
-      });
-  };
-  expect_held("lock", "random schedules", explore(scenario, 3));
 }
 
 TEST(Lock, HoldsInEverySmallSchedule) {

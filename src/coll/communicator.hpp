@@ -47,8 +47,9 @@ struct Options {
   std::vector<std::uint64_t> slot_areas = {};
   std::vector<std::uint64_t> tokens;  ///< by rank: pool::Pool::token() of its process
   std::uint32_t self = 0;
-  /// By rank: pool::Pool::node() of its process, or any numbers that are equal for ranks of one node
-  /// alone. The same on all ranks; empty: the pool is asked, and there is no two_level.
+  /// By rank: pool::Pool::node() of its process, or other numbers below 2^32 that are equal for
+  /// ranks of one node alone. The same on all ranks; empty: the pool is asked, and there is no
+  /// two_level.
   std::vector<std::uint64_t> nodes = {};
   Shape shape;
   PlanOverride plan_override = {};  ///< of plan(); the same on all ranks

@@ -51,10 +51,12 @@ constexpr std::uint32_t names_of(std::uint32_t nodes) {
 constexpr std::uint32_t place_lines_of(std::uint32_t nodes) {
   return nodes / 2 + 1;
 }
-/// Slots that a node takes at a time: a power of two, such that each node finds four blocks.
+/// Slots that a node takes at a time: a power of two, such that each node finds two blocks. With
+/// two slots for each rank all ranks fit, however they are dealt out, and a node can list the
+/// blocks of eleven times its share.
 constexpr std::uint32_t block_slots_of(std::uint32_t processes, std::uint32_t nodes) {
   std::uint32_t slots = 1;
-  while (slots < 64 && 2ull * slots * 4 * nodes <= processes) slots *= 2;
+  while (slots < 64 && 2ull * slots * 2 * nodes <= processes) slots *= 2;
   return slots;
 }
 constexpr std::uint32_t blocks_of(std::uint32_t processes, std::uint32_t nodes) {
@@ -119,6 +121,14 @@ static_assert(offsetof(Superblock, checksum) == 248);
 
 using Uuid = std::array<std::uint8_t, 16>;
 
+/// Of a boot id: two hosts have the same one in four billion cases.
+constexpr std::uint32_t host_word(const Uuid& boot_id) {
+  std::uint32_t word = 0;
+  for (std::size_t i = 0; i < boot_id.size(); ++i)
+    word ^= static_cast<std::uint32_t>(boot_id[i]) << i % 4 * 8;
+  return word;
+}
+
 /// | generation | beat | pid, apart | start time | pid namespace | boot id (16) | checksum |
 struct alignas(64) AttachingLine {
   std::uint64_t generation = 0;  ///< of a node: grows with each visit; of a name: the visitor's id
@@ -160,7 +170,8 @@ enum class SlotState : std::uint32_t {
   left = 4,      ///< detached in order, but living processes may still store to what it owned
 };
 
-/// | generation | state, node | pid | start time | pid namespace | attached | rank, - | checksum |
+/// | generation | state, node | pid | start time | pid namespace | attached | rank, host | checksum
+/// |
 struct alignas(64) StateLine {
   std::uint64_t generation = 0;
   std::uint32_t state = 0;
@@ -170,7 +181,7 @@ struct alignas(64) StateLine {
   std::uint64_t pid_namespace = 0;
   std::uint64_t attached_wall_ns = 0;
   std::int32_t rank = -1;
-  std::uint32_t unused = 0;
+  std::uint32_t host = 0;  ///< host_word() of its boot id
   std::uint64_t checksum = 0;
 };
 static_assert(sizeof(StateLine) == 64);

@@ -43,6 +43,8 @@ bool Liveness::alive(const SlotView& view) {
 
 bool Liveness::judged_by_heartbeat(const SlotView& view) {
   if (view.line.pid_namespace != self_.pid_namespace) return true;
+  // A process of another host may have stored the line late, over that of the slot's owner here.
+  if (view.line.host != host_word(host_.boot_id)) return true;
   return !is_here(view).value_or(false);
 }
 

@@ -176,8 +176,8 @@ bool Pool::Impl::is_late_store(const SlotView& view) const {
          line.pid_namespace != own_state.pid_namespace || line.node != own_state.node;
 }
 
-/// No process takes a slot before it has declared the owner dead, so the line was overwritten. What
-/// stands beside it may have been, too.
+/// The line was overwritten, for who takes a slot gives it a greater generation. What stands beside
+/// it may have been, too.
 void Pool::Impl::restore_slot() {
   processes.publish_details(slot, own_entry(), [this] { heed_now(token()); });
   heed_now(token());

@@ -19,7 +19,7 @@
 
 namespace penstock::pool {
 
-inline constexpr std::uint64_t layout_version = 5;
+inline constexpr std::uint64_t layout_version = 6;
 inline constexpr std::uint64_t min_pool_bytes = 16ull << 20;
 
 /// Process slots that a rank takes: one for messages, one for windows.

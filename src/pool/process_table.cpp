@@ -169,7 +169,8 @@ StateLine ProcessTable::take(const SlotView& before, const Entry& entry,
                              const std::function<void()>& confirm) const {
   const std::uint32_t slot = before.slot;
   StateLine line = before.line;
-  const std::uint64_t last = generation(before);
+  // The state may be that of an earlier owner, which stored it late.
+  const std::uint64_t last = std::max(generation(before), beating(slot).value_or(0));
   line.generation = last < greatest_generation ? last + 1 : 1;
   publish_details(slot, entry, confirm);
   confirm();
@@ -184,7 +185,7 @@ StateLine ProcessTable::take(const SlotView& before, const Entry& entry,
   line.pid_namespace = entry.process.pid_namespace;
   line.attached_wall_ns = base::wall_ns();
   line.rank = entry.rank;
-  line.unused = 0;
+  line.host = host_word(entry.host.boot_id);
   confirm();
   publish_state(slot, line);
   return line;

@@ -166,9 +166,9 @@ class Entries {
 
 /// Another participant, for which we may have to wait.
 struct Rival {
-  std::uint64_t token = 0;  ///< as last read
-  bool whole = true;        ///< likewise: its checksum was right
-  bool chosen = false;      ///< not choosing at a look after our number was published
+  std::uint64_t token = 0;   ///< as last read
+  bool whole = true;         ///< likewise: its checksum was right
+  bool chosen = false;       ///< not choosing at a look after our number was published
   std::uint64_t number = 0;  ///< at the last look, of one that has chosen
   std::uint64_t shared = 0, shared_before = 0;  ///< number under which it shares the lock
 };
@@ -184,6 +184,9 @@ class Queue {
         excluded_(excluded),
         meanwhile_(meanwhile) {}
 
+  /// What was seen in the wait for an earlier number: a line that is passed over unread may be in
+  /// use again.
+  void forget() { std::fill(rivals_.begin(), rivals_.end(), Rival{}); }
   void await_all() {
     await(entries_.others(0, known()));
     pace_.reset();  // others may wait for what this passes first
@@ -227,10 +230,14 @@ class Queue {
   }
 
   /// The waiter's dead check: no longer waits for participants that are dead or were never there.
-  /// The first in line first: while that one lives, the others wait too.
+  /// While the first in line lives the others need few looks. But where deaths show by heartbeats a
+  /// first look only starts a clock, and it is to run for all of them at the same time.
   void pass_over_dead() {
+    constexpr std::uint32_t checks_between = 16;
     entries_.restore();
-    while (!pending_.empty() && is_dead(rivals_[pending_.back()])) pending_.pop_back();
+    const bool all = dead_checks_++ % checks_between == 0 ||
+                     (!pending_.empty() && is_dead(rivals_[pending_.back()]));
+    if (all) std::erase_if(pending_, [&](std::uint32_t i) { return is_dead(rivals_[i]); });
   }
 
   /// At the first in line, and where that one has gone at the next: whoever comes later waits for
@@ -295,11 +302,12 @@ class Queue {
   }
 
   const Entries& entries_;
-  std::vector<Rival> rivals_;  ///< of all participants known to this acquisition
+  std::vector<Rival> rivals_;           ///< of all participants known to this acquisition
   std::vector<std::uint32_t> pending_;  ///< the first in line at the end
   std::vector<std::uint32_t> watched_;
   bool is_line_ = false;  ///< they are in order: all were looked at once
   bool is_near_ = false;  ///< to the front
+  std::uint32_t dead_checks_ = 0;
   bool watches_news_ = false;
   const AliveCheck& alive_;
   const AliveCheck& excluded_;
@@ -349,6 +357,7 @@ class Request {
       idle = idle && line.number == 0 && line.choosing == 0;
       return true;
     };
+    queue_.forget();
     queue_.await_all();
     queue_.watch_news(true);
     do {
