@@ -41,7 +41,7 @@ class Waiter {
   Result<void> pause();
   std::uint64_t waited_ns() { return awake_.now_ns(); }
   /// What is waited for is near: spins and yields again before it sleeps.
-  void hurry() { polls_ = 0; }
+  void spin_again() { polls_ = 0; }
 
  private:
   Result<void> slow_checks();

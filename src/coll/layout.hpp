@@ -108,9 +108,7 @@ class Layout {
   std::uint64_t eager_block_bytes() const {
     return shape_.eager_bytes / coherence::tagged_bytes * line_bytes;
   }
-  std::uint64_t direct_begin() const {
-    return eager_begin() + n_ * eager_row_bytes();
-  }
+  std::uint64_t direct_begin() const { return eager_begin() + n_ * eager_row_bytes(); }
   std::uint64_t eager_begin() const { return n_ * 2 * line_bytes; }
   std::uint64_t releases_begin() const {
     return direct_begin() + (shape_.direct ? n_ * direct_row_bytes() : 0);

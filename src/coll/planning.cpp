@@ -12,11 +12,11 @@ namespace {
 
 /// Eager blocks of all ranks: one rank zeroes them, and each reads those of its node.
 std::uint64_t eager_bytes_for(std::uint32_t ranks) {
-  constexpr std::uint64_t most_of_all = 16 << 20, least_lines = 8;
+  constexpr std::uint64_t of_all = 16 << 20, least_lines = 8;
   const Shape shape;
-  const std::uint64_t lines = most_of_all / (std::uint64_t{ranks} * shape.eager_blocks * line_bytes);
-  const std::uint64_t most_lines = shape.eager_bytes / coherence::tagged_bytes;
-  return std::clamp(lines, least_lines, most_lines) * coherence::tagged_bytes;
+  const std::uint64_t lines = of_all / (std::uint64_t{ranks} * shape.eager_blocks * line_bytes);
+  const std::uint64_t default_lines = shape.eager_bytes / coherence::tagged_bytes;
+  return std::clamp(lines, least_lines, default_lines) * coherence::tagged_bytes;
 }
 
 /// Whether the longest block fits a part of an eager block, and all ranks know it.

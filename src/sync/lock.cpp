@@ -253,7 +253,7 @@ class Queue {
       pace_.not_before(pending_.size() * short_hold_ns);
     } else if (!std::exchange(is_near_, true)) {
       pace_.reset();
-      waiter.hurry();
+      waiter.spin_again();
     }
   }
   template <class Step>
