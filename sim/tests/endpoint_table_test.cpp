@@ -9,9 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "sim/tests/endpoint_tables.hpp"
 #include "sim/tests/in_turn.hpp"
-#include "sim/tests/late_stores.hpp"
-#include "transport/endpoint_table.hpp"
 
 namespace penstock::sim {
 namespace {
@@ -19,14 +18,6 @@ namespace {
 using transport::Address;
 using transport::EndpointLine;
 using transport::EndpointTable;
-
-constexpr std::uint64_t room_for_the_table = 128 << 10;
-
-EndpointTable table_of(SpaceUser& user) {
-  auto table = EndpointTable::open(*user.arena);
-  user.world.require(table.has_value(), table ? "" : table.error().message);
-  return *table;
-}
 
 Address claim(SpaceUser& user) {
   const auto address = table_of(user).claim(1);
@@ -110,25 +101,16 @@ void watch_claims(World& world, Puppet& rank, Puppet& one, Puppet&) {
       while (!table.read(slot)) world.yield();
       expect_empty_box(user, table, slot);
     });
-    rank.starts([&](SpaceUser& user) {
-      EndpointTable table = table_of(user);
-      Process& self = world.self();
-      self.stops_at = self.operations + 1 + world.random() % operations_of_a_claim;
-      (void)table.claim(1);
-      self.stops_at = ~0ull;
-    });
-    while (!rank.is_idle() || !one.is_idle()) {
-      world.sleep(2'000'000);  // what it has stored leaves meanwhile
-      rank.process().stopped = false;
-    }
+    std::optional<EndpointTable> table;
+    rank.does([&](SpaceUser& user) { table.emplace(table_of(user)); });
+    stop_within(
+        world, operations_of_a_claim, rank, [&](SpaceUser&) { (void)table->claim(1); }, one);
   }
 }
 
 TEST(EndpointTable, ALineIsWholeWhenItsBoxIsOne) {
   const SmallPool pool(room_for_the_table);
-  const Scenario scenario = in_turn(pool, "claims that are watched", watch_claims);
-  expect_held("endpoints", "random schedules", explore(scenario, 5));
-  expect_held("endpoints", "late stores", explore(with_late_stores(scenario), 10));
+  expect_held_with_late_stores("endpoints", pool, "claims that are watched", watch_claims);
 }
 
 /// A closed line says that all that its process has published before is there.
@@ -160,9 +142,7 @@ void watch_ends(World& world, Puppet& rank, Puppet& one, Puppet&) {
 
 TEST(EndpointTable, WhatWasPublishedIsThereBeforeTheEndIs) {
   const SmallPool pool(room_for_the_table);
-  const Scenario scenario = in_turn(pool, "ends that are watched", watch_ends);
-  expect_held("endpoints", "random schedules", explore(scenario, 5));
-  expect_held("endpoints", "late stores", explore(with_late_stores(scenario), 10));
+  expect_held_with_late_stores("endpoints", pool, "ends that are watched", watch_ends);
 }
 
 /// Threads of one process, of which one closes the process's own slot and the next one takes it.

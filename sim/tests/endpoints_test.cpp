@@ -10,9 +10,9 @@
 #include "pool/lease.hpp"
 #include "pool/superblock.hpp"
 #include "pool/verdicts.hpp"
+#include "sim/tests/endpoint_tables.hpp"
 #include "sim/tests/late_stores.hpp"
 #include "sim/tests/ranks.hpp"
-#include "transport/endpoint_table.hpp"
 #include "transport/mailbox.hpp"
 #include "transport/test_tiles.hpp"
 
@@ -21,12 +21,6 @@ namespace {
 
 using transport::EndpointLine;
 using transport::EndpointTable;
-
-EndpointTable table_of(World& world, arena::Arena& arena) {
-  auto table = EndpointTable::open(arena);
-  world.require(table.has_value(), table ? "" : table.error().message);
-  return *table;
-}
 
 // ---- what an endpoint costs --------------------------------------------------------------------
 

@@ -7,36 +7,16 @@
 #include <set>
 
 #include "base/environment_guard.hpp"
+#include "sim/tests/attachments.hpp"
+#include "sim/tests/endpoint_tables.hpp"
 #include "sim/tests/hour.hpp"
 #include "sim/tests/ranks.hpp"
-#include "transport/endpoint_table.hpp"
 #include "transport/test_tiles.hpp"
 
 namespace penstock::sim {
 namespace {
 
 constexpr std::uint64_t ns_a_s = 1'000'000'000;
-
-/// Of one simulated process.
-using Attachments = std::vector<std::unique_ptr<pool::Pool>>;
-
-/// Errors: no_slots.
-Result<std::unique_ptr<pool::Pool>> try_to_attach(World& world, const SimulatedPool& simulated) {
-  return pool::attach_as({.spec = simulated.path()},
-                         {world.host(world.self().node), world.identity(world.self())});
-}
-
-/// As many as the pool has room for. They do not end by themselves.
-void take_all_slots(World& world, const SimulatedPool& simulated, Attachments& all) {
-  for (;;) {
-    auto next = try_to_attach(world, simulated);
-    if (!next) {
-      world.require(next.error().code == ErrorCode::no_slots, next.error().message);
-      return;
-    }
-    all.push_back(std::move(*next));
-  }
-}
 
 /// Looks for the dead for three leases, and gives them up.
 void give_up(World& world, const SimulatedPool& simulated, pool::Pool& attached) {
@@ -155,7 +135,9 @@ TEST_P(AnHour, WhileItTakesASlot) {
 class EndpointUser {
  public:
   EndpointUser(World& world, pool::Pool& pool)
-      : world_(world), arena_(SimulatedPool::open_arena(world, pool)), table_(open()) {}
+      : world_(world),
+        arena_(SimulatedPool::open_arena(world, pool)),
+        table_(table_of(world, *arena_)) {}
 
   void claim() {
     const auto address = table_.claim(1);
@@ -202,11 +184,6 @@ class EndpointUser {
   }
 
  private:
-  transport::EndpointTable open() const {
-    auto table = transport::EndpointTable::open(*arena_);
-    world_.require(table.has_value(), table ? "" : table.error().message);
-    return *table;
-  }
   World& world_;
   std::unique_ptr<arena::Arena> arena_;
   transport::EndpointTable table_;

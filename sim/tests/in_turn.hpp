@@ -9,6 +9,7 @@
 
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/lasting_copies.hpp"
+#include "sim/tests/late_stores.hpp"
 #include "sim/tests/puppet.hpp"
 
 namespace penstock::sim {
@@ -49,6 +50,31 @@ inline void expect_held_in_turn(const char* protocol, const SmallPool& pool,
   const Scenario scenario = in_turn(pool, name, std::move(play));
   expect_held(protocol, "random schedules", explore(scenario, runs));
   expect_held(protocol, "random schedules", explore(with_lasting_copies(scenario), 5));
+}
+
+/// The same where what no fence has ordered comes late.
+inline void expect_held_with_late_stores(const char* protocol, const SmallPool& pool,
+                                         const std::string& name, Play play,
+                                         std::uint64_t late_runs = 10) {
+  const Scenario scenario = in_turn(pool, name, std::move(play));
+  expect_held(protocol, "random schedules", explore(scenario, 5));
+  expect_held(protocol, "late stores", explore(with_late_stores(scenario), late_runs));
+}
+
+/// `rank` is stopped at one of the first `operations` of its task while `watcher` is at one of its
+/// own, and goes on later, until both have ended.
+inline void stop_within(World& world, std::uint64_t operations, Puppet& rank, Puppet::Task task,
+                        Puppet& watcher) {
+  rank.starts([&world, operations, task = std::move(task)](SpaceUser& user) {
+    Process& self = world.self();
+    self.stops_at = self.operations + 1 + world.random() % operations;
+    task(user);
+    self.stops_at = ~0ull;
+  });
+  while (!rank.is_idle() || !watcher.is_idle()) {
+    world.sleep(2'000'000);  // what it has stored leaves meanwhile
+    rank.process().stopped = false;
+  }
 }
 
 }  // namespace penstock::sim

@@ -224,26 +224,23 @@ class LargeJobRank final : public transport::EndpointCallbacks {
 
   // ---- all ranks together ----
 
-  /// Rank 0 makes an object for all, of zeros up to `zeroed`.
-  std::uint64_t make(const char* name, std::uint64_t bytes, std::uint64_t zeroed) {
-    auto object =
-        arena_->create(fmt::format("{} {}", job_.name, name), bytes, {.zero = zeroed == bytes});
+  /// Rank 0 makes an object for all; of zeros, or of what was there.
+  arena::Object make(const char* name, std::uint64_t bytes, bool zero = true) {
+    auto object = arena_->create(fmt::format("{} {}", job_.name, name), bytes, {.zero = zero});
     world_.require(object.has_value(), object ? "" : object.error().message);
-    made_.push_back(*object);
-    if (zeroed != bytes) {
-      const std::vector<std::byte> zeros(zeroed);
-      pool_->memory().publish_bulk(object->data, zeros.data(), zeroed);
-      pool_->memory().full_fence();
-    }
-    return object->offset;
+    return made_.emplace_back(*object);
+  }
+  void make_communicator() {
+    const auto object =
+        make("communicator", coll::Communicator::bytes(job_.ranks, small_shape), false);
+    const std::vector<std::byte> zeros(coll::Communicator::zeroed_bytes(job_.ranks, small_shape));
+    pool_->memory().publish_bulk(object.data, zeros.data(), zeros.size());
+    pool_->memory().full_fence();
+    job_.communicator = object.offset;
   }
   void barrier() {
     counted(Phase::join, [&] {
-      if (self_ == 0) {
-        const coll::Shape& shape = small_shape;
-        job_.communicator = make("communicator", coll::Communicator::bytes(job_.ranks, shape),
-                                 coll::Communicator::zeroed_bytes(job_.ranks, shape));
-      }
+      if (self_ == 0) make_communicator();
       meet(3);
       std::vector<std::uint64_t> nodes(job_.pool_nodes.begin(), job_.pool_nodes.end());
       auto opened = coll::Communicator::open(*pool_, {.area = job_.communicator,
@@ -268,10 +265,8 @@ class LargeJobRank final : public transport::EndpointCallbacks {
   void open_window() {
     counted(Phase::window, [&] {
       if (self_ == 0) {
-        for (const auto& [to, name, each] :
-             {std::tuple(&job_.words, "window", window::words_bytes()),
-              std::tuple(&job_.segments, "segments", segment_bytes)})
-          *to = make(name, job_.ranks * each, job_.ranks * each);
+        job_.words = make("window", job_.ranks * window::words_bytes()).offset;
+        job_.segments = make("segments", job_.ranks * segment_bytes).offset;
       }
       meet(5);
       window::clear_words(pool_->memory(), pool_->base() + words_of(self_));

@@ -6,8 +6,8 @@
 
 #include "pool/checksummed_line.hpp"
 #include "pool/layout.hpp"
+#include "sim/tests/attachments.hpp"
 #include "sim/tests/expect_held.hpp"
-#include "sim/tests/simulated_pool.hpp"
 
 namespace penstock::sim {
 namespace {
@@ -32,18 +32,6 @@ struct Late {
   std::uint64_t owners_token = 0, nexts_token = 0;
   Process *owner = nullptr, *next = nullptr;
 };
-
-/// All slots that are free, so that the one is among them.
-std::vector<std::unique_ptr<pool::Pool>> take_all(World& world, const SimulatedPool& simulated,
-                                                  std::uint32_t node) {
-  std::vector<std::unique_ptr<pool::Pool>> all;
-  for (;;) {
-    auto next = pool::attach_as({.spec = simulated.path()},
-                                {world.host(node), world.identity(world.self())});
-    if (!next) return all;
-    all.push_back(std::move(*next));
-  }
-}
 
 void leave_late(World& world, const SimulatedPool& simulated, Late& late) {
   auto leaves = simulated.attach(world);
@@ -73,7 +61,8 @@ TEST(LateState, OfOneThatHasLeftGivesNoTokenToTwo) {
     world.spawn(0, [=, &world, &simulated] { leave_late(world, simulated, *late); });
     late->owner = &world.spawn(1, [=, &world, &simulated] {
       world.until([=] { return late->has_left; });
-      const auto all = take_all(world, simulated, 1);
+      Attachments all;
+      take_all_slots(world, simulated, all);
       for (const auto& pool : all)
         if (pool->slot() == late->slot) late->owners_token = pool->token();
       world.require(late->owners_token != 0, "it has not got the slot");
@@ -82,8 +71,7 @@ TEST(LateState, OfOneThatHasLeftGivesNoTokenToTwo) {
     });
     late->next = &world.spawn(2, [=, &world, &simulated] {
       world.until([=] { return late->stored; });
-      const auto taken = pool::attach_as({.spec = simulated.path()},
-                                         {world.host(2), world.identity(world.self())});
+      const auto taken = try_to_attach(world, simulated);
       if (taken) late->nexts_token = (*taken)->token();
       late->asked = true;
       world.until([=] { return late->over; });

@@ -7,6 +7,7 @@
 
 #include "base/pace.hpp"
 #include "sim/tests/expect_held.hpp"
+#include "sim/tests/lock_lines.hpp"
 #include "sim/world/explore.hpp"
 #include "sync/sync.hpp"
 
@@ -15,15 +16,8 @@ namespace {
 
 constexpr std::uint64_t ns_a_s = 1'000'000'000, timeout_ns = 60 * ns_a_s;
 
-std::byte* line(World& world, std::uint64_t index) {
-  return world.base() + index * line_bytes;
-}
 std::uint64_t number_of(World& world, std::uint64_t participant) {
   return world.memory().observe_word(line(world, participant) + 8);
-}
-
-sync::AliveCheck alive_in(World& world) {
-  return [&world](std::uint64_t token) { return world.alive(token); };
 }
 
 Scenario line_scenario(const char* name, std::uint32_t participants) {

@@ -9,9 +9,8 @@
 #include <optional>
 #include <vector>
 
+#include "sim/tests/endpoint_tables.hpp"
 #include "sim/tests/in_turn.hpp"
-#include "sim/tests/late_stores.hpp"
-#include "transport/endpoint_table.hpp"
 #include "transport/mailbox.hpp"
 
 namespace penstock::sim {
@@ -20,14 +19,6 @@ namespace {
 using transport::EndpointTable;
 using transport::Mailbox;
 using transport::TilesState;
-
-constexpr std::uint64_t room_for_the_table = 128 << 10;
-
-EndpointTable table_of(SpaceUser& user) {
-  auto table = EndpointTable::open(*user.arena);
-  user.world.require(table.has_value(), table ? "" : table.error().message);
-  return *table;
-}
 
 transport::MailboxWords make_words(SpaceUser& user, std::uint32_t owner, std::uint32_t sender) {
   EndpointTable table = table_of(user);
@@ -90,25 +81,18 @@ void watch_tiles(World& world, Puppet& rank, Puppet& one, Puppet&) {
                                 }),
                     "the tile may be taken once more");
     });
-    rank.starts([&](SpaceUser& user) {
-      EndpointTable table = table_of(user);
-      Process& self = world.self();
-      self.stops_at = self.operations + 1 + world.random() % operations_to_take_one;
-      world.require(table.words(made, 0).has_value(), "no tile");
-      self.stops_at = ~0ull;
-    });
-    while (!rank.is_idle() || !one.is_idle()) {
-      world.sleep(2'000'000);  // what it has stored leaves meanwhile
-      rank.process().stopped = false;
-    }
+    std::optional<EndpointTable> table;
+    rank.does([&](SpaceUser& user) { table.emplace(table_of(user)); });
+    const auto take = [&](SpaceUser&) {
+      world.require(table->words(made, 0).has_value(), "no tile");
+    };
+    stop_within(world, operations_to_take_one, rank, take, one);
   }
 }
 
 TEST(Mailbox, ATileThatIsNamedIsTaken) {
   const SmallPool pool(room_for_the_table);
-  const Scenario scenario = in_turn(pool, "tiles that are watched", watch_tiles);
-  expect_held("endpoints", "random schedules", explore(scenario, 5));
-  expect_held("endpoints", "late stores", explore(with_late_stores(scenario), 20));
+  expect_held_with_late_stores("endpoints", pool, "tiles that are watched", watch_tiles, 20);
 }
 
 /// Of a sender so far behind that its entry is not in the first line of the directory.

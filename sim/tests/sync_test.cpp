@@ -8,21 +8,14 @@
 
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/lasting_copies.hpp"
+#include "sim/tests/lock_lines.hpp"
 #include "sim/world/explore.hpp"
 #include "sync/sync.hpp"
 
 namespace penstock::sim {
 namespace {
 
-std::byte* line(World& world, std::uint64_t index) {
-  return world.base() + index * line_bytes;
-}
-
 constexpr std::uint64_t timeout_ns = 20'000'000'000;
-
-sync::AliveCheck alive_in(World& world) {
-  return [&world](std::uint64_t token) { return world.alive(token); };
-}
 
 // ---- lock --------------------------------------------------------------------------------------
 

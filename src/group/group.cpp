@@ -51,10 +51,9 @@ Group::Group(pool::Pool& the_pool, Options options)
   const auto found = options_.nodes.empty() ? pool::nodes_of(pool, options_.tokens)
                                             : std::vector<std::optional<std::uint32_t>>();
   for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
-    const std::uint32_t node = !options_.nodes.empty() ? options_.nodes[rank]
-                               : rank == self()        ? pool.node()
-                                                       : found[rank].value_or(first_unknown + rank);
-    nodes_[rank] = node;
+    nodes_[rank] = !options_.nodes.empty() ? options_.nodes[rank]
+                   : rank == self()        ? pool.node()
+                                           : found[rank].value_or(first_unknown + rank);
   }
   for (std::uint32_t rank = 0; rank < ranks(); ++rank)
     apart_[rank] = memory.loads_may_be_stale() && nodes_[rank] != nodes_[self()];

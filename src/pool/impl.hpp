@@ -79,6 +79,7 @@ struct Pool::Impl final : PoolMappings::Attachments {
   ProcessTable::Entry own_entry() const;
   bool owns_slot(const SlotView& view) const;
   bool is_late_store(const SlotView& view) const;
+  bool has_lost_slot(const SlotView& view) const;
   void restore_slot();
   bool writes_own_lines() const { return !options.observer && origin.here(); }
   std::vector<std::uint32_t> seem_dead();

@@ -170,8 +170,7 @@ enum class SlotState : std::uint32_t {
   left = 4,      ///< detached in order, but living processes may still store to what it owned
 };
 
-/// | generation | state, node | pid | start time | pid namespace | attached | rank, host | checksum
-/// |
+/// | generation | state, node | pid | start time | pid namespace | attached | rank, host | ...
 struct alignas(64) StateLine {
   std::uint64_t generation = 0;
   std::uint32_t state = 0;

@@ -170,10 +170,14 @@ bool Pool::Impl::owns_slot(const SlotView& view) const {
 /// It was stopped right before it stored the line, was given up, and has gone on.
 bool Pool::Impl::is_late_store(const SlotView& view) const {
   const StateLine& line = view.line;
-  if (!view.whole || line.generation != generation)
-    return view.whole && line.generation < generation;
+  if (!view.whole) return false;
+  if (line.generation != generation) return line.generation < generation;
   return line.pid != own_state.pid || line.start_time != own_state.start_time ||
          line.pid_namespace != own_state.pid_namespace || line.node != own_state.node;
+}
+
+bool Pool::Impl::has_lost_slot(const SlotView& view) const {
+  return view.whole && !owns_slot(view) && !is_late_store(view);
 }
 
 /// The line was overwritten, for who takes a slot gives it a greater generation. What stands beside
@@ -199,7 +203,7 @@ void Pool::Impl::beat() {
   heed(token());
   const SlotView view = processes.state(slot);
   if (owns_slot(view)) return;
-  if (view.whole && !is_late_store(view)) end(std::nullopt);
+  if (has_lost_slot(view)) end(std::nullopt);
   restore_slot();
 }
 
@@ -273,7 +277,7 @@ Pool::~Pool() {
   const SlotView view = impl_->processes.state(impl_->slot);
   const std::uint64_t since_ns = base::now_ns();
   impl_->heed_now(impl_->token());  // the slot is not another's by then
-  if (impl_->owns_slot(view) || !view.whole || impl_->is_late_store(view))
+  if (!impl_->has_lost_slot(view))
     impl_->processes.set_state(impl_->slot, impl_->own_state,
                                impl_->leaves_to_burial ? SlotState::left : SlotState::detached);
   if (!is_just_now(since_ns)) impl_->heed_now(impl_->token());  // or it is told at least
