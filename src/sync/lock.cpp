@@ -69,7 +69,9 @@ constexpr std::uint32_t forever = 0;
 /// With so many before it or fewer a participant looks all the time; with more as if each held the
 /// lock for no longer than this.
 constexpr std::size_t near_front = 2;
-constexpr std::uint64_t short_hold_ns = 10'000;
+constexpr std::uint64_t short_hold_ns = 4'000;
+/// With so many before it a participant is awake: they take no longer than a sleep.
+constexpr std::size_t awake_line = 32;
 
 bool whole(const Line& line) {
   return line.checksum == lock_checksum(line);
@@ -251,6 +253,7 @@ class Queue {
     }
     if (pending_.size() > near_front) {
       pace_.not_before(pending_.size() * short_hold_ns);
+      if (pending_.size() <= awake_line && !std::exchange(is_awake_, true)) waiter.spin_again();
     } else if (!std::exchange(is_near_, true)) {
       pace_.reset();
       waiter.spin_again();
@@ -298,15 +301,15 @@ class Queue {
   }
   void await(std::vector<std::uint32_t> those) {
     pending_ = std::move(those);
-    is_line_ = is_near_ = false;
+    is_line_ = is_awake_ = is_near_ = false;
   }
 
   const Entries& entries_;
   std::vector<Rival> rivals_;           ///< of all participants known to this acquisition
   std::vector<std::uint32_t> pending_;  ///< the first in line at the end
   std::vector<std::uint32_t> watched_;
-  bool is_line_ = false;  ///< they are in order: all were looked at once
-  bool is_near_ = false;  ///< to the front
+  bool is_line_ = false;                     ///< they are in order: all were looked at once
+  bool is_awake_ = false, is_near_ = false;  ///< to the front
   std::uint32_t dead_checks_ = 0;
   bool watches_news_ = false;
   const AliveCheck& alive_;
