@@ -271,6 +271,7 @@ void Core::write_back(const std::byte* at, std::uint64_t bytes) {
 void Core::store_fence() {
   machine_.step(*this);
   machine_.happened(*this, Event::store_fence, 0, 0);
+  wait_for_device(writes_fenced_, device_writes_);
   ++epoch_;
   if (!faults_.lazy_store_fence) drain();
 }
@@ -279,6 +280,7 @@ void Core::full_fence() {
   if (faults_.loads_pass_full_fence) return store_fence();
   machine_.step(*this);
   machine_.happened(*this, Event::full_fence, 0, 0);
+  wait_for_device(writes_fenced_, device_writes_);
   while (buffered()) {
     deliver_one();
     if (buffered()) machine_.step(*this);  // others may see what has left so far
@@ -310,6 +312,7 @@ void Core::invalidate(const std::byte* at, std::uint64_t bytes) {
 void Core::load_fence() {
   machine_.step(*this);
   machine_.happened(*this, Event::load_fence, 0, 0);
+  wait_for_device(reads_fenced_, device_reads_);
   for (const std::uint64_t line : dropping_) drop(line);
   dropping_.clear();
 }

@@ -71,6 +71,8 @@ class Core {
   std::uint64_t device_reads() const { return device_reads_; }
   /// Lines that were published, in whole or in part.
   std::uint64_t device_writes() const { return device_writes_; }
+  /// Serialized accesses: fences at which lines are on their way from the device or to it.
+  std::uint64_t device_waits() const { return device_waits_; }
 
   // what the memory does by itself
   bool buffered() const { return !buffer_.empty(); }
@@ -114,6 +116,10 @@ class Core {
   void show() const {
     if (flag_ != nullptr) *flag_ = buffered() ? 1 : 0;
   }
+  void wait_for_device(std::uint64_t& fenced, std::uint64_t lines) {
+    if (fenced != lines) ++device_waits_;
+    fenced = lines;
+  }
   std::uint32_t leaving_epoch() const;
   bool may_leave(std::size_t index) const;
   bool leaves_by_itself() const;
@@ -132,8 +138,9 @@ class Core {
   std::vector<std::uint64_t> dropping_;
   std::uint32_t epoch_ = 0;
   std::uint64_t now_ = 0;  ///< when it was last told
-  std::uint64_t device_reads_ = 0, device_writes_ = 0;
-  std::uint64_t last_op_ = 0;  ///< number of the last publish
+  std::uint64_t device_reads_ = 0, device_writes_ = 0, device_waits_ = 0;
+  std::uint64_t reads_fenced_ = 0, writes_fenced_ = 0;  ///< before the latest fences
+  std::uint64_t last_op_ = 0;                           ///< number of the last publish
   static constexpr std::size_t recent_count = 16;
   std::uint64_t recent_[recent_count] = {};
   std::size_t recent_used_ = 0, recent_next_ = 0;

@@ -25,6 +25,9 @@ struct FaultModel {
   std::uint64_t op_ns = 100;        ///< virtual time that an operation takes, about
   std::uint64_t yield_ns = 50'000;  ///< virtual time that a yield takes
   bool same_speed = false;          ///< in all swarm configurations
+  /// Not 0: each thread has a core of its own, and its operations take none of the others' time. It
+  /// waits so long at a fence for what comes from the device or goes there, and `line_ns` a line.
+  std::uint64_t device_ns = 0, line_ns = 0;
   // devices that are not as they should be
   bool whole_line_words = false;       ///< a word that is published takes its line along, as it was
   bool idle_write_back = false;        ///< a write-back sends nothing

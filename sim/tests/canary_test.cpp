@@ -282,6 +282,32 @@ TEST(Canary, AThreadOfTheProductIsAFiberOfItsProcess) {
   EXPECT_TRUE(statistics.held()) << statistics.first_failure;
 }
 
+/// As large jobs are timed: what others do takes none of a thread's time.
+TEST(Canary, EachThreadHasACore) {
+  constexpr std::uint64_t times = 100, an_access_ns = 400 + 20 + 3 * 10;
+  Scenario scenario;
+  scenario.name = "cores";
+  scenario.swarm = false;
+  scenario.faults.op_ns = 10;
+  scenario.faults.line_ns = 20;
+  scenario.faults.device_ns = 400;
+  scenario.body = [](World& world) {
+    for (std::uint64_t number = 0; number < 8; ++number) {
+      world.spawn(static_cast<std::uint32_t>(number % 2), [&world, number] {
+        std::byte* line = world.base() + 64 * number;
+        const std::uint64_t begin_ns = world.now_ns();
+        for (std::uint64_t i = 0; i < times; ++i) (void)world.memory().observe_word(line);
+        const std::uint64_t took_ns = world.now_ns() - begin_ns;
+        world.require(world.running().core->device_waits() == times, "as many waits as loads");
+        world.require(took_ns > (times - 1) * an_access_ns && took_ns <= times * an_access_ns,
+                      fmt::format("{} ns", took_ns));
+      });
+    }
+  };
+  const RunStatistics statistics = explore(scenario, 5);
+  EXPECT_TRUE(statistics.held()) << statistics.first_failure;
+}
+
 /// The same seed gives the same run, to the last operation.
 TEST(Canary, ASeedReplaysItsFailure) {
   Device device(64 << 10);

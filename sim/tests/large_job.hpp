@@ -36,10 +36,12 @@ inline const char* phase_name(Phase phase) {
   return names[static_cast<std::size_t>(phase)];
 }
 
-/// Lines that were read from the device and written to it: by the rank with most, and by all, with
-/// the threads that they have.
+/// Lines that were read from the device and written to it, serialized accesses and time: of the
+/// rank with most, and of all.
 struct PhaseCounts {
-  std::uint64_t peak_reads = 0, peak_writes = 0, reads = 0, writes = 0;
+  std::uint64_t peak_reads = 0, peak_writes = 0, reads = 0, writes = 0;  ///< by all its threads
+  std::uint64_t peak_waits = 0, waits = 0;  ///< serialized accesses of the rank's own thread
+  std::uint64_t peak_ns = 0;                ///< without what it waits for the launcher
 };
 
 struct LargeJob {
@@ -54,8 +56,12 @@ struct LargeJob {
   std::vector<std::uint64_t> tokens = std::vector<std::uint64_t>(ranks);
   std::uint64_t communicator = 0, words = 0, segments = 0;
   std::vector<std::uint32_t> pool_nodes = std::vector<std::uint32_t>(ranks);
-  std::vector<std::uint32_t> arrived = std::vector<std::uint32_t>(16);
-  std::uint32_t told = 0, left = 0;
+  struct Meeting {
+    std::uint32_t arrived = 0;
+    std::uint64_t over_ns = 0;
+  };
+  std::vector<Meeting> meetings = std::vector<Meeting>(10);
+  std::uint32_t in_barrier = 0, told = 0, left = 0;
   std::uint64_t bytes_used = 0;  ///< of the pool, when all is open
 
   PhaseCounts counts[static_cast<std::size_t>(Phase::end)];
@@ -133,11 +139,17 @@ class LargeJobRank final : public transport::EndpointCallbacks {
   /// Adds what all threads of this process ask of the device meanwhile.
   void counted(Phase phase, const std::function<void()>& work) {
     const auto [reads_before, writes_before] = accesses();
+    const std::uint64_t waits_before = world_.running().core->device_waits();
+    const std::uint64_t begin_ns = world_.now_ns() - met_ns_;
     work();
     const auto [reads, writes] = accesses();
+    const std::uint64_t waits = world_.running().core->device_waits() - waits_before;
     PhaseCounts& counts = job_.counts[static_cast<std::size_t>(phase)];
     counts.reads += reads - reads_before;
     counts.writes += writes - writes_before;
+    counts.waits += waits;
+    counts.peak_waits = std::max(counts.peak_waits, waits);
+    counts.peak_ns = std::max(counts.peak_ns, world_.now_ns() - met_ns_ - begin_ns);
     counts.peak_reads = std::max(counts.peak_reads, reads - reads_before);
     counts.peak_writes = std::max(counts.peak_writes, writes - writes_before);
   }
@@ -149,17 +161,25 @@ class LargeJobRank final : public transport::EndpointCallbacks {
     }
     return sum;
   }
-  /// By means outside of the pool. Many who look often would cost more than all else.
+  /// Many who look often would cost more than all else.
+  std::uint64_t pause_ns() const { return 2'000'000 + job_.ranks * std::uint64_t{20'000}; }
+  /// By means outside of the pool.
   void wait_for(const char* what, const std::function<bool()>& holds) {
-    const std::uint64_t pause_ns = 2'000'000 + job_.ranks * std::uint64_t{20'000};
+    const std::uint64_t begin_ns = world_.now_ns();
     for (int looks = 0; !holds(); ++looks) {
       world_.require(looks < 1'000'000, fmt::format("waited in vain for {}", what));
-      world_.sleep(pause_ns);
+      world_.sleep(pause_ns());
     }
+    met_ns_ += world_.now_ns() - begin_ns;
   }
+  /// All go on from there at the same time.
   void meet(std::size_t place) {
-    ++job_.arrived[place];
-    wait_for("all ranks", [&] { return job_.arrived[place] == job_.ranks; });
+    LargeJob::Meeting& meeting = job_.meetings[place];
+    if (++meeting.arrived == job_.ranks) meeting.over_ns = world_.now_ns() + 2 * pause_ns();
+    wait_for("all ranks", [&] { return meeting.arrived == job_.ranks; });
+    const std::uint64_t now_ns = world_.now_ns();
+    if (now_ns < meeting.over_ns) world_.sleep_until(meeting.over_ns);
+    met_ns_ += world_.now_ns() - now_ns;
   }
 
   void attach() {
@@ -201,7 +221,7 @@ class LargeJobRank final : public transport::EndpointCallbacks {
     }
     for (int looks = 0; pending_ != 0 || received_ != 4; ++looks) {
       world_.require(looks < 1'000'000, "waited in vain for messages of the neighbours");
-      if (endpoint_->progress() == 0) world_.sleep(20'000);
+      if (endpoint_->progress() == 0) world_.sleep(std::min(20'000 * (1 + looks / 16), 1'000'000));
     }
     arriving_.clear();
   }
@@ -251,13 +271,14 @@ class LargeJobRank final : public transport::EndpointCallbacks {
       world_.require(opened.has_value(), opened ? "" : opened.error().message);
       communicator_ = std::move(*opened);
     });
+    meet(4);
     counted(Phase::barrier, [&] {
-      ++job_.arrived[4];
+      ++job_.in_barrier;
       const coll::Problem problem{
           .collective = coll::Collective::barrier, .ranks = job_.ranks, .rank = self_};
       must(communicator_->run(
           {.name = "barrier", .problem = &problem, .plan = communicator_->plan(problem)}));
-      world_.require(job_.arrived[4] == job_.ranks, "a barrier was passed before all were there");
+      world_.require(job_.in_barrier == job_.ranks, "a barrier was passed before all were there");
     });
   }
 
@@ -265,7 +286,7 @@ class LargeJobRank final : public transport::EndpointCallbacks {
   void open_window() {
     counted(Phase::window, [&] {
       if (self_ == 0) {
-        job_.words = make("window", job_.ranks * window::words_bytes()).offset;
+        job_.words = make("window", job_.ranks * window::words_bytes(), false).offset;
         job_.segments = make("segments", job_.ranks * segment_bytes).offset;
       }
       meet(5);
@@ -352,14 +373,16 @@ class LargeJobRank final : public transport::EndpointCallbacks {
   std::vector<arena::Object> made_;
   std::vector<std::unique_ptr<Arriving>> arriving_;
   std::uint32_t pending_ = 0, received_ = 0;
+  std::uint64_t met_ns_ = 0;  ///< that it waited for others by means outside of the pool
 };
 
 /// A line a phase: lines that all read and wrote, and the ranks with most.
 inline void print_counts(const LargeJob& job) {
   for (int phase = 0; phase < static_cast<int>(Phase::end); ++phase) {
     const PhaseCounts& counts = job.counts[phase];
-    fmt::print("{}\t{}\t{}\t{}\t{}\n", phase_name(static_cast<Phase>(phase)), counts.reads,
-               counts.writes, counts.peak_reads, counts.peak_writes);
+    fmt::print("{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\n", phase_name(static_cast<Phase>(phase)),
+               counts.reads, counts.writes, counts.peak_reads, counts.peak_writes, counts.waits,
+               counts.peak_waits, counts.peak_ns);
   }
   fmt::print("pool\t{}\n", job.bytes_used);
   std::fflush(stdout);
@@ -382,7 +405,7 @@ inline PoolOptions pool_for(std::uint32_t ranks) {
   return {.bytes = (bytes + unit - 1) / unit * unit,
           .max_processes = 2 * ranks + 64,
           .max_nodes = 128,
-          .lease_ms = 2000,  // all beat in one thread
+          .lease_ms = 2000,
           .sparse = true};
 }
 
@@ -420,9 +443,11 @@ inline Scenario large_scenario(const SimulatedPool& pool, const std::string& nam
   scenario.max_seconds = std::max(1200u, ranks);
   scenario.swarm = false;
   scenario.faults.switching = 20;
-  // Time passes for all together: what they do at once should not take them long.
-  scenario.faults.op_ns = std::clamp<std::uint64_t>(100 * 256 / ranks, 5, 100);
-  scenario.faults.yield_ns = std::max<std::uint64_t>(500, 50'000 / ranks * 16);
+  // Each rank has a core, and the pool is a CXL device behind a switch.
+  scenario.faults.op_ns = 10;
+  scenario.faults.device_ns = 400;
+  scenario.faults.line_ns = 20;
+  scenario.faults.yield_ns = 500;
   return scenario;
 }
 

@@ -16,6 +16,7 @@ World* the_world = nullptr;
 constexpr std::uint64_t first_pid = 1'000'000'000;  // beyond any that exists
 constexpr std::uint64_t look_again_ns = 1'000'000;
 constexpr std::uint32_t longest_turn = 64;
+constexpr std::uint64_t timer_slack_ns = 60'000;  // Linux's 50 us, and to wake up
 
 std::byte* reserve(std::uint64_t bytes) {
   void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
@@ -269,7 +270,7 @@ void World::count_step() {
 void World::step(Core& core) {
   if (running_ == nullptr) return;
   count_step();
-  now_ns_ += faults_.op_ns / 2 + environment_.next() % faults_.op_ns;
+  if (faults_.device_ns == 0) now_ns_ += faults_.op_ns / 2 + environment_.next() % faults_.op_ns;
   Process& process = *running_->process;
   if (++process.operations == process.dies_at) die();
   if (process.operations == process.stops_at) {
@@ -278,6 +279,7 @@ void World::step(Core& core) {
   }
   core.background_event();
   pass_time();
+  if (faults_.device_ns != 0) return spend(time_of_last());
   if (++turn_ >= longest_turn || choices_.chance(faults_.switching)) switch_away();
 }
 
@@ -322,7 +324,25 @@ void World::require(bool holds, const std::string& what) {
   if (!holds) fail(fmt::format("process {} on node {}: {}", self().number, self().node, what));
 }
 
+/// What the running thread's last operation took, where each has a core of its own.
+std::uint64_t World::time_of_last() {
+  Thread& mine = *running_;
+  const std::uint64_t lines = mine.core->device_reads() + mine.core->device_writes();
+  const std::uint64_t waits = mine.core->device_waits();
+  const std::uint64_t ns = faults_.op_ns + (lines - mine.lines) * faults_.line_ns +
+                           (waits - mine.waits) * faults_.device_ns;
+  mine.lines = lines;
+  mine.waits = waits;
+  return ns;
+}
+
+void World::spend(std::uint64_t ns) {
+  turns_.sleep(*running_, now_ns_ + ns);
+  switch_away();
+}
+
 void World::yield() {
+  if (faults_.device_ns != 0) return spend(faults_.yield_ns);
   now_ns_ += faults_.yield_ns;
   count_step();
   pass_time();
@@ -331,7 +351,13 @@ void World::yield() {
 
 void World::sleep(std::uint64_t ns) {
   if (!faults_.hold_unordered) running_->core->drain();  // the kernel is entered
-  turns_.sleep(*running_, now_ns_ + ns);
+  // Without a kernel's slack, all who began to wait together would look together for ever.
+  if (faults_.device_ns != 0) ns += environment_.next() % timer_slack_ns;
+  sleep_until(now_ns_ + ns);
+}
+
+void World::sleep_until(std::uint64_t ns) {
+  turns_.sleep(*running_, ns);
   count_step();
   switch_away();
 }

@@ -26,9 +26,10 @@ struct Thread {
   Process* process = nullptr;
   std::unique_ptr<Fiber> fiber;
   std::unique_ptr<Core> core;
-  std::uint32_t number = 0;    ///< among all threads of the world
-  std::uint64_t wakes_ns = 0;  ///< asleep until then
-  std::size_t turn = 0;        ///< its place among those awake
+  std::uint32_t number = 0;            ///< among all threads of the world
+  std::uint64_t wakes_ns = 0;          ///< asleep until then
+  std::size_t turn = 0;                ///< its place among those awake
+  std::uint64_t lines = 0, waits = 0;  ///< of its core, of which it has spent the time
   bool ended = false;
 };
 
@@ -97,6 +98,8 @@ class World : public Machine, public coherence::Simulator {
   void require(bool holds, const std::string& what);
   void yield();
   void sleep(std::uint64_t ns);
+  /// To the nanosecond, as no program can.
+  void sleep_until(std::uint64_t ns);
   void wake(Thread& thread) {
     if (!thread.ended) turns_.wake(thread);
   }
@@ -165,6 +168,8 @@ class World : public Machine, public coherence::Simulator {
   void end(Process& process);
   void count_step();
   void pass_time();
+  void spend(std::uint64_t ns);
+  std::uint64_t time_of_last();
   void die();
   void fail(const std::string& what);
 

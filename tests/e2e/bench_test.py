@@ -197,7 +197,8 @@ class Experiments(Case):
             for procs in (2, 4):
                 self.assertTrue(self.series(outcome, op=op, metric=metric, procs=procs, **real), (op, metric, procs))
         for op in ("attach", "endpoint", "barrier", "window", "fence", "leave"):
-            self.assertTrue(self.series(outcome, op=op, metric="reads_most", procs=4, **simulated), op)
+            for metric in ("reads_most", "accesses", "model_us"):
+                self.assertTrue(self.series(outcome, op=op, metric=metric, procs=4, **simulated), (op, metric))
         self.assertIn(("attach", "reads_most"), {(each["op"], each["metric"]) for each in outcome["formulas"]})
         earlier = self.folder / "report/results.json"
         beside = self.measured("ranks", "--procs", "2,4", "--before", earlier)

@@ -96,7 +96,7 @@ def real(run: Run, limit: float) -> None:
 
 
 def simulated(run: Run, limit: float) -> None:
-    """What bench/simulated_ranks prints: a phase, lines read and written by all, and by the rank with most."""
+    """What simulated_ranks prints: a phase, lines read and written by all, and by the rank with most; serialized accesses, time."""
     program = str(run.tools.program("simulated_ranks"))
     room = Room(run, limit)
     for ranks in run.settings.procs_or(SIMULATED, QUICK_SIMULATED):
@@ -123,9 +123,9 @@ def simulated(run: Run, limit: float) -> None:
             elif op == "pool":
                 run.add(row(SERIES[SIMULATED_GROUP], "all open", "pool_MB", [float(values[0]) / 1e6], **facts))
             else:
-                reads, writes, peak_reads, peak_writes = map(float, values)
+                reads, writes, peak_reads, peak_writes, _, peak_waits, peak_ns = map(float, values)
                 for metric, value in (("reads_rank", reads / ranks), ("writes_rank", writes / ranks), ("reads_most", peak_reads),
-                                      ("writes_most", peak_writes)):
+                                      ("writes_most", peak_writes), ("accesses", peak_waits), ("model_us", peak_ns / 1e3)):
                     run.add(row(SERIES[SIMULATED_GROUP], op, metric, [value], **facts))
         room.measured(ranks, time.monotonic() - begun, peak)
 
@@ -148,14 +148,15 @@ def run(run: Run) -> None:
             run.lacks(f"{name}: {error}")
     add_formulas(run, run.outcome.rows)
     for group, ops, metric, unit in ((REAL_GROUP, ("MPI_Init", "a second of waiting"), "cpu_s", "CPU-seconds of all"),
-                                     (SIMULATED_GROUP, ("attach", "endpoint", "barrier", "window", "fence"), "reads_most", "lines")):
+                                     (SIMULATED_GROUP, ("attach", "endpoint", "messages", "join", "barrier", "window", "fence", "leave"), "model_us",
+                                      "modelled microseconds of the slowest rank")):
         for op in ops:
             run.plot(Plot(f"ranks-{op.replace(' ', '-')}", f"{op}, {group}", {"op": op, "metric": metric, "group": group}, x="procs", unit=unit))
 
 
 EXPERIMENT = Experiment(
     "ranks", "Thousands of ranks", "Jobs of more and more ranks: CPU time, space in the pool, memory and lines read from the device by real "
-    "processes; lines that a simulated rank reads from the device and writes to it, in each phase of a job. Each line has the formula "
-    "that fits it best.", source="cMPI, section 3; Penstock's own", emulated="Real ranks share this machine's cores, on four emulated nodes; "
+    "processes; lines that a simulated rank reads from the device and writes to it in each phase of a job, and the time that it takes if "
+    "each rank has a core and the device answers in 400 ns. Each line has the formula that fits it best.", source="cMPI, section 3; Penstock's own", emulated="Real ranks share this machine's cores, on four emulated nodes; "
     "simulated ones run the product's sources on memory without coherence, 64 to a node.", run=run, order=190, needs="real processes: MPICH; "
     "simulated ranks: a build tree with tests")
