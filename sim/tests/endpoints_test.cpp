@@ -125,7 +125,8 @@ INSTANTIATE_TEST_SUITE_P(Long, Endpoints, testing::Values(8192u));
 
 // ---- tiles -------------------------------------------------------------------------------------
 
-constexpr std::uint32_t owners = 44;  ///< with two tiles each more than the table has at first
+constexpr std::uint64_t first_word_accesses = 10;
+constexpr std::uint32_t owners = 66;  ///< more than a group's first piece has tiles
 
 /// Makes the words of all pairs of `owners` with some senders, in an order of its own, and looks
 /// that they stay where they are.
@@ -258,6 +259,34 @@ TEST(Tiles, AReceiverFindsEachLineByWhatTellsOfIt) {
   };
   expect_held("endpoints", "random schedules", explore(scenario, 20));
   expect_held("endpoints", "late stores", explore(with_late_stores(scenario), 20));
+}
+
+/// Serialized accesses of who asks for a word, where nobody else asks.
+TEST(Tiles, AWordCostsAsManyAccessesAsTheProtocolSays) {
+  const auto pool = pool_with_endpoints();
+  Scenario scenario = pool->scenario("tiles, counted", 1);
+  scenario.swarm = false;
+  scenario.faults.lazy_store_fence = false;
+  scenario.body = [&pool](World& world) {
+    world.spawn(0, [&world, &pool] {
+      const auto attached = pool->attach(world, {.job = "tiles"});
+      const auto arena = SimulatedPool::open_arena(world, *attached);
+      EndpointTable table = table_of(world, *arena);
+      const auto costs = [&](std::uint32_t owner, std::uint32_t sender, std::uint64_t accesses) {
+        const sim::Core& core = *world.running().core;
+        const std::uint64_t before = core.device_waits();
+        world.require(table.words(owner, sender).has_value(), "no word");
+        const std::uint64_t waits = core.device_waits() - before;
+        world.require(waits <= accesses,
+                      fmt::format("{} accesses in place of {}", waits, accesses));
+      };
+      (void)table.words(0, 0);  // the group's first piece
+      costs(1, 0, first_word_accesses);
+      costs(1, transport::words_a_line, first_word_accesses);
+      costs(1, 1, 1);
+    });
+  };
+  expect_held("endpoints", "counted", explore(scenario, 1));
 }
 
 // ---- slots -------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "sim/tests/endpoint_tables.hpp"
 #include "sim/tests/in_turn.hpp"
 #include "transport/mailbox.hpp"
+#include "transport/test_tiles.hpp"
 
 namespace penstock::sim {
 namespace {
@@ -28,11 +28,8 @@ transport::MailboxWords make_words(SpaceUser& user, std::uint32_t owner, std::ui
 }
 
 /// Both copies, as they are now.
-std::array<TilesState, 2> states_of(SpaceUser& user) {
-  transport::TableHeadLines lines;
-  const auto head = user.arena->open(transport::table_name);
-  user.pool->memory().observe_bulk(&lines, head->data, sizeof lines);
-  return {lines.tiles[0], lines.tiles[1]};
+transport::TilesStates states_of(SpaceUser& user) {
+  return transport::tiles_states(*user.arena, 0);
 }
 
 /// In space where something else was before.

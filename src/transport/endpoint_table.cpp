@@ -1,6 +1,7 @@
 #include "transport/endpoint_table.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <mutex>
 #include <set>
 #include <utility>
@@ -48,51 +49,60 @@ Error other_format(const pool::Info& info, const std::string& found) {
                       info.spec, found, base::shell_quote(info.spec), info.max_processes)};
 }
 
-/// First the body, then the head, which is there with all that it says or not at all.
+/// No group has a tile.
+std::vector<std::byte> new_head(TableHead head, const TableLayout& layout) {
+  head.checksum = checksum_of(head);
+  TilesState none{.number = 1, .piece_offset = head.body_offset};
+  none.checksum = checksum_of(none, head.key);
+  const TilesStates both{none, none};
+  std::vector<std::byte> bytes(layout.head_bytes());
+  std::memcpy(bytes.data(), &head, sizeof head);
+  for (std::uint32_t group = 0; group < layout.groups(); ++group)
+    std::memcpy(bytes.data() + sizeof(TableHeadLines) + sizeof both * group, &both, sizeof both);
+  return bytes;
+}
+
+/// The head comes last, and is there with all that it says or not at all.
 Result<arena::Object> make_table(arena::Arena& arena) {
   const pool::Info& info = arena.pool().info();
-  const std::uint32_t slots = endpoints_of_pool(info.max_processes);
-  const TableLayout layout(slots);
+  const TableLayout layout(endpoints_of_pool(info.max_processes));
   // another process may be first at the same time
   const auto body = PENSTOCK_TRY(
       arena.create(table_body_name, layout.bytes(),
                    {.alignment = channel_alignment, .zero = false, .open_existing = true}));
-  TableHeadLines lines{};
-  lines.head.magic = table_magic;
-  lines.head.version = table_version;
-  lines.head.processes = info.max_processes;
-  lines.head.slots = slots;
-  lines.head.body_offset = body.offset;
-  lines.head.body_bytes = body.bytes;
+  const auto locks =
+      PENSTOCK_TRY(arena.create(table_locks_name, layout.locks_bytes(), {.open_existing = true}));
   const std::uint64_t unique[] = {info.id, body.generation, body.offset};
-  lines.head.key = base::xxh64(unique, sizeof unique, table_magic);
-  lines.head.checksum = checksum_of(lines.head);
-  TilesState& tiles = lines.tiles[0];
-  tiles.number = 1;
-  tiles.piece_offset = body.offset + layout.tiles();
-  tiles.piece_tiles = first_tiles;
-  tiles.checksum = checksum_of(tiles, lines.head.key);
-  lines.tiles[1] = tiles;
-  return arena.create(table_name, sizeof lines,
-                      {.zero = false,
-                       .open_existing = true,
-                       .contents = reinterpret_cast<const std::byte*>(&lines)});
+  const auto bytes = new_head({.magic = table_magic,
+                               .version = table_version,
+                               .processes = info.max_processes,
+                               .slots = layout.slots(),
+                               .body_offset = body.offset,
+                               .body_bytes = body.bytes,
+                               .key = base::xxh64(unique, sizeof unique, table_magic),
+                               .locks_offset = locks.offset},
+                              layout);
+  return arena.create(table_name, bytes.size(),
+                      {.zero = false, .open_existing = true, .contents = bytes.data()});
 }
 
 Result<void> check(const TableHead& head, const arena::Object& object, const pool::Pool& pool) {
   const pool::Info& info = pool.info();
-  const bool known = object.bytes == sizeof(TableHeadLines) && head.magic == table_magic;
+  const bool known = head.magic == table_magic;
   if (!known || head.version != table_version)
     return unexpected(other_format(
         info, fmt::format("was made by another version of Penstock (its form is {}, this one's is "
                           "{}), so make the pool anew",
                           known ? fmt::format("{}", head.version) : "1, or it is damaged",
                           table_version)));
+  const TableLayout layout(endpoints_of_pool(info.max_processes));
   const bool fits = head.checksum == checksum_of(head) && head.processes == info.max_processes &&
-                    head.slots == endpoints_of_pool(info.max_processes) &&
-                    head.body_bytes == TableLayout(head.slots).bytes() &&
+                    head.slots == layout.slots() && head.body_bytes == layout.bytes() &&
                     head.body_offset % channel_alignment == 0 &&
-                    pool.at(head.body_offset, head.body_bytes) != nullptr;
+                    pool.at(head.body_offset, head.body_bytes) != nullptr &&
+                    head.locks_offset % line_bytes == 0 &&
+                    pool.at(head.locks_offset, layout.locks_bytes()) != nullptr &&
+                    object.bytes == layout.head_bytes();
   if (fits) return {};
   return unexpected(other_format(
       info, fmt::format("is damaged (it says {} endpoints for {} processes, the pool has room for "
@@ -109,7 +119,7 @@ EndpointTable::EndpointTable(arena::Arena& arena, std::byte* head, const TableHe
       body_(arena.pool().base() + said.body_offset),
       key_(said.key),
       processes_(said.processes),
-      tiles_(arena, head, body_, TableLayout(said.slots), said.key) {}
+      tiles_(arena, head, said) {}
 
 Result<EndpointTable> EndpointTable::open(arena::Arena& arena) {
   auto object = arena.open(table_name);
@@ -274,8 +284,7 @@ std::byte* EndpointTable::word_in(std::uint64_t entry, std::uint32_t sender) con
 
 Result<MailboxWords> EndpointTable::words(std::uint32_t owner, std::uint32_t sender,
                                           std::uint64_t timeout_ns) {
-  const std::uint32_t line = sender % senders_a_tile / words_a_line;
-  const auto entry = PENSTOCK_TRY(tiles_.reach({owner, sender / senders_a_tile}, line, timeout_ns));
+  const auto entry = PENSTOCK_TRY(tiles_.reach(owner, sender, timeout_ns));
   return MailboxWords{word_in(entry, sender), tiles_.box(owner) + TableLayout::bell};
 }
 

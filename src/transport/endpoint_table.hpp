@@ -34,9 +34,9 @@ class EndpointTable {
   /// All lines as they are now, in one batch: those that are nullopt as above.
   std::vector<std::optional<EndpointLine>> read_all() const;
 
-  /// The words of mailbox `owner` that endpoint `sender` writes. One device access; the pool's
-  /// lock, for `timeout_ns` (0: the default), if it is the first of its line there. Errors:
-  /// no_space, those of the lock.
+  /// The words of mailbox `owner` that endpoint `sender`, which is this process's, writes. One
+  /// device access; the lock of the sender's group, for `timeout_ns` (0: the default), if it is the
+  /// first of its line there. Errors: no_space, those of the lock.
   Result<MailboxWords> words(std::uint32_t owner, std::uint32_t sender,
                              std::uint64_t timeout_ns = 0);
   /// Word of mailbox `owner` that endpoint `sender` writes; null when there is no tile for it yet.

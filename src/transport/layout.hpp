@@ -1,22 +1,27 @@
 // Pool layout of two-sided messages, by cache line. Every line has one writer.
 //
-// Endpoint table: two arena objects, made by the first endpoint ever and never freed or moved. For
-// P processes at once it has S slots: P, of which slot p is that of the first endpoint of process
-// p, and others for further endpoints.
+// Endpoint table: three arena objects, made by the first endpoint ever and never freed or moved.
+// For P processes at once it has S slots: P, of which slot p is that of the first endpoint of
+// process p, and others for further endpoints.
 //
 // "penstock.endpoints":
 //   line 0            TableHead            once, before the object has its name
 //   line 1            word 0: a slot       whoever has claimed or closed one of the others: a hint
-//   lines 2, 3        TilesState, twice    under the pool's lock, one after the other
+//   then              TilesState[G][2]     for each group of 64 senders, 0..63, 64..127, ...:
+//                                          under the group's lock, one after the other
+//
+// "penstock.endpoints.locks", zeroed:
+//   lines             sync::Lock[G]        line i: by the owner of endpoint i
 //
 // "penstock.endpoints.body", of which nothing was zeroed:
 //   lines             EndpointLine[S]      line i: by the owner of endpoint i
 //   then              rows[S][8]           PeerStatisticsRow: likewise
 //   then              boxes[S]             one for each receiver, whole lines:
 //                       word 0             the bell: all senders
-//                       word 1             the entry below that was written last: under the lock
-//                       words 2..          TileEntry of senders 0..63, 64..127, ...: under the lock
-//   then              the first 64 tiles; others are in objects "penstock.endpoints.tiles.N"
+//                       word 1             the entry below that was written last
+//                       words 2..          TileEntry of each group: under the group's lock
+//
+// Tiles are in objects "penstock.endpoints.tiles.GROUP.N".
 //
 // A tile has the words of 64 senders of one receiver, 8 a line; word s by endpoint s. All words of
 // boxes and tiles are written by partial non-temporal stores only (rule 5).
@@ -41,6 +46,7 @@
 // memory got another owner.
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -56,9 +62,10 @@ inline constexpr std::uint64_t channel_alignment = 4096;
 using coherence::line_bytes;
 inline constexpr const char* table_name = "penstock.endpoints";
 inline constexpr const char* table_body_name = "penstock.endpoints.body";
+inline constexpr const char* table_locks_name = "penstock.endpoints.locks";
 inline constexpr const char* tiles_prefix = "penstock.endpoints.tiles.";
 inline constexpr std::uint64_t table_magic = 0x5f53544e494f5045;  // "EPOINTS_"
-inline constexpr std::uint64_t table_version = 3;
+inline constexpr std::uint64_t table_version = 4;
 
 struct TableHead {
   std::uint64_t magic;
@@ -68,32 +75,34 @@ struct TableHead {
   std::uint64_t body_offset;  ///< in the pool
   std::uint64_t body_bytes;
   std::uint64_t key;  ///< of the checksums in the body, which nobody has zeroed
-  std::uint64_t pad;
+  std::uint64_t locks_offset;
   std::uint64_t checksum;
 };
 static_assert(sizeof(TableHead) == line_bytes);
 
-/// Which tiles are taken. The newer of two that are whole counts.
+/// Which tiles of a group are taken. The newer of two that are whole counts.
 struct TilesState {
   std::uint64_t number;  ///< grows by one each time
   std::uint64_t piece_offset;
   std::uint32_t piece_tiles, taken;  ///< tiles of that piece, and how many of them have an owner
   std::uint32_t pieces;              ///< made so far
-  std::uint32_t group;               ///< with `owner` and `entry`: whose the last tile is
-  std::uint64_t owner;
+  std::uint32_t unused;
+  std::uint64_t owner;  ///< with `entry`: whose the last tile is
   std::uint64_t entry;
   std::uint64_t pad;
   std::uint64_t checksum;
 };
 static_assert(sizeof(TilesState) == line_bytes);
 
-/// The whole of "penstock.endpoints".
+/// Both copies.
+using TilesStates = std::array<TilesState, 2>;
+
+/// The beginning of "penstock.endpoints"; TilesStates of each group follow.
 struct TableHeadLines {
   TableHead head;
   std::uint64_t hint[line_bytes / sizeof(std::uint64_t)];
-  TilesState tiles[2];
 };
-static_assert(sizeof(TableHeadLines) == 4 * line_bytes);
+static_assert(sizeof(TableHeadLines) == 2 * line_bytes);
 
 enum class EndpointState : std::uint32_t { free = 0, open = 1, closed = 2 };
 
@@ -127,7 +136,6 @@ inline constexpr std::uint64_t mailbox_word_bytes = sizeof(std::uint64_t);
 inline constexpr std::uint32_t words_a_line = line_bytes / sizeof(std::uint64_t);
 inline constexpr std::uint32_t tile_lines = 8, senders_a_tile = tile_lines * words_a_line;
 inline constexpr std::uint64_t tile_bytes = tile_lines * line_bytes;
-inline constexpr std::uint32_t first_tiles = 64;
 inline constexpr std::uint32_t rows_of_slot = 8;
 
 /// Offsets of the body's parts from its first byte.
@@ -150,10 +158,14 @@ class TableLayout {
     return line(slots_) + line_bytes * rows_of_slot * slot;
   }
   constexpr std::uint64_t box(std::uint64_t slot) const { return rows(slots_) + box_bytes_ * slot; }
-  constexpr std::uint64_t tiles() const {
-    return (box(slots_) + tile_bytes - 1) / tile_bytes * tile_bytes;
+  constexpr std::uint64_t bytes() const { return box(slots_); }
+  constexpr std::uint64_t head_bytes() const {
+    return sizeof(TableHeadLines) + sizeof(TilesStates) * groups();
   }
-  constexpr std::uint64_t bytes() const { return tiles() + tile_bytes * first_tiles; }
+  constexpr std::uint64_t lock(std::uint64_t group) const {
+    return line_bytes * senders_a_tile * group;
+  }
+  constexpr std::uint64_t locks_bytes() const { return lock(groups()); }
 
  private:
   std::uint32_t slots_;

@@ -1,7 +1,6 @@
 #include "transport/mailbox_tiles.hpp"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <utility>
 
@@ -12,9 +11,9 @@ namespace penstock::transport {
 namespace {
 
 /// A tile of which more lines than this are in use counts as wholly used: so a tile is changed
-/// three times at most, each under the pool's lock.
+/// three times at most, each under its group's lock.
 constexpr int lines_one_by_one = 2;
-/// Pieces of tiles double up to 2^8 times the first, 8 MiB.
+/// A group's pieces of tiles double up to 2^8 times the first, 8 MiB.
 constexpr std::uint64_t first_piece_bytes = 32 << 10;
 constexpr std::uint32_t doublings = 8;
 
@@ -22,8 +21,8 @@ std::uint64_t bytes_of_piece(std::uint32_t number) {
   return first_piece_bytes << std::min(number, doublings);
 }
 
-std::string name_of_piece(std::uint32_t number) {
-  return fmt::format("{}{}", tiles_prefix, number);
+std::string name_of_piece(std::uint32_t group, std::uint32_t number) {
+  return fmt::format("{}{}.{}", tiles_prefix, group, number);
 }
 
 std::uint32_t with_line(std::uint32_t lines, std::uint32_t line) {
@@ -37,14 +36,63 @@ bool has_line(std::uint64_t entry, std::uint32_t line) {
 
 }  // namespace
 
-MailboxTiles::MailboxTiles(arena::Arena& arena, std::byte* head, std::byte* body,
-                           const TableLayout& layout, std::uint64_t key)
+/// The lock of a group, by the line of one sender of it.
+class MailboxTiles::Guard {
+ public:
+  Guard(pool::Pool& pool, sync::Lock lock) : pool_(&pool), lock_(std::move(lock)) {}
+  Guard(Guard&& other) noexcept
+      : pool_(std::exchange(other.pool_, nullptr)), lock_(std::move(other.lock_)) {}
+  Guard& operator=(Guard&&) = delete;
+  ~Guard() {
+    if (pool_ == nullptr) return;
+    pool_->confirm();  // a late release would come over the line of the endpoint's next owner
+    lock_.release();
+  }
+
+ private:
+  pool::Pool* pool_;
+  sync::Lock lock_;
+};
+
+MailboxTiles::MailboxTiles(arena::Arena& arena, std::byte* head, const TableHead& said)
     : arena_(&arena),
       memory_(arena.pool().memory()),
-      head_(reinterpret_cast<TableHeadLines*>(head)),
-      body_(body),
-      layout_(layout),
-      key_(key) {}
+      body_(arena.pool().base() + said.body_offset),
+      locks_(arena.pool().base() + said.locks_offset),
+      states_(reinterpret_cast<TilesStates*>(head + sizeof(TableHeadLines))),
+      layout_(said.slots),
+      key_(said.key) {}
+
+sync::Lock MailboxTiles::lock_of(std::uint32_t sender, sync::AliveCheck alive) const {
+  sync::Lock lock(memory_, locks_ + layout_.lock(sender / senders_a_tile), senders_a_tile,
+                  sender % senders_a_tile, arena_->pool().token(), std::move(alive));
+  lock.leave_nothing_dirty();  // the next owner of the slot may be on another node
+  return lock;
+}
+
+/// Not the pool's lock, which all the ranks of a job would wait for when it starts. The owner of an
+/// endpoint's slot is the one who acts for it here, too.
+Result<MailboxTiles::Guard> MailboxTiles::lock(std::uint32_t sender, std::uint64_t timeout_ns) {
+  pool::Pool& pool = arena_->pool();
+  if (!pool.attached_here())
+    return fail(
+        ErrorCode::invalid_argument,
+        "this process was forked by one that is attached to pool {}, and cannot send as its "
+        "parent: attach again here",
+        pool.info().spec);
+  std::uint64_t rival = 0;
+  const auto alive = [&pool, &rival](std::uint64_t token) {
+    if (token != pool.token()) rival = token;
+    return pool.alive(token);
+  };
+  const auto taken = lock_of(sender, alive).acquire(timeout_ns);
+  if (taken) return Guard(pool, lock_of(sender, {}));
+  if (taken.error().code != ErrorCode::deadline) return unexpected(taken.error());
+  return fail(
+      ErrorCode::deadline,
+      "the mailboxes of other endpoints: {}; it is {}; what its processes do: penstock ps {}",
+      taken.error().message, pool.describe(rival), pool.info().spec);
+}
 
 std::uint64_t MailboxTiles::sealed(std::uint64_t offset, std::uint32_t lines,
                                    TilePlace place) const {
@@ -64,59 +112,56 @@ std::optional<std::uint64_t> MailboxTiles::find(TilePlace place) const {
   return entry;
 }
 
-Result<std::uint64_t> MailboxTiles::reach(TilePlace place, std::uint32_t line,
+Result<std::uint64_t> MailboxTiles::reach(std::uint32_t owner, std::uint32_t sender,
                                           std::uint64_t timeout_ns) {
+  const TilePlace place{owner, sender / senders_a_tile};
+  const std::uint32_t line = sender % senders_a_tile / words_a_line;
   if (const auto entry = find(place); entry && has_line(*entry, line)) return *entry;
-  for (;;) {
-    std::uint32_t wanted = 0;
-    {
-      const auto guard = PENSTOCK_TRY(arena_->pool().lock(timeout_ns));
-      const Read read = read_state();
-      if (read.whole) finish(read.state);
-      if (const auto entry = find(place)) {
-        if (has_line(*entry, line)) return *entry;
-        const std::uint64_t more =
-            sealed(TileEntry::offset(*entry), with_line(TileEntry::lines(*entry), line), place);
-        enter(place, more);
-        return more;
-      }
-      if (read.whole)
-        if (const auto entry = take(read.state, place, line)) return *entry;
-      wanted = read.whole ? read.state.pieces : PENSTOCK_TRY(first_unused_piece());
-    }
-    PENSTOCK_TRY(add_piece(wanted, timeout_ns));
+  const auto guard = PENSTOCK_TRY(lock(sender, timeout_ns));
+  auto state = read_state(place.group);
+  if (state) finish(place.group, *state);
+  if (const auto entry = find(place)) {
+    if (has_line(*entry, line)) return *entry;
+    const std::uint64_t more =
+        sealed(TileEntry::offset(*entry), with_line(TileEntry::lines(*entry), line), place);
+    enter(place, more);
+    return more;
   }
+  if (!state || state->taken == state->piece_tiles)
+    state = PENSTOCK_TRY(with_piece(place.group, state, timeout_ns));
+  return take(*state, place, line);
 }
 
 /// A line that is torn is that of a writer that died: the other one is as it was before.
-MailboxTiles::Read MailboxTiles::read_state() const {
-  std::array<TilesState, 2> states;
-  memory_.observe_bulk(states.data(), head_->tiles, sizeof states);
-  Read newest;
+std::optional<TilesState> MailboxTiles::read_state(std::uint32_t group) const {
+  TilesStates states;
+  memory_.observe_bulk(states.data(), &states_[group], sizeof states);
+  std::optional<TilesState> newest;
   for (const TilesState& state : states) {
     const bool inside =
         state.piece_offset % tile_bytes == 0 && state.taken <= state.piece_tiles &&
         arena_->pool().at(state.piece_offset, tile_bytes * state.piece_tiles) != nullptr;
     if (state.checksum != checksum_of(state, key_) || !inside) continue;
-    if (!newest.whole || state.number > newest.state.number) newest = {state, true};
+    if (!newest || state.number > newest->number) newest = state;
   }
   return newest;
 }
 
-void MailboxTiles::write(TilesState state) {
+void MailboxTiles::write(std::uint32_t group, TilesState state) {
+  TilesStates& lines = states_[group];
   state.checksum = checksum_of(state, key_);
   arena_->pool().confirm();
-  memory_.publish_line(&head_->tiles[0], &state);
+  memory_.publish_line(&lines[0], &state);
   memory_.store_fence();  // before an entry names the tile: no other gets it any more
   // Who is late with the first, and given up, is not with both: one of them is always the latest.
   arena_->pool().confirm();
-  memory_.publish_line(&head_->tiles[1], &state);
+  memory_.publish_line(&lines[1], &state);
 }
 
 /// Whoever took the last tile may have died before it wrote the entry.
-void MailboxTiles::finish(const TilesState& state) {
-  const TilePlace place{static_cast<std::uint32_t>(state.owner), state.group};
-  if (place.owner >= layout_.slots() || place.group >= layout_.groups()) return;
+void MailboxTiles::finish(std::uint32_t group, const TilesState& state) {
+  const TilePlace place{static_cast<std::uint32_t>(state.owner), group};
+  if (state.owner >= layout_.slots()) return;
   if (!tile_of(state.entry, place) || find(place)) return;
   enter(place, state.entry);
 }
@@ -129,10 +174,8 @@ void MailboxTiles::enter(TilePlace place, std::uint64_t entry) {
   memory_.publish_word(box(place.owner) + TableLayout::latest, entry);
 }
 
-/// Nullopt: all tiles of the piece are taken.
-std::optional<std::uint64_t> MailboxTiles::take(TilesState state, TilePlace place,
-                                                std::uint32_t line) {
-  if (state.taken == state.piece_tiles) return std::nullopt;
+/// The piece of `state` has a tile that is free.
+std::uint64_t MailboxTiles::take(TilesState state, TilePlace place, std::uint32_t line) {
   const std::uint64_t offset = state.piece_offset + tile_bytes * state.taken;
   // words of an earlier user of the memory would each cost the receiver a look
   constexpr std::byte zeros[tile_bytes]{};
@@ -141,40 +184,37 @@ std::optional<std::uint64_t> MailboxTiles::take(TilesState state, TilePlace plac
   ++state.number;
   ++state.taken;
   state.owner = place.owner;
-  state.group = place.group;
   state.entry = sealed(offset, with_line(0, line), place);
-  write(state);
+  write(place.group, state);
   enter(place, state.entry);
   return state.entry;
 }
 
 /// Their tiles may have owners. Only where the state was overwritten: else it counts the pieces.
-Result<std::uint32_t> MailboxTiles::first_unused_piece() const {
+Result<std::uint32_t> MailboxTiles::first_unused_piece(std::uint32_t group) const {
   for (std::uint32_t number = 0;; ++number) {
-    const auto known = arena_->open(name_of_piece(number));
+    const auto known = arena_->open(name_of_piece(group, number));
     if (known) continue;
     if (known.error().code != ErrorCode::not_found) return unexpected(known.error());
     return number;
   }
 }
 
-/// First writer wins; a piece that the dead have made is the next one's.
-Result<void> MailboxTiles::add_piece(std::uint32_t number, std::uint64_t timeout_ns) {
-  const auto piece =
-      PENSTOCK_TRY(arena_->create(name_of_piece(number), bytes_of_piece(number),
-                                  {.alignment = tile_bytes, .zero = false, .open_existing = true}));
-  const auto guard = PENSTOCK_TRY(arena_->pool().lock(timeout_ns));
-  const Read read = read_state();
-  if (read.whole && read.state.pieces != number) return {};  // another was first
-  if (read.whole) finish(read.state);
-  TilesState state = read.state;
-  ++state.number;
-  state.piece_offset = piece.offset;
-  state.piece_tiles = static_cast<std::uint32_t>(piece.bytes / tile_bytes);
-  state.taken = 0;
-  state.pieces = number + 1;
-  write(state);
-  return {};
+/// The state with one more piece, which counts when the first tile is taken: a piece that the dead
+/// have made is the next one's.
+Result<TilesState> MailboxTiles::with_piece(std::uint32_t group,
+                                            const std::optional<TilesState>& state,
+                                            std::uint64_t timeout_ns) {
+  const std::uint32_t number = state ? state->pieces : PENSTOCK_TRY(first_unused_piece(group));
+  const auto piece = PENSTOCK_TRY(arena_->create(
+      name_of_piece(group, number), bytes_of_piece(number),
+      {.alignment = tile_bytes, .zero = false, .open_existing = true, .timeout_ns = timeout_ns}));
+  TilesState more = state.value_or(TilesState{});
+  more.piece_offset = piece.offset;
+  more.piece_tiles = static_cast<std::uint32_t>(piece.bytes / tile_bytes);
+  more.taken = 0;
+  more.pieces = number + 1;
+  return more;
 }
 
 }  // namespace penstock::transport

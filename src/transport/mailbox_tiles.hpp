@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "sync/sync.hpp"
 #include "transport/layout.hpp"
 
 namespace penstock::transport {
@@ -15,9 +16,8 @@ struct TilePlace {
 
 class MailboxTiles {
  public:
-  /// `head`: "penstock.endpoints", whose checked contents say where the rest lies.
-  MailboxTiles(arena::Arena& arena, std::byte* head, std::byte* body, const TableLayout& layout,
-               std::uint64_t key);
+  /// `head`: "penstock.endpoints", which says what was checked.
+  MailboxTiles(arena::Arena& arena, std::byte* head, const TableHead& said);
 
   std::byte* box(std::uint32_t owner) const { return body_ + layout_.box(owner); }
   std::byte* at(std::uint64_t tile) const { return arena_->pool().base() + tile; }
@@ -27,25 +27,26 @@ class MailboxTiles {
 
   /// The entry as it is now; nullopt when there is none, or it was overwritten. A device access.
   std::optional<std::uint64_t> find(TilePlace place) const;
-  /// An entry that has this line of the tile in use: found by one device access, or made, under the
-  /// pool's lock, which it awaits for `timeout_ns` (0: the default). Errors: no_space, those of the
-  /// lock.
-  Result<std::uint64_t> reach(TilePlace place, std::uint32_t line, std::uint64_t timeout_ns = 0);
+  /// The entry of a tile in `owner`'s mailbox that has the sender's line in use: found by one
+  /// device access, or made, under the lock of its group, which it awaits for `timeout_ns` (0: the
+  /// default). `sender` is an endpoint of this process. Errors: no_space, those of the lock.
+  Result<std::uint64_t> reach(std::uint32_t owner, std::uint32_t sender,
+                              std::uint64_t timeout_ns = 0);
 
  private:
-  /// The state as it is under the lock; `whole` false: both copies were overwritten.
-  struct Read {
-    TilesState state{};
-    bool whole = false;
-  };
-  Read read_state() const;
-  void write(TilesState state);
-  void finish(const TilesState& state);
+  class Guard;
+  sync::Lock lock_of(std::uint32_t sender, sync::AliveCheck alive) const;
+  Result<Guard> lock(std::uint32_t sender, std::uint64_t timeout_ns);
+  /// As it is under the lock; nullopt: both copies were overwritten.
+  std::optional<TilesState> read_state(std::uint32_t group) const;
+  void write(std::uint32_t group, TilesState state);
+  void finish(std::uint32_t group, const TilesState& state);
   void enter(TilePlace place, std::uint64_t entry);
   std::uint64_t sealed(std::uint64_t offset, std::uint32_t lines, TilePlace place) const;
-  std::optional<std::uint64_t> take(TilesState state, TilePlace place, std::uint32_t line);
-  Result<void> add_piece(std::uint32_t number, std::uint64_t timeout_ns);
-  Result<std::uint32_t> first_unused_piece() const;
+  std::uint64_t take(TilesState state, TilePlace place, std::uint32_t line);
+  Result<TilesState> with_piece(std::uint32_t group, const std::optional<TilesState>& state,
+                                std::uint64_t timeout_ns);
+  Result<std::uint32_t> first_unused_piece(std::uint32_t group) const;
 
   std::byte* entry_at(TilePlace place) const {
     return box(place.owner) + TableLayout::directory + mailbox_word_bytes * place.group;
@@ -53,8 +54,9 @@ class MailboxTiles {
 
   arena::Arena* arena_;
   coherence::Memory memory_;
-  TableHeadLines* head_;
   std::byte* body_;
+  std::byte* locks_;
+  TilesStates* states_;  ///< by group
   TableLayout layout_;
   std::uint64_t key_;
 };

@@ -9,13 +9,23 @@
 
 namespace penstock::transport {
 
-/// Empty when each tile that is taken has one owner. Makes one that the last receiver and sender
-/// share, if there is none: whatever the dead have left undone is done with it.
+/// Both copies of what says which tiles of a group are taken, as they are now.
+inline TilesStates tiles_states(arena::Arena& arena, std::uint32_t group) {
+  TilesStates states{};
+  if (const auto head = arena.open(table_name))
+    arena.pool().memory().observe_bulk(
+        states.data(), head->data + sizeof(TableHeadLines) + sizeof states * group, sizeof states);
+  return states;
+}
+
+/// Empty when each tile that is taken has one owner. Asks each group for one of the last receiver,
+/// alone: whatever the dead have left undone is done with it.
 inline std::string fault_of_tiles(arena::Arena& arena) {
   auto table = EndpointTable::open(arena);
   if (!table) return table.error().message;
-  const auto last = table->words(table->count() - 1, table->count() - 1);
-  if (!last) return last.error().message;
+  for (std::uint32_t sender = 0; sender < table->count(); sender += senders_a_tile)
+    if (const auto last = table->words(table->count() - 1, sender); !last)
+      return last.error().message;
   std::set<std::uint64_t> tiles;
   std::uint64_t entries = 0;
   const MailboxTiles& all = table->tiles();
@@ -27,19 +37,19 @@ inline std::string fault_of_tiles(arena::Arena& arena) {
       ++entries;
     }
   if (tiles.size() != entries) return "a tile has two owners";
-  const auto head = arena.open(table_name);
-  if (!head) return head.error().message;
-  TableHeadLines lines;
-  arena.pool().memory().observe_bulk(&lines, head->data, sizeof lines);
-  const TilesState* newest = nullptr;
-  for (const auto& state : lines.tiles)
-    if (state.checksum == checksum_of(state, table->key()) &&
-        (newest == nullptr || state.number > newest->number))
-      newest = &state;
-  if (newest == nullptr) return "both states of the tiles are torn";
-  std::uint64_t taken = newest->taken + (newest->pieces > 0 ? first_tiles : 0);
-  for (std::uint32_t piece = 0; piece + 1 < newest->pieces; ++piece)
-    taken += arena.open(fmt::format("{}{}", tiles_prefix, piece))->bytes / tile_bytes;
+  std::uint64_t taken = 0;
+  for (std::uint32_t group = 0; group < all.layout().groups(); ++group) {
+    const auto lines = tiles_states(arena, group);
+    const TilesState* newest = nullptr;
+    for (const auto& state : lines)
+      if (state.checksum == checksum_of(state, table->key()) &&
+          (newest == nullptr || state.number > newest->number))
+        newest = &state;
+    if (newest == nullptr) return "both states of the tiles are torn";
+    taken += newest->taken;
+    for (std::uint32_t piece = 0; piece + 1 < newest->pieces; ++piece)
+      taken += arena.open(fmt::format("{}{}.{}", tiles_prefix, group, piece))->bytes / tile_bytes;
+  }
   if (taken != entries) return fmt::format("{} tiles are taken, {} named", taken, entries);
   return "";
 }

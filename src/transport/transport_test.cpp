@@ -322,8 +322,9 @@ TEST_P(TransportTest, SlotIsReusedByALaterEndpointThatHearsOnlyItsOwn) {
 TEST_P(TransportTest, MemoryGoesBackWhenEndpointsClose) {
   a_.reset();
   b_.reset();
-  const auto before = side_a_.arena->stats().bytes_used;
+  std::uint64_t before = 0;
   for (int round = 0; round < 20; ++round) {
+    if (round == 1) before = side_a_.arena->stats().bytes_used;  // tiles stay
     a_ = open(side_a_, callbacks_a_);
     b_ = open(side_b_, callbacks_b_);
     to_b_ = *a_->resolve(b_->address());
