@@ -13,7 +13,7 @@ namespace penstock::sim {
 namespace {
 
 struct Size {
-  std::uint32_t ranks = 64, nodes = 4;
+  std::uint32_t ranks = 64, nodes = 4, windows = 1;
 };
 
 bool parse(int count, char** words, Size& size) {
@@ -25,6 +25,8 @@ bool parse(int count, char** words, Size& size) {
       size.ranks = static_cast<std::uint32_t>(value);
     } else if (std::strcmp(words[i], "--nodes") == 0) {
       size.nodes = static_cast<std::uint32_t>(value);
+    } else if (std::strcmp(words[i], "--windows") == 0) {
+      size.windows = static_cast<std::uint32_t>(value);
     } else {
       return false;
     }
@@ -34,12 +36,13 @@ bool parse(int count, char** words, Size& size) {
 
 int measure(const Size& size) {
   open_files_for(size.ranks);
-  SimulatedPool pool(pool_for(size.ranks));
+  SimulatedPool pool(pool_for(size.ranks, size.windows));
   prepare_endpoints(pool);
   Scenario scenario = large_scenario(pool, "job", size.ranks, size.nodes);
   scenario.faults = quiet_faults(scenario.faults);
   scenario.body = [&](World& world) {
-    auto job = std::make_shared<LargeJob>(LargeJob{.ranks = size.ranks, .nodes = size.nodes});
+    auto job = std::make_shared<LargeJob>(
+        LargeJob{.ranks = size.ranks, .nodes = size.nodes, .windows = size.windows});
     spawn_job(world, pool, job);
     world.spawn(0, [&world, job] {
       world.until([&] { return job->is_over(); });
@@ -63,8 +66,10 @@ int measure(const Size& size) {
 int main(int count, char** words) {
   penstock::sim::Size size;
   if (!penstock::sim::parse(count, words, size)) {
-    fmt::print(stderr,
-               "usage: simulated_ranks [--ranks N] [--nodes N], as many ranks on each node\n");
+    fmt::print(
+        stderr,
+        "usage: simulated_ranks [--ranks N] [--nodes N] [--windows N], as many ranks on each "
+        "node\n");
     return 2;
   }
   return penstock::sim::measure(size);

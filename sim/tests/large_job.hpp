@@ -47,14 +47,16 @@ struct PhaseCounts {
 struct LargeJob {
   std::uint32_t ranks = 64, nodes = 4;  ///< each node has as many
   std::string name = "job";
-  bool windows = true, barriers = true;
+  bool barriers = true;
+  std::uint32_t windows = 1;          ///< open at once
   std::uint32_t lost_node = ~0u;      ///< goes when all have met
   std::uint64_t idle_ns = 2'000'000;  ///< virtual time
 
   // what the ranks tell each other as a launcher does
   std::vector<transport::Address> addresses = std::vector<transport::Address>(ranks);
   std::vector<std::uint64_t> tokens = std::vector<std::uint64_t>(ranks);
-  std::uint64_t communicator = 0, words = 0, segments = 0;
+  std::uint64_t communicator = 0;
+  std::vector<std::uint64_t> words = std::vector<std::uint64_t>(windows), segments = words;
   std::vector<std::uint32_t> pool_nodes = std::vector<std::uint32_t>(ranks);
   struct Meeting {
     std::uint32_t arrived = 0;
@@ -89,8 +91,8 @@ class LargeJobRank final : public transport::EndpointCallbacks {
     if (job_.ranks > 1) counted(Phase::messages, [&] { talk(); });
     meet(1);
     if (job_.barriers) barrier();
-    if (job_.windows) open_window();
-    if (job_.windows) fences();
+    if (job_.windows != 0) open_windows();
+    if (job_.windows != 0) fences();
     if (self_ == 0) job_.bytes_used = arena_->stats().bytes_used;
     counted(Phase::idle, [&] { idle(); });
     meet(2);
@@ -245,7 +247,7 @@ class LargeJobRank final : public transport::EndpointCallbacks {
   // ---- all ranks together ----
 
   /// Rank 0 makes an object for all; of zeros, or of what was there.
-  arena::Object make(const char* name, std::uint64_t bytes, bool zero = true) {
+  arena::Object make(std::string_view name, std::uint64_t bytes, bool zero = true) {
     auto object = arena_->create(fmt::format("{} {}", job_.name, name), bytes, {.zero = zero});
     world_.require(object.has_value(), object ? "" : object.error().message);
     return made_.emplace_back(*object);
@@ -283,47 +285,54 @@ class LargeJobRank final : public transport::EndpointCallbacks {
   }
 
   /// A rank clears its own words, as the plug-in of an MPI does.
-  void open_window() {
+  void open_windows() {
     counted(Phase::window, [&] {
-      if (self_ == 0) {
-        job_.words = make("window", job_.ranks * window::words_bytes(), false).offset;
-        job_.segments = make("segments", job_.ranks * segment_bytes).offset;
+      for (std::uint32_t window = 0; self_ == 0 && window < job_.windows; ++window) {
+        const std::uint64_t bytes = job_.ranks * window::words_bytes();
+        job_.words[window] = make(fmt::format("window {}", window), bytes, false).offset;
+        job_.segments[window] =
+            make(fmt::format("segments {}", window), job_.ranks * segment_bytes).offset;
       }
       meet(5);
-      window::clear_words(pool_->memory(), pool_->base() + words_of(self_));
+      for (std::uint32_t window = 0; window < job_.windows; ++window)
+        window::clear_words(pool_->memory(), pool_->base() + words_of(window, self_));
       meet(6);
-      window::Options options;
-      for (std::uint32_t rank = 0; rank < job_.ranks; ++rank)
-        options.members.push_back({.token = job_.tokens[rank],
-                                   .offset = job_.segments + rank * segment_bytes,
-                                   .bytes = segment_bytes,
-                                   .words = words_of(rank),
-                                   .node = job_.pool_nodes[rank]});
-      options.self = self_;
-      options.more = [this](std::uint64_t bytes) -> Result<std::uint64_t> {
-        const auto name = fmt::format("{} words {}.{}", job_.name, self_, made_.size());
-        made_.push_back(
-            PENSTOCK_TRY(arena_->create(name, bytes, {.lifetime = arena::Lifetime::process})));
-        return made_.back().offset;
-      };
-      auto opened = window::Window::open(*pool_, std::move(options));
-      world_.require(opened.has_value(), opened ? "" : opened.error().message);
-      window_ = std::move(*opened);
+      for (std::uint32_t window = 0; window < job_.windows; ++window) open_window(window);
       meet(9);
     });
   }
-  std::uint64_t words_of(std::uint32_t rank) const {
-    return job_.words + rank * window::words_bytes();
+  void open_window(std::uint32_t window) {
+    window::Options options;
+    for (std::uint32_t rank = 0; rank < job_.ranks; ++rank)
+      options.members.push_back({.token = job_.tokens[rank],
+                                 .offset = job_.segments[window] + rank * segment_bytes,
+                                 .bytes = segment_bytes,
+                                 .words = words_of(window, rank),
+                                 .node = job_.pool_nodes[rank]});
+    options.self = self_;
+    options.more = [this](std::uint64_t bytes) -> Result<std::uint64_t> {
+      const auto name = fmt::format("{} words {}.{}", job_.name, self_, made_.size());
+      made_.push_back(
+          PENSTOCK_TRY(arena_->create(name, bytes, {.lifetime = arena::Lifetime::process})));
+      return made_.back().offset;
+    };
+    auto opened = window::Window::open(*pool_, std::move(options));
+    world_.require(opened.has_value(), opened ? "" : opened.error().message);
+    windows_.push_back(std::move(*opened));
+  }
+  std::uint64_t words_of(std::uint32_t window, std::uint32_t rank) const {
+    return job_.words[window] + rank * window::words_bytes();
   }
   /// The first fence opens an epoch, the second ends it.
   void fences() {
-    must(window_->fence(window::no_precede));
+    window::Window& window = *windows_.back();
+    must(window.fence(window::no_precede));
     meet(7);
     const std::uint64_t value = 1000 + self_;
     const window::Extent cell{0, 8};
-    must(window_->put(neighbour(1), {&cell, 1}, &value));
-    counted(Phase::fence, [&] { must(window_->fence(0)); });
-    const std::uint64_t found = pool_->memory().load_word(window_->segment(self_));
+    must(window.put(neighbour(1), {&cell, 1}, &value));
+    counted(Phase::fence, [&] { must(window.fence(0)); });
+    const std::uint64_t found = pool_->memory().load_word(window.segment(self_));
     world_.require(found == 1000 + neighbour(job_.ranks - 1), "a put was not found");
     meet(8);
   }
@@ -342,15 +351,16 @@ class LargeJobRank final : public transport::EndpointCallbacks {
   void see_a_node_go() {
     if (job_.is_lost(self_)) world_.sleep(~0ull / 4);  // for ever
     if (self_ == 0) world_.lose_node(job_.lost_node);
-    const auto end = window_->fence(0);
+    const auto end = windows_.back()->fence(0);
     world_.require(!end && end.error().code == ErrorCode::peer_dead, "a fence of the dead ends");
     require_lost(end.error().message);
     ++job_.told;
     wait_for("all survivors", [&] { return job_.told == job_.survivors(); });
   }
   void leave() {
-    if (job_.lost_node == ~0u && window_) must(window_->leave());
-    window_.reset();
+    for (const auto& window : windows_)
+      if (job_.lost_node == ~0u) must(window->leave());
+    windows_.clear();
     if (communicator_) communicator_->leave();
     communicator_.reset();
     endpoint_.reset();
@@ -369,7 +379,7 @@ class LargeJobRank final : public transport::EndpointCallbacks {
   std::unique_ptr<arena::Arena> arena_;
   std::unique_ptr<transport::Endpoint> endpoint_;
   std::unique_ptr<coll::Communicator> communicator_;
-  std::unique_ptr<window::Window> window_;
+  std::vector<std::unique_ptr<window::Window>> windows_;
   std::vector<arena::Object> made_;
   std::vector<std::unique_ptr<Arriving>> arriving_;
   std::uint32_t pending_ = 0, received_ = 0;
@@ -397,11 +407,12 @@ inline bool open_files_for(std::uint32_t ranks) {
   return limit.rlim_cur >= 4ull * ranks + 100;
 }
 
-/// Room for jobs of so many ranks.
-inline PoolOptions pool_for(std::uint32_t ranks) {
+/// Room for jobs of so many ranks, with windows.
+inline PoolOptions pool_for(std::uint32_t ranks, std::uint32_t windows = 1) {
   const std::uint64_t n = ranks;
   constexpr std::uint64_t unit = 2 << 20;
-  const std::uint64_t bytes = (std::uint64_t{64} << 20) + n * (std::uint64_t{640} << 10);
+  const std::uint64_t bytes = (std::uint64_t{64} << 20) + n * (std::uint64_t{640} << 10) +
+                              windows * n * (std::uint64_t{1} << 10);
   return {.bytes = (bytes + unit - 1) / unit * unit,
           .max_processes = 2 * ranks + 64,
           .max_nodes = 128,
@@ -422,7 +433,7 @@ inline void spawn_job(World& world, const SimulatedPool& pool, const std::shared
 /// The table of endpoints is made once, and stays.
 inline void prepare_endpoints(SimulatedPool& pool) {
   pool.once([&](World& world) {
-    LargeJob one{.ranks = 1, .nodes = 1, .name = "first", .windows = false, .barriers = false};
+    LargeJob one{.ranks = 1, .nodes = 1, .name = "first", .barriers = false, .windows = 0};
     LargeJobRank(world, pool, one, 0).go();
   });
 }
