@@ -28,7 +28,7 @@ cmake -G Ninja -S "$root" -B "$build" \
   -DPENSTOCK_HEADER_ONLY_DIR="$headers" -DCMAKE_BUILD_TYPE=Release \
   -DCMAKE_CXX_FLAGS_RELEASE='-O1 -DNDEBUG' \
   -DPENSTOCK_BUILD_TESTS=OFF -DPENSTOCK_BUILD_BENCH=OFF -DPENSTOCK_BUILD_PLUGINS=OFF -DPENSTOCK_CUDA=OFF \
-  -DCMAKE_COMPILE_WARNING_AS_ERROR=ON > "$build/configure.log" 2>&1 || {
+  -DPENSTOCK_PRECOMPILE=ON -DCMAKE_COMPILE_WARNING_AS_ERROR=ON > "$build/configure.log" 2>&1 || {
   cat "$build/configure.log" >&2
   exit 1
 }

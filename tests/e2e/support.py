@@ -152,12 +152,12 @@ def mpich_segments():
     return set(SHM.glob("mpich_*"))
 
 
-def mpich_segments_in_use():
-    """Those that some process has mapped."""
+def segments_in_use():
+    """Files in /dev/shm that some process has mapped."""
     found = set()
     for maps in Path("/proc").glob("[0-9]*/maps"):
         try:
-            found.update(map(Path, re.findall(r"(/dev/shm/mpich_\S+)$", maps.read_text(), re.M)))
+            found.update(map(Path, re.findall(r"(/dev/shm/\S+)$", maps.read_text(), re.M)))
         except OSError:
             continue
     return found

@@ -5,7 +5,7 @@ import subprocess
 import unittest
 
 from support import (MPIEXEC, OTHER_VENVS, PENSTOCK, PROGRAMS, PYTHON, VENV, Case, clean_environment, mpich_segments,
-                     mpich_segments_in_use)
+                     segments_in_use)
 
 IN_POOL = "a window of {} ranks lies in the pool"
 TELL = {"PENSTOCK_LOG": "info"}
@@ -226,7 +226,7 @@ class Deaths(WindowCase):
         self.assert_in_pool(done, ranks)
         self.assertRegex(done.stderr, r"penstock run: rank 1 \(pid \d+, emulated node 1\) ")
         made = mpich_segments() - before  # tests beside this one make some too, for a moment
-        self.wait_for(lambda: not (made & mpich_segments()) - mpich_segments_in_use(), "MPICH's segments to go", 20)
+        self.wait_for(lambda: not (made & mpich_segments()) - segments_in_use(), "MPICH's segments to go", 20)
         return [(self.folder / str(rank)).read_text() for rank in range(ranks) if rank != 1]
 
     def assert_named(self, text, call):
