@@ -184,15 +184,15 @@ class Opener {
 };
 
 /// Takes all that the first communicator leaves, so that each lies where it has lain.
-void take_the_rest(World& world, SpaceUser& keeper) {
+void take_the_rest(World& world, SpaceUser& holder) {
   int made = 0;
   for (std::uint64_t bytes = 1 << 20; bytes >= 256;)
-    if (!keeper.create(fmt::format("rest.{}", made++), bytes)) bytes /= 2;
+    if (!holder.create(fmt::format("rest.{}", made++), bytes)) bytes /= 2;
   world.require(made > 0, "nothing was free");
 }
 
 void one_after_the_other(World& world, const SimulatedPool& pool) {
-  SpaceUser keeper(world, pool);
+  SpaceUser holder(world, pool);
   std::uint64_t area = 0;
   for (std::uint32_t number = 0; number < turns; ++number) {
     auto turn = std::make_shared<Turn>();
@@ -207,7 +207,7 @@ void one_after_the_other(World& world, const SimulatedPool& pool) {
       }));
     wait_until(world, "a communicator", [&] { return turn->told == ranks; });
     if (number == 0) {
-      take_the_rest(world, keeper);
+      take_the_rest(world, holder);
       area = turn->area;
       turn->alone = true;
     }
