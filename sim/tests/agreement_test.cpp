@@ -20,7 +20,7 @@ constexpr std::uint32_t turns = 3;
 /// What they exchange by other means than the pool.
 struct Exchange {
   std::array<std::vector<coll::Offer>, turns> offers;
-  std::array<std::uint32_t, turns> told{}, ended{};
+  std::array<std::uint32_t, turns> told{}, may_change{}, ended{};
 };
 
 coll::Tuning tuning_of(std::uint32_t turn) {
@@ -55,6 +55,25 @@ void allgather(World& world, coll::Communicator& comm, std::uint32_t turn, bool 
                   "wrong bytes");
 }
 
+/// In the first communicator all can change; in the later ones rank 1 cannot, and says nothing.
+void change(World& world, SpaceUser& user, coll::Communicator& comm, Exchange& exchange,
+            std::uint32_t turn) {
+  const bool can = turn == 0 || comm.self() != 1;
+  if (can) comm.offer_change(1);
+  user.pool->memory().full_fence();  // the test's own words go faster than the pool's
+  ++exchange.may_change[turn];
+  wait_until(world, "what can change", [&] { return exchange.may_change[turn] == comm.ranks(); });
+  if (can)
+    world.require(comm.all_change("a crossing", 1) == (turn == 0), "changed by an earlier offer");
+}
+
+/// Its node takes copies of what the communicator leaves there, as it may at any time.
+void take_copies(const SpaceUser& user, const coll::Options& of) {
+  std::vector<std::byte> words(
+      coll::Communicator::zeroed_bytes(static_cast<std::uint32_t>(of.tokens.size()), of.shape));
+  user.pool->memory().load_bulk(words.data(), user.pool->base() + of.area, words.size());
+}
+
 void meet(World& world, SpaceUser& user, Exchange& exchange, std::uint32_t ranks,
           std::uint32_t self, std::uint32_t turn) {
   if (self == 0) {
@@ -75,15 +94,20 @@ void meet(World& world, SpaceUser& user, Exchange& exchange, std::uint32_t ranks
   coll::Options options = agreement.options(*user.pool, offers);
   world.require(options.tuning != nullptr && *options.tuning == tuning_of(turn),
                 "not the table of rank 0");
-  auto comm = coll::Communicator::open(*user.pool, std::move(options));
+  auto comm = coll::Communicator::open(*user.pool, options);
   world.require(comm.has_value(), comm ? "" : comm.error().message);
-  for (const bool eager : {true, false}) allgather(world, **comm, turn, eager);
+  change(world, user, **comm, exchange, turn);
+  for (const bool eager : {true, false}) {
+    world.sleep(world.random() % 2'000'000);  // who comes first finds nothing of the others
+    allgather(world, **comm, turn, eager);
+  }
   (*comm)->leave();
   if (self == 0) {
     const auto left = (*comm)->await_all_left("the end");
     world.require(left.has_value(), left ? "" : left.error().message);
     agreement.give_back();
   }
+  if (self == 1) take_copies(user, options);
   ++exchange.ended[turn];
   wait_until(world, "the end", [&] { return exchange.ended[turn] == ranks; });
 }

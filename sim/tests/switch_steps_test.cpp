@@ -205,6 +205,19 @@ TEST(SwitchSteps, WhatIsSentIsThereAtOnce) {
   });
 }
 
+/// By its own fence, and by nothing that comes later.
+TEST(SwitchSteps, WhatTheSwitchAnswersIsThereAtOnce) {
+  const SwitchPool pool;
+  Scenario scenario = in_steps(pool, "an answer", 0, [](Cast& cast, SpaceUser&) {
+    for (std::uint32_t self = 0; self < ranks; ++self) cast.looks(self, 0);
+    cast.polls(0);
+    for (std::uint32_t self = 0; self < ranks; ++self) cast.looks(self, 0);
+    cast.world.require(cast.done[0] && cast.done[1], "it comes later");
+  });
+  scenario.faults.lazy_store_fence = false;
+  expect_held("switch", "random schedules", explore(scenario, 5));
+}
+
 TEST(SwitchSteps, WhatALeafSendsIsThereAtOnce) {
   const SwitchPool pool;
   hold(pool, "one look each, and a leaf's", 1, [](Cast& cast, SpaceUser&) {

@@ -37,14 +37,13 @@ State::State(pool::Pool& pool, const Options& options)
 
 /// What an earlier communicator had here may lie in this node's caches still. Ranks of one node
 /// read each other's words from there, and rank 0 of another has cleared them in the pool alone.
+/// Words of direct_program.hpp there are only in modes in which no copy grows old.
 void State::drop_copies() {
   for (std::uint32_t rank = 0; rank < group.ranks(); ++rank) {
     if (group.apart(rank)) continue;
     group.memory.invalidate(at(layout.line(rank)), line_bytes);
     group.memory.invalidate(at(layout.change_offer(rank)), line_bytes);
     group.memory.invalidate(at(layout.eager(rank, 0)), layout.eager_row_bytes());
-    if (shape.direct)
-      group.memory.invalidate(at(layout.direct_row(rank)), layout.direct_row_bytes());
   }
   group.memory.load_fence();
 }
