@@ -102,7 +102,7 @@ TEST(GroupLock, ABriefWaitPassesOverTheDead) {
       }
       const std::string text = fmt::format("a word beside the dead: {} us", longest_ns / 1000);
       fmt::print("{}\n", text);
-      world.require(longest_ns < 15'000'000, text);
+      world.require(longest_ns < 25'000'000, text);  // a dead check's time
     });
   };
   expect_held("endpoints", "random schedules", explore(scenario, 5));
