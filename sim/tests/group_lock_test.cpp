@@ -74,7 +74,8 @@ void die_with_the_lock(World& world, const SimulatedPool& pool, Stage& stage, bo
   wait_for_death(world);
 }
 
-/// Whoever repairs what was overwritten waits briefly: not less than it takes to pass over the dead.
+/// Whoever repairs what was overwritten waits briefly: not less than it takes to pass over the
+/// dead.
 TEST(GroupLock, ABriefWaitPassesOverTheDead) {
   const auto made = pool_with_a_table();
   const SimulatedPool& pool = *made;
@@ -248,9 +249,9 @@ TEST(GroupLock, AWaitInVainSaysForWhom) {
       sync::Lock held = sender.lock_of(second);
       world.require(held.acquire().has_value(), "the lock");
       const auto refused = sender.table.words(1, first, 50'000'000);
-      world.require(!refused && refused.error().message.find("endpoint of this process") !=
-                                    std::string::npos,
-                    refused ? "the lock is not held" : refused.error().message);
+      world.require(
+          !refused && refused.error().message.find("endpoint of this process") != std::string::npos,
+          refused ? "the lock is not held" : refused.error().message);
       held.release();
       world.require(sender.table.words(1, first).has_value(), "no word");
     });

@@ -104,8 +104,8 @@ Result<MailboxTiles::Guard> MailboxTiles::lock(std::uint32_t sender, std::uint64
   return fail(
       ErrorCode::deadline,
       "the mailboxes of other endpoints: {}; it is {}; what its processes do: penstock ps {}",
-      taken.error().message,
-      rival != 0 ? pool.describe(rival) : "another endpoint of this process", pool.info().spec);
+      taken.error().message, rival != 0 ? pool.describe(rival) : "another endpoint of this process",
+      pool.info().spec);
 }
 
 std::uint64_t MailboxTiles::sealed(std::uint64_t offset, std::uint32_t lines,
