@@ -93,7 +93,7 @@ Waiter::Waiter(const char* what, std::uint64_t timeout_ns, DeadCheck dead_check,
     : what_(what),
       timeout_ns_(timeout_ns != 0 ? timeout_ns : default_timeout_ns()),
       awake_(longest_step_ns),
-      next_check_ns_(dead_check_interval_ns),
+      next_check_ns_(std::min(dead_check_interval_ns, timeout_ns_ / 2)),
       dead_check_(std::move(dead_check)),
       policy_(policy) {}
 

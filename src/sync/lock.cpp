@@ -403,6 +403,7 @@ class Request {
   Result<bool> make_way() {
     queue_.watch_news(false);
     looks_ = std::min(2 * looks_, max_first_looks);  // in the end longer than any sharer stays
+    if (alive_ && !alive_(token_)) return taken_for_dead(token_);
     entries_.publish(token_, 0, false);
     const auto has_gone = [](std::uint32_t, const Line& line, const Rival& rival) {
       return line.number != rival.shared;
@@ -451,6 +452,7 @@ Result<void> acquire_by(const Acquirer& by, std::uint64_t timeout_ns, Hold hold,
     const auto made = request.make();
     if (made && *made) break;
     if (made) continue;
+    if (by.alive && !by.alive(by.token)) return taken_for_dead(by.token);
     by.entries.publish(by.token, 0, false);
     if (made.error().code != ErrorCode::deadline) return unexpected(made.error());
     return fail(ErrorCode::deadline, "{}: participant {} (token {:#x}) stands in the way",

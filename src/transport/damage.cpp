@@ -96,6 +96,7 @@ void RxChannel::give_up_missing() {
 void Endpoint::Impl::look_for_damage(std::uint64_t now) {
   if (now < next_damage_look_ns) return;
   next_damage_look_ns = now + look_every_ns;
+  table.keep_lock_line(self.slot);
   std::size_t looks_left = peers_a_look;
   const std::size_t known = peers.known();
   for (std::size_t i = 0; i < known && looks_left > 0; ++i) {

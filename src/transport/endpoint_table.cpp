@@ -242,6 +242,8 @@ Address EndpointTable::claim_slot(std::uint32_t slot, std::uint64_t job) {
   line.job = job;
   line.state = EndpointLine::pack(line.generation, EndpointState::open);
   line.checksum = checksum_of(line, key_, slot);
+  tiles_.clear_lock_line(slot);  // before others find the slot in use
+  pool.confirm();
   memory_.publish_line(line_of(slot), &line);
   memory_.full_fence();  // before any process can learn the address, by whatever way
   return Address{pool.info().id, job, slot, static_cast<std::uint32_t>(line.generation)};

@@ -41,6 +41,8 @@ class EndpointTable {
                              std::uint64_t timeout_ns = 0);
   /// Word of mailbox `owner` that endpoint `sender` writes; null when there is no tile for it yet.
   std::byte* find_word(std::uint32_t owner, std::uint32_t sender) const;
+  /// See MailboxTiles.
+  void keep_lock_line(std::uint32_t slot) { tiles_.keep_lock_line(slot); }
 
   const MailboxTiles& tiles() const { return tiles_; }
   /// The rows of statistics of a slot's endpoint.

@@ -5,6 +5,7 @@
 #include <set>
 #include <thread>
 
+#include "base/format.hpp"
 #include "transport/peer_watch.hpp"
 #include "transport/test_endpoints.hpp"
 
@@ -273,6 +274,21 @@ TEST_P(EndpointTableTest, EveryPairHasAWordOfItsOwn) {
     for (Peer sender = owner; sender < table.count(); sender += step)
       EXPECT_TRUE(words.contains(table.find_word(owner, sender)));
   EXPECT_TRUE(side_b_.arena->open("penstock.endpoints.tiles.0.0"));
+}
+
+/// The tiles of a group's pieces are as many as its receivers, if these are a power of two.
+TEST_P(EndpointTableTest, PiecesOfTilesLeaveNothingUnused) {
+  EndpointTable table = *EndpointTable::open(*side_b_.arena);
+  constexpr std::uint32_t receivers = 512;
+  ASSERT_GE(table.count(), receivers);
+  for (std::uint32_t owner = 0; owner < receivers; ++owner) ASSERT_TRUE(table.words(owner, 0));
+  std::uint64_t bytes = 0;
+  for (int piece = 0;; ++piece) {
+    const auto made = side_b_.arena->open(fmt::format("{}0.{}", tiles_prefix, piece));
+    if (!made) break;
+    bytes += made->bytes;
+  }
+  EXPECT_EQ(bytes, receivers * tile_bytes);
 }
 
 /// What says which tiles are taken was overwritten: none is given away twice.

@@ -13,12 +13,13 @@ namespace {
 /// A tile of which more lines than this are in use counts as wholly used: so a tile is changed
 /// three times at most, each under its group's lock.
 constexpr int lines_one_by_one = 2;
-/// A group's pieces of tiles double up to 2^8 times the first, 8 MiB.
+/// Each piece of a group is as large as all before it, up to 2^8 times the first, 8 MiB: so
+/// receivers whose number is a power of two, as that of ranks often is, leave none of it unused.
 constexpr std::uint64_t first_piece_bytes = 32 << 10;
 constexpr std::uint32_t doublings = 8;
 
 std::uint64_t bytes_of_piece(std::uint32_t number) {
-  return first_piece_bytes << std::min(number, doublings);
+  return first_piece_bytes << std::min(number == 0 ? 0u : number - 1, doublings);
 }
 
 std::string name_of_piece(std::uint32_t group, std::uint32_t number) {
@@ -70,6 +71,18 @@ sync::Lock MailboxTiles::lock_of(std::uint32_t sender, sync::AliveCheck alive) c
   return lock;
 }
 
+void MailboxTiles::clear_lock_line(std::uint32_t slot) {
+  arena_->pool().confirm();
+  lock_of(slot, {}).repair();
+}
+
+void MailboxTiles::keep_lock_line(std::uint32_t slot) {
+  sync::Lock lock = lock_of(slot, {});
+  if (lock.intact()) return;
+  arena_->pool().confirm();
+  lock.repair();
+}
+
 /// Not the pool's lock, which all the ranks of a job would wait for when it starts. The owner of an
 /// endpoint's slot is the one who acts for it here, too.
 Result<MailboxTiles::Guard> MailboxTiles::lock(std::uint32_t sender, std::uint64_t timeout_ns) {
@@ -91,7 +104,8 @@ Result<MailboxTiles::Guard> MailboxTiles::lock(std::uint32_t sender, std::uint64
   return fail(
       ErrorCode::deadline,
       "the mailboxes of other endpoints: {}; it is {}; what its processes do: penstock ps {}",
-      taken.error().message, pool.describe(rival), pool.info().spec);
+      taken.error().message, rival != 0 ? pool.describe(rival) : "another endpoint of this process",
+      pool.info().spec);
 }
 
 std::uint64_t MailboxTiles::sealed(std::uint64_t offset, std::uint32_t lines,

@@ -32,6 +32,12 @@ class MailboxTiles {
   /// default). `sender` is an endpoint of this process. Errors: no_space, those of the lock.
   Result<std::uint64_t> reach(std::uint32_t owner, std::uint32_t sender,
                               std::uint64_t timeout_ns = 0);
+  /// What the slot's last owner left in the line of its lock, if it died in its midst, would hold
+  /// up all others of the group. By who claims the slot.
+  void clear_lock_line(std::uint32_t slot);
+  /// Publishes the line of the endpoint of this process anew if it was overwritten: nobody passes
+  /// over a line whose token lives. By the endpoint's thread.
+  void keep_lock_line(std::uint32_t slot);
 
  private:
   class Guard;
