@@ -154,12 +154,12 @@ TEST(LockLine, WhoDrawsAnotherNumberForgetsWhatItSaw) {
     auto way = std::make_shared<MadeWay>();
     world.spawn(1, [=, &world] { share_and_damage(world, *way); });
     world.spawn(2, [=, &world] {
-      const auto third = [=, &world] {  // before it publishes its second number
+      const auto fourth = [=, &world] {  // before it publishes its second number
         way->asks = true;
         world.until([way] { return way->drawn; });
       };
       sync::Lock lock(world.memory(), line(world, 0), 4, 2, world.self().pid,
-                      asked_about(world, 3, third));
+                      asked_about(world, 4, fourth));
       world.until([way] { return way->shared; });
       must(world, lock.acquire(timeout_ns));
       way->hold(world);
