@@ -74,7 +74,8 @@ gpu: build ## what Penstock does on a GPU, beside NVIDIA's NCCL (NCCL_TESTS=FOLD
 
 wheel: release ## a wheel of the product with PyTorch's back end, as pip install . makes it, in build/dist
 	ci/install.sh torch
-	.venv-torch/bin/pip wheel --quiet --no-deps --wheel-dir $(BUILD)/dist --config-settings build-dir=$(RELEASE) .
+	.venv-torch/bin/pip wheel --quiet --no-deps --wheel-dir $(BUILD)/dist --config-settings build-dir=$(RELEASE) \
+	  --config-settings cmake.define.PENSTOCK_HEADERS=$(abspath $(BUILD))/headers .
 
 check: ## format, style, headers, dependencies, aarch64
 	ci/install.sh check
