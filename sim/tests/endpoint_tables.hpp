@@ -14,6 +14,14 @@ inline transport::EndpointTable table_of(World& world, arena::Arena& arena) {
   world.require(table.has_value(), table ? "" : table.error().message);
   return *table;
 }
+/// As the first endpoint ever does.
+inline void make_table(SimulatedPool& pool) {
+  pool.once([&pool](World& world) {
+    const auto attached = pool.attach(world);
+    const auto arena = SimulatedPool::open_arena(world, *attached);
+    (void)table_of(world, *arena);
+  });
+}
 /// Of who has a world and an arena, as SpaceUser.
 template <class User>
 transport::EndpointTable table_of(User& user) {

@@ -16,12 +16,16 @@ using transport::EndpointTable;
 
 std::unique_ptr<SimulatedPool> pool_with_a_table() {
   auto pool = std::make_unique<SimulatedPool>(PoolOptions{.max_processes = 4});
-  pool->once([&pool](World& world) {
-    const auto attached = pool->attach(world);
-    const auto arena = SimulatedPool::open_arena(world, *attached);
-    (void)table_of(world, *arena);
-  });
+  make_table(*pool);
   return pool;
+}
+
+/// Of two nodes, at the usual speed with each seed.
+Scenario timed(const SimulatedPool& pool, const char* name) {
+  Scenario scenario = pool.scenario(name, 2);
+  scenario.swarm = false;
+  scenario.max_steps = 20'000'000;
+  return scenario;
 }
 
 /// A process with the table, and the lock of the first 64 senders.
@@ -79,9 +83,7 @@ void die_with_the_lock(World& world, const SimulatedPool& pool, Stage& stage, bo
 TEST(GroupLock, ABriefWaitPassesOverTheDead) {
   const auto made = pool_with_a_table();
   const SimulatedPool& pool = *made;
-  Scenario scenario = pool.scenario("a group's lock, briefly", 2);
-  scenario.swarm = false;
-  scenario.max_steps = 20'000'000;
+  Scenario scenario = timed(pool, "a group's lock, briefly");
   scenario.body = [&pool](World& world) {
     auto stage = std::make_shared<Stage>();
     Process& dead =
@@ -149,9 +151,7 @@ class Silent final : public transport::EndpointCallbacks {
 TEST(GroupLock, AnOverwrittenLineIsMadeAnew) {
   const auto made = pool_with_a_table();
   const SimulatedPool& pool = *made;
-  Scenario scenario = pool.scenario("a group's lock, overwritten", 2);
-  scenario.swarm = false;
-  scenario.max_steps = 20'000'000;
+  Scenario scenario = timed(pool, "a group's lock, overwritten");
   scenario.body = [&pool](World& world) {
     auto stage = std::make_shared<Stage>();
     world.spawn(0, [&world, &pool, stage] {

@@ -152,10 +152,7 @@ void hear_a_far_sender(World& world, const SimulatedPool& pool) {
 
 TEST(Mailbox, AFarSenderIsHeard) {
   SimulatedPool pool({.max_processes = 512});
-  pool.once([&pool](World& world) {
-    SpaceUser user(world, pool);
-    (void)table_of(user);
-  });
+  make_table(pool);
   Scenario scenario = pool.scenario("a far sender", 3);
   scenario.body = [&pool](World& world) {
     world.spawn(2, [&world, &pool] { hear_a_far_sender(world, pool); });
