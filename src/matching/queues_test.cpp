@@ -235,7 +235,9 @@ TEST(FreeLists, GiveBackWhatAFloodTook) {
       taken.pop_back();
     }
     // no more than is used, and one chunk that is empty, and one that is not full, if all goes well
-    if (wanted == 0) EXPECT_LE(list.chunks(), 1u);
+    if (wanted == 0) {
+      EXPECT_LE(list.chunks(), 1u);
+    }
   }
   for (Thing* one : taken) list.give(one);
 }

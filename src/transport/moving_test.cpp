@@ -108,7 +108,9 @@ TEST_P(GrowingTest, AStreamDoesNotWaitForTheLock) {
   }
   EXPECT_LT(base::now_ns() - since, 5 * ns_a_s);
   for (const Arrived& each : callbacks_b_.arrived)
-    if (each.header.kind == 6) EXPECT_TRUE(each.payload == data);
+    if (each.header.kind == 6) {
+      EXPECT_TRUE(each.payload == data);
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, GrowingTest,

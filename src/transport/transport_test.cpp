@@ -231,7 +231,9 @@ TEST_P(TransportTest, UrgentOnesOvertakeWhatIsQueued) {
       urgent.push_back(one.header.tag);
     else
       ASSERT_EQ(one.header.tag, next++);
-    if (urgent.size() < 2) ASSERT_LT(next, count / 2) << "they wait";
+    if (urgent.size() < 2) {
+      ASSERT_LT(next, count / 2) << "they wait";
+    }
   }
   EXPECT_EQ(urgent, (std::vector<std::uint64_t>{1'000'001, 1'000'002}));
 }
