@@ -70,7 +70,10 @@ constexpr std::uint32_t forever = 0;
 /// lock for no longer than this.
 constexpr std::size_t near_front = 2;
 constexpr std::uint64_t short_hold_ns = 4'000;
-/// With so many before it a participant is awake: they take no longer than a sleep.
+/// After so many looks in vain at the first in line it is asked whether that one lives, once: a
+/// holder that died costs who comes then less than the waiter's dead check.
+constexpr std::uint32_t looks_in_vain = 1000;
+/// With so many before it a participant is awake while they go: they take no longer than a sleep.
 constexpr std::size_t awake_line = 32;
 
 bool whole(const Line& line) {
@@ -250,14 +253,15 @@ class Queue {
       look_at_all(step);
     } else {
       while (!pending_.empty() && has_passed(pending_.back(), step)) pending_.pop_back();
+      pass_over_first_if_dead();
     }
-    if (pending_.size() > near_front) {
-      pace_.not_before(pending_.size() * short_hold_ns);
-      if (pending_.size() <= awake_line && !std::exchange(is_awake_, true)) waiter.spin_again();
-    } else if (!std::exchange(is_near_, true)) {
+    const std::size_t before = std::exchange(left_, pending_.size());
+    const bool moved = left_ < before;
+    if (left_ <= awake_line && moved) waiter.spin_again();
+    if (left_ > near_front)
+      pace_.not_before(left_ * short_hold_ns);
+    else if (moved)
       pace_.reset();
-      waiter.spin_again();
-    }
   }
   template <class Step>
   void look_at_all(Step step) {
@@ -274,6 +278,11 @@ class Queue {
   std::uint64_t token_of(std::uint32_t i) const { return i < known() ? rivals_[i].token : 0; }
 
  private:
+  void pass_over_first_if_dead() {
+    if (pending_.empty()) return;
+    if (std::exchange(first_, pending_.back()) != pending_.back()) looks_at_first_ = 0;
+    if (++looks_at_first_ == looks_in_vain && is_dead(rivals_[first_])) pending_.pop_back();
+  }
   std::uint32_t known() const { return static_cast<std::uint32_t>(rivals_.size()); }
   /// One batch of invalidations. Leaves those for which `step` waits still.
   template <class Step>
@@ -301,15 +310,17 @@ class Queue {
   }
   void await(std::vector<std::uint32_t> those) {
     pending_ = std::move(those);
-    is_line_ = is_awake_ = is_near_ = false;
+    is_line_ = false;
+    left_ = SIZE_MAX;
   }
 
   const Entries& entries_;
   std::vector<Rival> rivals_;           ///< of all participants known to this acquisition
   std::vector<std::uint32_t> pending_;  ///< the first in line at the end
   std::vector<std::uint32_t> watched_;
-  bool is_line_ = false;                     ///< they are in order: all were looked at once
-  bool is_awake_ = false, is_near_ = false;  ///< to the front
+  bool is_line_ = false;         ///< they are in order: all were looked at once
+  std::size_t left_ = SIZE_MAX;  ///< of them at the last look
+  std::uint32_t first_ = 0, looks_at_first_ = 0;
   std::uint32_t dead_checks_ = 0;
   bool watches_news_ = false;
   const AliveCheck& alive_;
