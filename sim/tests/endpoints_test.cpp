@@ -126,7 +126,7 @@ INSTANTIATE_TEST_SUITE_P(Long, Endpoints, testing::Values(8192u));
 // ---- tiles -------------------------------------------------------------------------------------
 
 constexpr std::uint64_t first_word_accesses = 10;
-constexpr std::uint32_t owners = 66;  ///< more than a group's first piece has tiles
+constexpr std::uint32_t owners = 74;  ///< more than a group's first piece has tiles
 
 /// Makes the words of all pairs of `owners` with some senders, in an order of its own, and looks
 /// that they stay where they are.

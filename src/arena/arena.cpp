@@ -36,8 +36,10 @@ Result<void> check_part(std::string_view name, std::uint64_t bytes, std::uint32_
   return {};
 }
 
-Result<void> check_creation(std::string_view name, std::uint64_t bytes,
-                            const CreateOptions& options) {
+}  // namespace
+
+Result<void> check_creation(const Wanted& wanted) {
+  const auto& [name, bytes, options] = wanted;
   if (auto checked = check_name(name); !checked) return checked;
   if (bytes == 0) {
     return fail(ErrorCode::invalid_argument, "object \"{}\" has 0 bytes, it needs at least 1",
@@ -56,6 +58,8 @@ Result<void> check_creation(std::string_view name, std::uint64_t bytes,
   }
   return {};
 }
+
+namespace {
 
 /// Reads the arena's geometry; formats the arena under the lock if no process has done so yet.
 Result<Formatted> open_or_format(pool::Pool& pool, const Region& region) {
@@ -124,14 +128,12 @@ Result<std::unique_ptr<Arena>> Arena::open(pool::Pool& pool, Reclaimed* freed) {
 
 Result<Object> Arena::create(std::string_view name, std::uint64_t bytes,
                              const CreateOptions& options) {
-  if (auto checked = check_creation(name, bytes, options); !checked) {
-    return unexpected(checked.error());
-  }
+  Wanted wanted{name, bytes, options};
+  PENSTOCK_TRY(check_creation(wanted));
   if (options.part)
     PENSTOCK_TRY(check_part(name, bytes, *options.part, impl_->pool.info().striping));
   const bool persistent = options.lifetime == Lifetime::persistent;
   if (persistent) PENSTOCK_TRY(impl_->check_durability(name));
-  Wanted wanted{name, bytes, options};
   wanted.options.alignment = std::max(options.alignment, line_bytes);
   auto made = impl_->create_when_flushed(wanted);
   if (!made || !persistent) return made;

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,6 +53,21 @@ struct CreateOptions {
   std::uint64_t timeout_ns = 0;
 };
 
+/// One of several objects that are made together, for a process of this node.
+struct Share {
+  std::string name;
+  std::uint64_t owner = 0;  ///< the process's token
+  std::uint32_t part = 0;   ///< on which it lies, where there is room
+};
+
+/// The others for which Arena::create_shared makes objects. Both are called under the pool's lock.
+struct SharedWith {
+  /// Processes of this node that are attached now. Those that have a share already are left out.
+  std::function<std::vector<Share>()> others;
+  /// Called when the names are there and fenced: the owners that want theirs no more. It goes back.
+  std::function<std::set<std::uint64_t>()> late;
+};
+
 struct Stats {
   std::uint64_t bytes_total = 0, bytes_used = 0, bytes_largest_free = 0;
   std::uint64_t bytes_quarantined = 0;  ///< see Quarantine
@@ -94,6 +110,16 @@ class Arena {
   /// free), no_slots, deadline.
   Result<Object> create(std::string_view name, std::uint64_t bytes,
                         const CreateOptions& options = {});
+  /// The share of this process, of lifetime `process`: one that another process of the node has
+  /// made, or a new one, and then those of the others with it, in the same turn of the pool's lock.
+  /// So all that start at once wait for one of them. `options` as for create(), but that contents
+  /// are undefined. Whoever has not called this in the end calls adopt(), and destroys what it
+  /// finds. Errors: as create().
+  Result<Object> create_shared(const Share& mine, std::uint64_t bytes, const CreateOptions& options,
+                               const SharedWith& with);
+  /// An object that another process has made for this one; from now on it goes when this process
+  /// leaves. One serialized device access. Errors: not_found.
+  Result<Object> adopt(std::string_view name);
   /// Errors: not_found, wrong_format. Checks every offset and size that it reads.
   Result<Object> open(std::string_view name);
   /// The name disappears and the space is free at once; users must have agreed not to touch it.

@@ -132,13 +132,18 @@ void Arena::Impl::publish_zeros(const ExtentHeader& extent) const {
   region.publish_zeros(extent.offset + line_bytes, extent.bytes - line_bytes);
 }
 
-Object Arena::Impl::publish_name(const Wanted& wanted, const ExtentHeader& extent) {
+SlotEntry entry_of(const ExtentHeader& extent, std::uint64_t bytes) {
   SlotEntry entry{};
   entry.lifetime = extent.lifetime;
   entry.offset = extent.offset + line_bytes;
-  entry.bytes = wanted.bytes;
+  entry.bytes = bytes;
   entry.owner = extent.owner;
   entry.generation = extent.generation;
+  return entry;
+}
+
+Object Arena::Impl::publish_name(const Wanted& wanted, const ExtentHeader& extent) {
+  const SlotEntry entry = entry_of(extent, wanted.bytes);
   table.put(extent.slot, wanted.name, entry);
   if (extent.lifetime == Lifetime::process) remember(extent.generation, extent.slot);
   return {std::string(wanted.name), entry.offset,     entry.bytes,
@@ -163,6 +168,10 @@ Result<Object> Arena::Impl::create(const Wanted& wanted) {
   const auto guard = PENSTOCK_TRY(pool.lock(wanted.options.timeout_ns));
   auto space = PENSTOCK_TRY(this->space());
   free_unnamed(space);
+  return make(space, wanted);
+}
+
+Result<Object> Arena::Impl::make(Space& space, const Wanted& wanted) {
   const auto claim = PENSTOCK_TRY(claim_name(space, wanted));
   if (claim.existing) return *claim.existing;
   const auto extent = PENSTOCK_TRY(allocate(space, wanted, claim.slot));

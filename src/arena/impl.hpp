@@ -27,6 +27,12 @@ struct Claim {
   std::optional<Object> existing;
 };
 
+/// What the name table says of an object of `bytes`.
+SlotEntry entry_of(const ExtentHeader& extent, std::uint64_t bytes);
+
+/// Of the name, the size and the options. Errors: invalid_argument.
+Result<void> check_creation(const Wanted& wanted);
+
 struct Arena::Impl {
   Impl(pool::Pool& the_pool, const Region& the_region, const Formatted& formatted);
 
@@ -40,7 +46,13 @@ struct Arena::Impl {
   /// For much to be zeroed: the lock is free meanwhile.
   Result<Object> create_large(const Wanted& wanted);
 
+  Result<Object> adopt(std::string_view name);
+  Result<Object> create_shared(const Wanted& mine, const SharedWith& with);
+
   // under the lock
+  /// One that has no name yet.
+  Result<Object> make(Space& space, const Wanted& wanted);
+  void make_shares(Space& space, const Wanted& mine, const SharedWith& with);
   Result<Claim> claim_name(Space& space, const Wanted& wanted);
   Result<ExtentHeader> allocate(Space& space, const Wanted& wanted, std::uint32_t slot);
   Object publish_name(const Wanted& wanted, const ExtentHeader& extent);

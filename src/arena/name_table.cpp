@@ -27,15 +27,16 @@ std::optional<Slot> NameTable::load(std::uint32_t index) const {
   return slot;
 }
 
-Lookup NameTable::find_once(std::string_view name, std::uint64_t hash, bool& torn) const {
+void NameTable::invalidate(std::uint64_t hash) const {
+  for (const auto index : geometry_.candidates(hash))
+    region_.invalidate(geometry_.slot_offset(index), sizeof(Slot));
+}
+
+/// Behind invalidate() and a load fence.
+Lookup NameTable::load_lookup(std::string_view name, std::uint64_t hash, bool& torn) const {
   Lookup lookup;
   torn = false;
-  const auto candidates = geometry_.candidates(hash);
-  for (const auto index : candidates) {
-    region_.invalidate(geometry_.slot_offset(index), sizeof(Slot));
-  }
-  region_.load_fence();
-  for (const auto index : candidates) {
+  for (const auto index : geometry_.candidates(hash)) {
     const auto slot = load(index);
     if (!slot) {
       if (!lookup.first_free) lookup.first_free = index;
@@ -52,13 +53,28 @@ Lookup NameTable::find_once(std::string_view name, std::uint64_t hash, bool& tor
 }
 
 Lookup NameTable::find(std::string_view name) const {
-  const std::uint64_t hash = hash_bytes(name.data(), name.size(), key_);
-  bool torn = false;
-  Lookup lookup = find_once(name, hash, torn);
-  for (int retry = 0; torn && !lookup.found && retry < torn_retries; ++retry) {
-    lookup = find_once(name, hash, torn);
+  return find_each({name}).front();
+}
+
+std::vector<Lookup> NameTable::find_each(const std::vector<std::string_view>& names) const {
+  std::vector<std::uint64_t> hashes;
+  for (const std::string_view name : names) {
+    hashes.push_back(hash_bytes(name.data(), name.size(), key_));
+    invalidate(hashes.back());
   }
-  return lookup;
+  region_.load_fence();
+  std::vector<Lookup> lookups;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    bool torn = false;
+    Lookup lookup = load_lookup(names[i], hashes[i], torn);
+    for (int retry = 0; torn && !lookup.found && retry < torn_retries; ++retry) {
+      invalidate(hashes[i]);
+      region_.load_fence();
+      lookup = load_lookup(names[i], hashes[i], torn);
+    }
+    lookups.push_back(lookup);
+  }
+  return lookups;
 }
 
 std::optional<Slot> NameTable::read(std::uint32_t index) const {
@@ -69,19 +85,27 @@ std::optional<Slot> NameTable::read(std::uint32_t index) const {
 }
 
 void NameTable::put(std::uint32_t index, std::string_view name, SlotEntry entry) const {
-  Slot slot{};
-  slot.entry = entry;
-  slot.entry.state = SlotState::used;
-  slot.entry.hash = hash_bytes(name.data(), name.size(), key_);
-  slot.name.length = static_cast<std::uint8_t>(name.size());
-  std::copy(name.begin(), name.end(), slot.name.text);
-  slot.entry.checksum = slot_checksum(slot, index, key_);
-  const std::uint64_t offset = geometry_.slot_offset(index);
-  region_.publish_line(offset + line_bytes, &slot.name);
+  put_each({{index, name, entry}});
+}
+
+void NameTable::put_each(const std::vector<Wanted>& wanted) const {
+  std::vector<Slot> slots;
+  for (const auto& [index, name, entry] : wanted) {
+    Slot slot{};
+    slot.entry = entry;
+    slot.entry.state = SlotState::used;
+    slot.entry.hash = hash_bytes(name.data(), name.size(), key_);
+    slot.name.length = static_cast<std::uint8_t>(name.size());
+    std::copy(name.begin(), name.end(), slot.name.text);
+    slot.entry.checksum = slot_checksum(slot, index, key_);
+    region_.publish_line(geometry_.slot_offset(index) + line_bytes, &slot.name);
+    slots.push_back(slot);
+  }
   // Pairs with load(). Not even after a crash does an entry stand without its name: it would come
   // to life, with its space long gone, when the same name is put into this slot again.
   region_.store_fence();
-  region_.publish_line(offset, &slot.entry);
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    region_.publish_line(geometry_.slot_offset(wanted[i].index), &slots[i].entry);
 }
 
 void NameTable::remove(std::uint32_t index) const {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "arena/geometry.hpp"
 #include "arena/region.hpp"
@@ -33,15 +34,24 @@ class NameTable {
   Lookup find(std::string_view name) const;
   /// The slot at `index` if it is in the table and in use. One serialized device access.
   std::optional<Slot> read(std::uint32_t index) const;
+  /// The same of several names: one serialized device access for all.
+  std::vector<Lookup> find_each(const std::vector<std::string_view>& names) const;
   /// Makes the name visible: the name first, then, in order, the line that counts.
   void put(std::uint32_t index, std::string_view name, SlotEntry entry) const;
+  struct Wanted {
+    std::uint32_t index;
+    std::string_view name;
+    SlotEntry entry;
+  };
+  void put_each(const std::vector<Wanted>& wanted) const;
   void remove(std::uint32_t index) const;
   /// Every slot in use.
   void for_each(const std::function<void(const TableEntry&)>& visit) const;
 
  private:
   std::optional<Slot> load(std::uint32_t index) const;
-  Lookup find_once(std::string_view name, std::uint64_t hash, bool& torn) const;
+  void invalidate(std::uint64_t hash) const;
+  Lookup load_lookup(std::string_view name, std::uint64_t hash, bool& torn) const;
 
   Region region_;
   Geometry geometry_;

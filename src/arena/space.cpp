@@ -41,6 +41,19 @@ ExtentHeader free_extent(std::uint64_t offset, std::uint64_t bytes, std::uint64_
   return header;
 }
 
+std::uint64_t extent_bytes(const SpaceRequest& request) {
+  return line_bytes + base::align_up(request.bytes, line_bytes);
+}
+
+/// From one extent of a row to the next, whose object is aligned as well.
+std::uint64_t row_step(const SpaceRequest& request) {
+  return base::align_up(extent_bytes(request), request.alignment);
+}
+
+std::uint64_t row_bytes(const SpaceRequest& request, std::size_t number) {
+  return (number - 1) * row_step(request) + extent_bytes(request);
+}
+
 /// Bytes to leave in front so that the object behind the header lies as asked; nullopt: `needed`
 /// bytes do not fit. The header may lie on another part than its object.
 std::optional<std::uint64_t> front_bytes(const ExtentHeader& extent, const SpaceRequest& request,
@@ -217,24 +230,30 @@ Result<std::optional<ExtentHeader>> Space::search(std::uint64_t from, std::uint6
 }
 
 Result<ExtentHeader> Space::allocate(const SpaceRequest& request) {
+  const auto placed = PENSTOCK_TRY(allocate_row(request, {{request.slot, request.owner}}));
+  return placed.front();
+}
+
+Result<std::vector<ExtentHeader>> Space::allocate_row(const SpaceRequest& request,
+                                                      const std::vector<Tenant>& tenants) {
   std::uint64_t largest = 0;
   quarantined_bytes_ = 0;
   times_.reset();  // deaths may have been recorded under this lock
-  const bool possible = request.bytes <= geometry_.extents_end - geometry_.extents_start;
-  const std::uint64_t needed =
-      possible ? line_bytes + base::align_up(request.bytes, line_bytes) : UINT64_MAX;
+  const std::uint64_t whole = geometry_.extents_end - geometry_.extents_start;
+  const bool possible = request.bytes <= whole && tenants.size() - 1 <= whole / row_step(request);
+  const std::uint64_t needed = possible ? row_bytes(request, tenants.size()) : UINT64_MAX;
   const std::uint64_t start = peek(cursor_) ? cursor_ : geometry_.extents_start;
   auto found = search(start, geometry_.extents_end, request, needed, largest);
   if (found && !*found) found = search(geometry_.extents_start, start, request, needed, largest);
   if (!found) return unexpected(found.error());
   if (*found) {
-    auto placed = place(**found, request, needed);
+    auto placed = place(**found, request, tenants);
     if (placed || placed.error().code != ErrorCode::no_space || start == geometry_.extents_start)
       return placed;
     // what comes first in the pool was used, and so reserved, before
     found = search(geometry_.extents_start, start, request, needed, largest);
     if (!found) return unexpected(found.error());
-    return *found ? place(**found, request, needed) : placed;
+    return *found ? place(**found, request, tenants) : placed;
   }
   const std::string where =
       request.on_part ? fmt::format(" on part {} of the pool", request.on_part->part) : "";
@@ -243,33 +262,44 @@ Result<ExtentHeader> Space::allocate(const SpaceRequest& request) {
               base::format_bytes(largest));
 }
 
-Result<ExtentHeader> Space::place(const ExtentHeader& free_space, const SpaceRequest& request,
-                                  std::uint64_t needed) {
+Result<std::vector<ExtentHeader>> Space::place(const ExtentHeader& free_space,
+                                               const SpaceRequest& request,
+                                               const std::vector<Tenant>& tenants) {
+  const std::uint64_t needed = row_bytes(request, tenants.size());
   const std::uint64_t front = *front_bytes(free_space, request, needed);  // search() found it
   const std::uint64_t tail = free_space.bytes - front - needed;
   if (request.reserve) {
     const std::uint64_t with_next = needed + (tail != 0 ? line_bytes : 0);
     PENSTOCK_TRY(request.reserve(free_space.offset + front, with_next));
   }
-  ExtentHeader used{};
-  used.magic = extent_magic;
-  used.state = ExtentState::used;
-  used.offset = free_space.offset + front;
-  used.bytes = needed;
-  used.slot = request.slot;
-  used.lifetime = request.lifetime;
-  used.owner = request.owner;
-  used.born = flushes_->clock().ticks;
-  used.generation = next_generation_++;
+  const std::uint64_t born = flushes_->clock().ticks;
+  std::vector<ExtentHeader> row;
+  std::uint64_t at = free_space.offset + front;
+  for (const Tenant& tenant : tenants) {
+    ExtentHeader used{};
+    used.magic = extent_magic;
+    used.state = ExtentState::used;
+    used.offset = at;
+    used.bytes = row.size() + 1 < tenants.size() ? row_step(request) : extent_bytes(request);
+    used.slot = tenant.slot;
+    used.lifetime = request.lifetime;
+    used.owner = tenant.owner;
+    used.born = born;
+    used.generation = next_generation_++;
+    at += used.bytes;
+    row.push_back(used);
+  }
   publish_moving(free_space.offset);  // a header before and after what follows
-  if (tail != 0) publish_new(free_extent(used.offset + needed, tail, free_space.generation));
+  if (tail != 0) publish_new(free_extent(at, tail, free_space.generation));
+  for (std::size_t i = 1; i < row.size(); ++i) publish_new(row[i]);
   if (front == 0) {
-    rewrite(used);
+    rewrite(row.front());
   } else {
-    publish_new(used);
+    publish_new(row.front());
     rewrite(free_extent(free_space.offset, front, free_space.generation));
   }
-  return used;
+  if (row.size() > 1 && tail != 0) publish_moving(at);  // the next search begins behind the row
+  return row;
 }
 
 ExtentHeader Space::assign(ExtentHeader extent, std::uint32_t slot) {

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <vector>
 
 #include "arena/geometry.hpp"
 #include "arena/region.hpp"
@@ -54,6 +55,12 @@ struct SpaceRequest {
   std::function<Result<void>(std::uint64_t offset, std::uint64_t bytes)> reserve = {};
 };
 
+/// Whose one of several extents is.
+struct Tenant {
+  std::uint32_t slot = 0;
+  std::uint64_t owner = 0;
+};
+
 /// Changes object space. Lives while the pool's lock is held, by one thread.
 class Space : public ExtentReader {
  public:
@@ -66,6 +73,10 @@ class Space : public ExtentReader {
   /// Marks an extent used under a new generation; the object's bytes stand behind its header.
   /// Errors: no_space (names needed and largest free), wrong_format.
   Result<ExtentHeader> allocate(const SpaceRequest& request);
+  /// The same for several, which lie one behind the other: by one search and one rewrite, all of
+  /// them or none. `request` says what each is like, but for whose it is, and names no part.
+  Result<std::vector<ExtentHeader>> allocate_row(const SpaceRequest& request,
+                                                 const std::vector<Tenant>& tenants);
   /// Gives a pending extent its slot.
   ExtentHeader assign(ExtentHeader extent, std::uint32_t slot);
   /// Rewrites the lifetime and the owner of a used extent.
@@ -94,8 +105,9 @@ class Space : public ExtentReader {
   Result<std::optional<ExtentHeader>> search(std::uint64_t from, std::uint64_t to,
                                              const SpaceRequest& request, std::uint64_t needed,
                                              std::uint64_t& largest);
-  Result<ExtentHeader> place(const ExtentHeader& free_extent, const SpaceRequest& request,
-                             std::uint64_t needed);
+  Result<std::vector<ExtentHeader>> place(const ExtentHeader& free_extent,
+                                          const SpaceRequest& request,
+                                          const std::vector<Tenant>& tenants);
 
   std::optional<pool::FlushTable> flushes_;  ///< not while formatting
   std::optional<pool::FlushTable::Times> times_;

@@ -52,6 +52,46 @@ TEST_F(SpaceTest, AlignsObjects) {
   }
 }
 
+/// One behind the other, each aligned; when all but one have gone, all around it is free again.
+TEST_F(SpaceTest, ARowLiesInOnePiece) {
+  auto space = begin();
+  const auto row =
+      space.allocate_row({.bytes = 5000, .alignment = 4096}, {{1, 11}, {2, 22}, {3, 33}});
+  ASSERT_TRUE(row) << row.error().message;
+  ASSERT_EQ(row->size(), 3u);
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    const ExtentHeader& each = (*row)[i];
+    EXPECT_EQ((each.offset + line_bytes) % 4096, 0u);
+    EXPECT_EQ(each.slot, i + 1);
+    EXPECT_EQ(each.owner, 11u * (i + 1));
+    if (i == 0) continue;
+    EXPECT_EQ(each.offset, (*row)[i - 1].offset + (*row)[i - 1].bytes);
+    EXPECT_EQ(each.generation, (*row)[i - 1].generation + 1);
+  }
+  const auto behind = space.allocate({64});
+  ASSERT_TRUE(behind);
+  EXPECT_EQ(behind->offset, row->back().offset + row->back().bytes);
+  space.free(*behind);
+  space.free((*row)[0]);
+  space.free((*row)[2]);
+  EXPECT_EQ(chain().size(), 3u);
+  space.free((*row)[1]);
+  (void)space.allocate({total()});  // joins what is free
+  EXPECT_EQ(chain().size(), 1u);
+}
+
+TEST_F(SpaceTest, ARowIsThereAsAWholeOrNot) {
+  auto space = begin();
+  const std::vector<Tenant> tenants(10);
+  const auto refused = space.allocate_row({.bytes = total() / 9}, tenants);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::no_space);
+  EXPECT_FALSE(space.allocate_row({.bytes = UINT64_MAX / 2}, tenants));
+  EXPECT_FALSE(space.allocate_row({.bytes = 64}, std::vector<Tenant>(total() / 64)));
+  EXPECT_EQ(chain().size(), 1u);
+  EXPECT_TRUE(space.allocate_row({.bytes = total() / 11}, tenants));
+}
+
 /// 8 stripes of 2 MiB on 3 parts, the last row shorter; objects of all sizes, freed at random.
 TEST_F(SpaceTest, PutsObjectsOnTheirPart) {
   const pool::Striping striping{.bytes = 15 << 20, .stripe_bytes = 2 << 20, .parts = 3};

@@ -10,7 +10,8 @@
 
 namespace penstock::pool {
 
-Result<HostLock> HostLock::acquire(int fd, std::uint64_t timeout_ns) {
+Result<HostLock> HostLock::acquire(int fd, std::uint64_t timeout_ns,
+                                   const std::function<bool()>& unless) {
   // Each poll is a system call and the holder needs the core: sleep early, and long where hundreds
   // start at once.
   base::WaitPolicy policy{
@@ -24,6 +25,9 @@ Result<HostLock> HostLock::acquire(int fd, std::uint64_t timeout_ns) {
                   "the pool's file cannot be locked: {}; put the pool on a file system with flock",
                   std::strerror(errno));
     }
+    if (unless && unless())
+      return fail(ErrorCode::already_exists,
+                  "the pool's lock is not needed: another process of this host has done the work");
     PENSTOCK_TRY(waiter.pause());
   }
 }

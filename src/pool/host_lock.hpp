@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "base/status.hpp"
 
@@ -11,8 +12,10 @@ namespace penstock::pool {
 
 class HostLock {
  public:
-  /// `fd` outlives the lock. Errors: deadline, unavailable.
-  static Result<HostLock> acquire(int fd, std::uint64_t timeout_ns);
+  /// `fd` outlives the lock. `unless`: asked while another has it. Errors: deadline, unavailable;
+  /// already_exists when `unless` says true.
+  static Result<HostLock> acquire(int fd, std::uint64_t timeout_ns,
+                                  const std::function<bool()>& unless = {});
   HostLock(HostLock&& other) noexcept : fd_(other.fd_) { other.fd_ = -1; }
   HostLock& operator=(HostLock&&) = delete;
   ~HostLock();

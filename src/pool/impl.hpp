@@ -91,7 +91,7 @@ struct Pool::Impl final : PoolMappings::Attachments {
   std::set<std::string> living_of(std::set<std::string> jobs);
   std::uint32_t reap_some(std::span<const std::uint32_t> suspects, const OnDead& on_dead);
   std::string describe(std::uint64_t of_token) const;
-  Result<void> take_lock(std::uint64_t timeout_ns);
+  Result<void> take_lock(std::uint64_t timeout_ns, const std::function<bool()>& unless = {});
   void release_lock();
   void keep_lock_line();
   ProcessRecord record(const SlotView& slot_view) const;

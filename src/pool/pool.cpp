@@ -396,7 +396,7 @@ Result<void> Pool::reserve(std::uint64_t offset, std::uint64_t bytes) const {
   return reserve_range(impl_->lock_fd.get(), impl_->info, offset, bytes);
 }
 
-Result<Pool::Guard> Pool::lock(std::uint64_t timeout_ns) {
+Result<Pool::Guard> Pool::lock(std::uint64_t timeout_ns, const std::function<bool()>& unless) {
   Impl& impl = *impl_;
   if (impl.options.observer) {
     return fail(ErrorCode::invalid_argument,
@@ -417,7 +417,7 @@ Result<Pool::Guard> Pool::lock(std::uint64_t timeout_ns) {
   const std::uint64_t in_vain_ns = impl.waited_in_vain_ns;
   if (whole_wait && in_vain_ns != 0 && base::now_ns() - in_vain_ns < whole_ns)
     timeout_ns = whole_ns / 4;  // longer than a lease, for a holder that has died
-  const auto taken = impl.take_lock(timeout_ns);
+  const auto taken = impl.take_lock(timeout_ns, unless);
   if (taken) impl.waited_in_vain_ns = 0;
   if (taken) return Guard(this);
   if (taken.error().code != ErrorCode::deadline) return unexpected(taken.error());
@@ -426,13 +426,13 @@ Result<Pool::Guard> Pool::lock(std::uint64_t timeout_ns) {
               taken.error().message, impl.options.spec);
 }
 
-Result<void> Pool::Impl::take_lock(std::uint64_t timeout_ns) {
+Result<void> Pool::Impl::take_lock(std::uint64_t timeout_ns, const std::function<bool()>& unless) {
   const std::uint64_t start_ns = base::now_ns();
   base::Waiter waiter("another thread to leave the pool's lock", timeout_ns);
   while (held.exchange(true, std::memory_order_acquire)) {
     PENSTOCK_TRY(waiter.pause());
   }
-  auto host_locked = HostLock::acquire(lock_fd.get(), remaining_ns(timeout_ns, start_ns));
+  auto host_locked = HostLock::acquire(lock_fd.get(), remaining_ns(timeout_ns, start_ns), unless);
   if (!host_locked) {
     held.store(false, std::memory_order_release);
     return unexpected(host_locked.error());
@@ -515,6 +515,15 @@ std::uint32_t Pool::local_processes() const {
     if (impl_->liveness.runs_here(view)) found.emplace(view.line.pid_namespace, view.line.pid);
   }
   return static_cast<std::uint32_t>(found.size());
+}
+
+std::vector<Pool::Member> Pool::members_of_this_node() const {
+  std::vector<Member> members;
+  for (const SlotView& view : impl_->slots_of_this_host({impl_->node})) {
+    if (view.whole && view.attached() && view.line.node == impl_->node)
+      members.push_back({view.slot, make_token(view.line.generation, view.slot)});
+  }
+  return members;
 }
 
 }  // namespace penstock::pool

@@ -247,7 +247,9 @@ class Pool {
   /// Exclusive over all nodes and processes, by loads and stores between nodes and a lock file
   /// between processes of one host. A dead holder is replaced. Not recursive.
   class Guard;
-  Result<Guard> lock(std::uint64_t timeout_ns = 0);
+  /// `unless`: asked now and then while another process of this host has the lock. Errors:
+  /// deadline; already_exists when it says true: what the lock was wanted for is done.
+  Result<Guard> lock(std::uint64_t timeout_ns = 0, const std::function<bool()>& unless = {});
 
   std::vector<ProcessRecord> processes() const;
   /// The number of this host's emulated nodes 0 to `emulated_nodes` - 1 that could not join any
@@ -296,6 +298,13 @@ class Pool {
   /// Number of living processes on this host that are attached, self included; one that has just
   /// ended may still count.
   std::uint32_t local_processes() const;
+  struct Member {
+    std::uint32_t slot;
+    std::uint64_t token;
+  };
+  /// Who is attached on this node, by their lines as they are now: the dead among them too, until
+  /// they are reaped. A serialized device access, and one for each 64 slots that the node has.
+  std::vector<Member> members_of_this_node() const;
 
   struct Impl;
   explicit Pool(std::unique_ptr<Impl> impl);

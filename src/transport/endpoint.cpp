@@ -18,7 +18,7 @@ Endpoint::Impl::Impl(arena::Arena& arena, EndpointTable table_in, EndpointCallba
       limits{settings_in.inject_bytes, static_cast<std::uint32_t>(inline_bytes)},
       self(self_in),
       callbacks(&callbacks_in),
-      tx_memory(std::make_unique<TxMemory>(arena, self_in)),
+      tx_memory(std::make_unique<TxMemory>(arena, table_in, self_in)),
       tx_context{.pool = pool,
                  .memory = memory,
                  .settings = settings,

@@ -158,6 +158,21 @@ std::vector<std::optional<EndpointLine>> EndpointTable::read_all() const {
   return checked;
 }
 
+std::vector<std::optional<EndpointLine>> EndpointTable::read(
+    const std::vector<std::uint32_t>& slots) const {
+  for (const std::uint32_t slot : slots)
+    if (slot < count()) memory_.invalidate(line_of(slot), line_bytes);
+  memory_.load_fence();
+  std::vector<std::optional<EndpointLine>> lines(slots.size());
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    if (slots[i] >= count()) continue;
+    EndpointLine line;
+    memory_.load_line(&line, line_of(slots[i]));
+    if (is_whole(line, slots[i])) lines[i] = line;
+  }
+  return lines;
+}
+
 // ---- claiming ----------------------------------------------------------------------------------
 
 /// A slot that nobody uses among these lines, or whose process is dead, if it is one of `asked`
@@ -266,6 +281,11 @@ void EndpointTable::change(const Address& address, std::uint64_t EndpointLine::*
 
 void EndpointTable::set_user_word(const Address& address, std::uint64_t user_word) {
   change(address, &EndpointLine::user_word, user_word);
+  memory_.full_fence();
+}
+
+void EndpointTable::set_supplied(const Address& address) {
+  change(address, &EndpointLine::supplied, address.generation);
   memory_.full_fence();
 }
 

@@ -24,6 +24,8 @@ class EndpointTable {
   Result<Address> claim(std::uint64_t job);
   /// Stores the user word in the slot's line; peers find it when this has returned.
   void set_user_word(const Address& address, std::uint64_t user_word);
+  /// Says that the endpoint has memory, before it uses any.
+  void set_supplied(const Address& address);
   /// Marks the slot closed; peers find out at their next check. All that this process has published
   /// is at the device before.
   void release(const Address& address);
@@ -31,6 +33,8 @@ class EndpointTable {
   /// The line of a slot as it is now, checked; nullopt when the slot was never used, or the line is
   /// torn because the slot is being claimed anew: then its earlier endpoint has gone.
   std::optional<EndpointLine> read(std::uint32_t slot) const;
+  /// Those of several slots, in one batch: nullopt also where a line is torn for the moment.
+  std::vector<std::optional<EndpointLine>> read(const std::vector<std::uint32_t>& slots) const;
   /// All lines as they are now, in one batch: those that are nullopt as above.
   std::vector<std::optional<EndpointLine>> read_all() const;
 

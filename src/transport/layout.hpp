@@ -65,7 +65,7 @@ inline constexpr const char* table_body_name = "penstock.endpoints.body";
 inline constexpr const char* table_locks_name = "penstock.endpoints.locks";
 inline constexpr const char* tiles_prefix = "penstock.endpoints.tiles.";
 inline constexpr std::uint64_t table_magic = 0x5f53544e494f5045;  // "EPOINTS_"
-inline constexpr std::uint64_t table_version = 4;
+inline constexpr std::uint64_t table_version = 5;
 
 struct TableHead {
   std::uint64_t magic;
@@ -117,13 +117,15 @@ struct EndpointLine {
   std::uint32_t closed_from, closed_to;
   std::uint64_t state;      ///< a word of its own: generation << 32 | EndpointState
   std::uint64_t user_word;  ///< a word of its own: the user word for peers; 0: none
-  std::uint64_t pad;
-  std::uint64_t checksum;  ///< of the first four words, with the table's key and the slot
+  std::uint64_t supplied;   ///< a word of its own: the generation, once it has memory; 0: none yet
+  std::uint64_t checksum;   ///< of the first four words, with the table's key and the slot
 
   static constexpr std::uint64_t pack(std::uint64_t generation, EndpointState state) {
     return generation << 32 | static_cast<std::uint32_t>(state);
   }
   bool open() const { return state == pack(generation, EndpointState::open); }
+  /// Open, and has not had memory yet.
+  bool wants_memory() const { return open() && supplied != generation; }
   bool closed() const { return state == pack(generation, EndpointState::closed); }
   /// Whether an earlier endpoint of the slot is known to have closed in order.
   bool had_closed(std::uint32_t earlier) const {

@@ -13,9 +13,11 @@ namespace {
 /// A tile of which more lines than this are in use counts as wholly used: so a tile is changed
 /// three times at most, each under its group's lock.
 constexpr int lines_one_by_one = 2;
-/// Each piece of a group is as large as all before it, up to 2^8 times the first, 8 MiB: so
-/// receivers whose number is a power of two, as that of ranks often is, leave none of it unused.
-constexpr std::uint64_t first_piece_bytes = 32 << 10;
+/// Each piece of a group is as large as all before it, up to 2^8 times the first, 9 MiB. The first
+/// is for receivers as many as the group has senders, and for 8 neighbours of these: so where each
+/// talks to the next one none waits for a second piece, and where all talk to as many receivers as
+/// a power of two a ninth stays unused.
+constexpr std::uint64_t first_piece_bytes = 36 << 10;
 constexpr std::uint32_t doublings = 8;
 
 std::uint64_t bytes_of_piece(std::uint32_t number) {

@@ -11,6 +11,7 @@ namespace penstock::transport {
 
 TxMemory::~TxMemory() {
   for (const auto& piece : pieces_) (void)arena_->destroy(piece.object);
+  first_.decline();
 }
 
 /// Takes the pool's lock, which a stopped process may hold: memory that cannot be given back in
@@ -59,6 +60,19 @@ Result<TxMemory::Slab*> TxMemory::piece(std::uint64_t bytes, const char* what, b
   return &pieces_.emplace_back(Slab{.object = *object});
 }
 
+/// For several blocks. The first time what another process of the node has made, or soon will.
+Result<TxMemory::Slab*> TxMemory::shared_piece(const char* what, bool needed) {
+  if (first_.is_left() && next_piece_bytes_ == FirstPiece::bytes) {
+    const auto object = PENSTOCK_TRY(first_.take(needed ? 0 : briefly_ns));
+    ++made_;
+    next_piece_bytes_ *= 2;
+    return &pieces_.emplace_back(Slab{.object = object});
+  }
+  const auto made = PENSTOCK_TRY(piece(next_piece_bytes_, what, false));
+  next_piece_bytes_ = std::min(2 * next_piece_bytes_, largest_piece_bytes);
+  return made;
+}
+
 /// Blocks have few sizes: one that was given back fits exactly or not at all.
 std::byte* TxMemory::take_from(Slab& piece, std::uint64_t bytes) {
   std::byte* at = nullptr;
@@ -86,8 +100,7 @@ Result<std::byte*> TxMemory::allocate(std::uint64_t bytes, const char* what, boo
     return fail(ErrorCode::deadline, "{}: the pool's lock is not free", what);
   Result<Slab*> fresh = unexpected(Error{});
   const bool shared = bytes <= next_piece_bytes_ / 2;
-  if (shared) fresh = piece(next_piece_bytes_, what, false);
-  if (shared && fresh) next_piece_bytes_ = std::min(2 * next_piece_bytes_, largest_piece_bytes);
+  if (shared) fresh = shared_piece(what, needed);
   if (!fresh && (needed || fresh.error().code != ErrorCode::deadline))
     fresh = piece(bytes, what, needed);  // a large block, or the pool is nearly full
   if (!fresh) return unexpected(fresh.error());

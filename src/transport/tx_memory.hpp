@@ -6,7 +6,7 @@
 #include <list>
 #include <vector>
 
-#include "transport/transport.hpp"
+#include "transport/first_piece.hpp"
 
 namespace penstock::transport {
 
@@ -16,7 +16,8 @@ inline constexpr std::uint64_t briefly_ns = 10'000'000;
 
 class TxMemory {
  public:
-  TxMemory(arena::Arena& arena, const Address& owner) : arena_(&arena), owner_(owner) {}
+  TxMemory(arena::Arena& arena, const EndpointTable& table, const Address& owner)
+      : arena_(&arena), owner_(owner), first_(arena, table, owner) {}
   ~TxMemory();
   TxMemory(const TxMemory&) = delete;
   TxMemory& operator=(const TxMemory&) = delete;
@@ -49,6 +50,7 @@ class TxMemory {
     }
   };
   Result<Slab*> piece(std::uint64_t bytes, const char* what, bool needed);
+  Result<Slab*> shared_piece(const char* what, bool needed);
   /// False: the pool's lock was not free in time.
   bool give_empty_pieces_back(std::uint64_t timeout_ns);
   static std::byte* take_from(Slab& piece, std::uint64_t bytes);
@@ -56,9 +58,11 @@ class TxMemory {
   arena::Arena* arena_;
   Address owner_;
   std::list<Slab> pieces_;
+  FirstPiece first_;
   std::uint64_t made_ = 0;  ///< pieces made so far
   std::uint64_t next_piece_bytes_ = first_piece_bytes;
-  static constexpr std::uint64_t first_piece_bytes = 32 << 10, largest_piece_bytes = 8 << 20;
+  static constexpr std::uint64_t first_piece_bytes = FirstPiece::bytes,
+                                 largest_piece_bytes = 8 << 20;
 };
 
 }  // namespace penstock::transport

@@ -1,0 +1,200 @@
+// First pieces of endpoints' memory, which one of a node makes for all: nobody gets another's, none
+// is lost, and whoever wants none leaves none.
+#include <gtest/gtest.h>
+
+#include "sim/tests/endpoint_tables.hpp"
+#include "sim/tests/expect_held.hpp"
+#include "sim/tests/lasting_copies.hpp"
+#include "sim/tests/late_stores.hpp"
+#include "transport/tx_memory.hpp"
+
+namespace penstock::sim {
+namespace {
+
+constexpr std::uint32_t on_first_node = 3, on_second_node = 2;
+constexpr std::uint64_t block_bytes = 8 << 10;
+constexpr const char* prefix = "penstock.tx.";
+
+std::unique_ptr<SimulatedPool> pool_with_a_table() {
+  auto pool = std::make_unique<SimulatedPool>();
+  make_table(*pool);
+  return pool;
+}
+
+/// An endpoint, as far as its memory goes.
+struct Owner {
+  Owner(World& in, const SimulatedPool& pool)
+      : world(in),
+        attached(pool.attach(in, {.job = "pieces"})),
+        arena(SimulatedPool::open_arena(in, *attached)),
+        table(table_of(in, *arena)) {}
+
+  void open() {
+    const auto claimed = table.claim(1);
+    world.require(claimed.has_value(), claimed ? "" : claimed.error().message);
+    address = *claimed;
+    memory = std::make_unique<transport::TxMemory>(*arena, table, address);
+  }
+  void close() {
+    table.release(address);
+    memory.reset();
+  }
+  std::byte* block() {
+    const auto at = memory->allocate(block_bytes, "a test");
+    world.require(at.has_value(), at ? "" : at.error().message);
+    return *at;
+  }
+  std::vector<std::uint64_t> stamp() const {
+    return std::vector<std::uint64_t>(block_bytes / 8, attached->token());
+  }
+  void publish(std::byte* at) {
+    attached->memory().publish_bulk(at, stamp().data(), block_bytes);
+    attached->memory().full_fence();
+  }
+  void require_own(const std::byte* at) {
+    std::vector<std::uint64_t> words(block_bytes / 8);
+    attached->memory().observe_bulk(words.data(), at, block_bytes);
+    world.require(words == stamp(), fmt::format("{:#x} stands in another's block", words[0]));
+  }
+
+  World& world;
+  std::unique_ptr<pool::Pool> attached;
+  std::unique_ptr<arena::Arena> arena;
+  transport::EndpointTable table;
+  transport::Address address;
+  std::unique_ptr<transport::TxMemory> memory;
+};
+
+/// What is there of endpoints' memory, or has no name.
+std::string left_in(arena::Arena& arena) {
+  std::uint64_t named = 0;
+  const auto objects = arena.list();
+  for (const auto& object : objects) {
+    if (object.name.starts_with(prefix)) return object.name + " is left";
+    named += 1;
+  }
+  const auto stats = arena.stats();
+  return stats.objects == named ? ""
+                                : fmt::format("{} extents have no name", stats.objects - named);
+}
+
+/// Twice: opens, takes two blocks, or closes without, and finds in them what it has put there.
+void live(World& world, const SimulatedPool& pool) {
+  Owner owner(world, pool);
+  for (int round = 0; round < 2; ++round) {
+    owner.open();
+    const bool takes = world.random() % 4 != 0;
+    std::vector<std::byte*> blocks;
+    if (world.random() % 2 == 0) world.sleep(world.random() % 300'000);
+    for (int i = 0; takes && i < 2; ++i) {
+      blocks.push_back(owner.block());
+      owner.publish(blocks.back());
+    }
+    world.sleep(world.random() % 500'000);
+    for (std::byte* const at : blocks) owner.require_own(at);
+    for (std::byte* const at : blocks) owner.memory->give_back(at, block_bytes, true);
+    owner.close();
+  }
+}
+
+Scenario lives(const SimulatedPool& pool, bool one_dies) {
+  Scenario scenario = pool.scenario("first pieces", 2);
+  scenario.max_steps = 20'000'000;
+  scenario.body = [&pool, one_dies](World& world) {
+    for (std::uint32_t i = 0; i < on_first_node + on_second_node; ++i) {
+      Process& process =
+          world.spawn(i < on_first_node ? 0 : 1, [&world, &pool] { live(world, pool); });
+      if (i != 0 || !one_dies) continue;
+      process.may_exit = true;
+      world.mark_victim(process);
+    }
+  };
+  scenario.after = [&pool, one_dies](World& world) {
+    const auto attached = pool.attach(world, {.job = "later"});
+    const auto arena = SimulatedPool::open_arena(world, *attached);
+    if (one_dies) {
+      wait_until(world, "the dead to be found", [&] {
+        (void)arena->collect();
+        return attached->processes().size() == 1 || left_in(*arena).empty();
+      });
+    }
+    const std::string left = left_in(*arena);
+    world.require(left.empty(), left);
+  };
+  return scenario;
+}
+
+TEST(FirstPieces, NobodyGetsAnothersAndNoneIsLeft) {
+  const auto pool = pool_with_a_table();
+  const Scenario scenario = lives(*pool, false);
+  expect_held("endpoints", "random schedules", explore(scenario, 60));
+  expect_held("endpoints", "random schedules", explore(with_lasting_copies(scenario), 20));
+  expect_held("endpoints", "late stores", explore(with_late_stores(scenario), 20));
+}
+
+TEST(FirstPieces, WhoDiesLosesNone) {
+  const auto pool = pool_with_a_table();
+  expect_held("endpoints", "crash points", crash_everywhere(lives(*pool, true), 120));
+  expect_held("endpoints", "crash points", explore(dying_in_a_line(lives(*pool, true), 120), 60));
+}
+
+/// One is stopped anywhere, also with the lock, given up by those of the other node, and goes on.
+TEST(FirstPieces, WhoIsGivenUpAndGoesOnChangesNothing) {
+  const auto pool = pool_with_a_table();
+  Scenario scenario = lives(*pool, true);
+  scenario.name += ", one is given up";
+  scenario.max_steps = 40'000'000;
+  const auto body = scenario.body;
+  scenario.body = [&pool, body](World& world) {
+    body(world);
+    Process& late = *world.processes()[0];
+    late.stops_at = 300 + world.random() % 2500;
+    world.spawn(1, [&world, &pool, &late] {
+      wait_until(world, "it to be stopped", [&] { return late.stopped || gone(late); });
+      world.sleep(2 * pool->lease_ns(world));
+      late.stopped = false;
+    });
+  };
+  expect_held("endpoints", "random schedules", explore(scenario, 60));
+}
+
+/// One of them takes the pool's lock, and the others do not, though another has it by then.
+TEST(FirstPieces, OneTurnOfTheLockServesANode) {
+  const auto pool = pool_with_a_table();
+  Scenario scenario = pool->scenario("first pieces, under the lock", 2);
+  scenario.swarm = false;
+  scenario.max_steps = 20'000'000;
+  scenario.body = [&](World& world) {
+    struct Stage {
+      std::uint32_t opened = 0, served = 0;
+      bool locked = false;
+    };
+    auto stage = std::make_shared<Stage>();
+    for (std::uint32_t i = 0; i < on_first_node; ++i) {
+      world.spawn(0, [&, stage, i] {
+        Owner owner(world, *pool);
+        owner.open();
+        ++stage->opened;
+        wait_until(world, "all", [&] { return stage->opened == on_first_node; });
+        if (i != 0) wait_until(world, "the lock to be taken", [&] { return stage->locked; });
+        std::byte* const at = owner.block();
+        ++stage->served;
+        wait_until(world, "all blocks", [&] { return stage->served == on_first_node; });
+        owner.memory->give_back(at, block_bytes, true);
+        owner.close();
+      });
+    }
+    world.spawn(1, [&, stage] {
+      const auto attached = pool->attach(world, {.job = "another"});
+      wait_until(world, "the first", [&] { return stage->served == 1; });
+      const auto guard = attached->lock();
+      world.require(guard.has_value(), "the lock");
+      stage->locked = true;
+      wait_until(world, "the others", [&] { return stage->served == on_first_node; });
+    });
+  };
+  expect_held("endpoints", "counted", explore(scenario, 5));
+}
+
+}  // namespace
+}  // namespace penstock::sim

@@ -1,0 +1,77 @@
+#include "transport/first_piece.hpp"
+
+#include "base/format.hpp"
+#include "pool/placement.hpp"
+
+namespace penstock::transport {
+
+bool FirstPiece::is_left() const {
+  return !taken_ && owner_.slot == arena_->pool().slot();
+}
+
+FirstPiece::Endpoint FirstPiece::own_endpoint() const {
+  return {owner_.slot, owner_.generation, arena_->pool().token()};
+}
+
+arena::Share FirstPiece::share_of(const Endpoint& endpoint) const {
+  const pool::Pool& pool = arena_->pool();
+  return {.name = fmt::format("penstock.tx.{}.{}.first", endpoint.slot, endpoint.generation),
+          .owner = endpoint.token,
+          .part = pool::part_for(endpoint.slot, pool.node(), 0, pool.info().striping.parts)};
+}
+
+/// Those that are open and have had no memory yet.
+std::vector<arena::Share> FirstPiece::others() {
+  const auto members = arena_->pool().members_of_this_node();
+  std::vector<std::uint32_t> slots;
+  for (const auto& member : members) slots.push_back(member.slot);
+  const auto lines = table_.read(slots);
+  std::vector<arena::Share> shares;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const auto& line = lines[i];
+    if (!line || line->token != members[i].token || !line->wants_memory()) continue;
+    if (slots[i] == owner_.slot) continue;
+    asked_.push_back({slots[i], static_cast<std::uint32_t>(line->generation), line->token});
+    shares.push_back(share_of(asked_.back()));
+  }
+  return shares;
+}
+
+/// Those that have closed without memory. One that has taken its piece gives it back by itself; the
+/// line of a later generation does not say whether the earlier one had, so then the piece stays
+/// until collect().
+std::set<std::uint64_t> FirstPiece::late() const {
+  std::vector<std::uint32_t> slots;
+  for (const Endpoint& each : asked_) slots.push_back(each.slot);
+  const auto lines = table_.read(slots);
+  std::set<std::uint64_t> tokens;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const auto& line = lines[i];
+    if (!line || line->generation != asked_[i].generation) continue;
+    if (line->closed() && line->supplied != line->generation) tokens.insert(asked_[i].token);
+  }
+  return tokens;
+}
+
+Result<arena::Object> FirstPiece::take(std::uint64_t timeout_ns) {
+  arena::Share own = share_of(own_endpoint());
+  own.part = arena_->pool().own_part();
+  const arena::SharedWith with{.others = [this] { return others(); },
+                               .late = [this] { return late(); }};
+  auto piece = PENSTOCK_TRY(arena_->create_shared(
+      own, bytes, {.alignment = channel_alignment, .timeout_ns = timeout_ns}, with));
+  taken_ = true;
+  table_.set_supplied(owner_);  // before it is used: who has made it takes it back no more
+  return piece;
+}
+
+/// Behind the endpoint's closing: whoever makes it later finds that.
+void FirstPiece::decline() {
+  if (!is_left()) return;
+  taken_ = true;
+  arena_->pool().memory().full_fence();
+  const auto piece = arena_->adopt(share_of(own_endpoint()).name);
+  if (piece) (void)arena_->destroy(*piece);
+}
+
+}  // namespace penstock::transport
