@@ -26,6 +26,7 @@ std::vector<arena::Share> FirstPiece::others() {
   std::vector<std::uint32_t> slots;
   for (const auto& member : members) slots.push_back(member.slot);
   const auto lines = table_.read(slots);
+  asked_.clear();
   std::vector<arena::Share> shares;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const auto& line = lines[i];
