@@ -246,6 +246,7 @@ Address EndpointTable::claim_slot(std::uint32_t slot, std::uint64_t job) {
   EndpointLine line{};
   line.closed_from = before.closed_from;
   line.closed_to = before.closed_to;
+  line.supplied = before.supplied;
   if (static_cast<std::uint32_t>(before.state) ==
       static_cast<std::uint32_t>(EndpointState::closed)) {
     line.closed_to = static_cast<std::uint32_t>(before.state >> 32);

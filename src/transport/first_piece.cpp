@@ -38,18 +38,17 @@ std::vector<arena::Share> FirstPiece::others() {
   return shares;
 }
 
-/// Those that have closed without memory. One that has taken its piece gives it back by itself; the
-/// line of a later generation does not say whether the earlier one had, so then the piece stays
-/// until collect().
+/// Those that have closed without memory. One that has taken its piece gives it back by itself.
 std::set<std::uint64_t> FirstPiece::late() const {
   std::vector<std::uint32_t> slots;
   for (const Endpoint& each : asked_) slots.push_back(each.slot);
   const auto lines = table_.read(slots);
   std::set<std::uint64_t> tokens;
   for (std::size_t i = 0; i < lines.size(); ++i) {
-    const auto& line = lines[i];
-    if (!line || line->generation != asked_[i].generation) continue;
-    if (line->closed() && line->supplied != line->generation) tokens.insert(asked_[i].token);
+    const auto line = lines[i] ? lines[i] : table_.read(slots[i]);  // it may be torn for a moment
+    if (!line) continue;
+    const bool open = line->open() && line->generation == asked_[i].generation;
+    if (!open && line->supplied != asked_[i].generation) tokens.insert(asked_[i].token);
   }
   return tokens;
 }

@@ -117,7 +117,7 @@ struct EndpointLine {
   std::uint32_t closed_from, closed_to;
   std::uint64_t state;      ///< a word of its own: generation << 32 | EndpointState
   std::uint64_t user_word;  ///< a word of its own: the user word for peers; 0: none
-  std::uint64_t supplied;   ///< a word of its own: the generation, once it has memory; 0: none yet
+  std::uint64_t supplied;   ///< a word of its own: the latest generation that has had memory
   std::uint64_t checksum;   ///< of the first four words, with the table's key and the slot
 
   static constexpr std::uint64_t pack(std::uint64_t generation, EndpointState state) {
