@@ -380,7 +380,7 @@ TEST(Pool, TheLockSurvivesTheDeathOfAProcessAndOfItsNode) {
 /// A process that waits for the lock while it attaches shows life; other waiters do not pass it
 /// over.
 TEST(Pool, WhoAttachesWaitsForTheLockAsLongAsItTakes) {
-  const SimulatedPool pool({.lease_ms = 40});
+  const SimulatedPool pool({.lease_ms = 100});  // two beats
   Scenario scenario = pool.scenario("pool, attaching processes wait for leases", 3);
   scenario.faults.same_speed = true;
   scenario.faults.max_delay = 10;  // where all sleep, a delayed heartbeat is late by leases
