@@ -45,7 +45,7 @@ int measure(const Size& size) {
         LargeJob{.ranks = size.ranks, .nodes = size.nodes, .windows = size.windows});
     spawn_job(world, pool, job);
     world.spawn(0, [&world, job] {
-      world.until([&] { return job->is_over(); });
+      world.until([&] { return job->is_counted(); });
       print_counts(*job);
     });
   };

@@ -64,6 +64,7 @@ struct LargeJob {
   };
   std::vector<Meeting> meetings = std::vector<Meeting>(10);
   std::uint32_t in_barrier = 0, told = 0, left = 0;
+  std::uint32_t detached = 0;    ///< of those that left: nothing of them is counted any more
   std::uint64_t bytes_used = 0;  ///< of the pool, when all is open
 
   PhaseCounts counts[static_cast<std::size_t>(Phase::end)];
@@ -73,6 +74,7 @@ struct LargeJob {
   bool is_lost(std::uint32_t rank) const { return node_of(rank) == lost_node; }
   std::uint32_t survivors() const { return ranks - (lost_node == ~0u ? 0 : ranks_a_node()); }
   bool is_over() const { return left == survivors(); }
+  bool is_counted() const { return detached == survivors(); }
 };
 
 /// A rank; node 0 has the first of them, as a launcher deals them out.
@@ -98,6 +100,7 @@ class LargeJobRank final : public transport::EndpointCallbacks {
     meet(2);
     if (job_.lost_node != ~0u) see_a_node_go();
     counted(Phase::leave, [&] { leave(); });
+    ++job_.detached;
   }
 
   transport::ReceiveBuffer on_message(const transport::Message& come) override {

@@ -55,8 +55,12 @@ class Settings:
         return self.limit or (math.inf if self.repeat else 8.0 if self.quick else 30.0)
 
     def whole(self) -> float:
-        """Seconds of all experiments together."""
-        return self.budget or (math.inf if self.repeat else budget.DEFAULT)
+        """Seconds of all experiments together; not less than one of them may take.
+
+        >>> Settings(limit=3600).whole()
+        3600
+        """
+        return self.budget or (math.inf if self.repeat else max(budget.DEFAULT, self.limit or 0))
 
     def sizes_or(self, usual: Sequence[int], quick: Sequence[int]) -> List[int]:
         return list(self.sizes or (quick if self.quick else usual))

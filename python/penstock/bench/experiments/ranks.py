@@ -111,7 +111,7 @@ def simulated(run: Run, limit: float) -> None:
             continue
         begun = time.monotonic()
         try:
-            said = jobs.output([program, "--ranks", str(ranks), "--nodes", str(nodes)], run.timeout(5), jobs.clean_environment())
+            said = jobs.output([program, "--ranks", str(ranks), "--nodes", str(nodes)], run.timeout(10), jobs.clean_environment())
         except Failed as error:
             run.lacks(f"{ranks:,} simulated ranks: {error}")
             continue
