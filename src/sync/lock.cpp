@@ -72,7 +72,7 @@ constexpr std::size_t near_front = 2;
 constexpr std::uint64_t short_hold_ns = 4'000;
 /// Who has looked in vain at the first in line so often, and for a millisecond or so often in all,
 /// asks once whether it lives: a holder that died costs that, and not the waiter's dead check.
-constexpr std::uint32_t looks_in_vain = 10, most_looks_in_vain = 1000;
+constexpr std::uint32_t looks_in_vain = 10, max_looks_in_vain = 1000;
 /// With so many before it a participant is awake while they go: they take no longer than a sleep.
 constexpr std::size_t awake_line = 32;
 
@@ -281,11 +281,11 @@ class Queue {
   void pass_over_first_if_dead() {
     if (pending_.empty()) return;
     if (std::exchange(first_, pending_.back()) != pending_.back()) looks_at_first_ = 0;
-    if (looks_at_first_ > most_looks_in_vain) return;  // it was asked
+    if (looks_at_first_ > max_looks_in_vain) return;  // it was asked
     ++looks_at_first_;
     if (looks_at_first_ < looks_in_vain) return;
-    if (looks_at_first_ < most_looks_in_vain && !pace_.slow()) return;
-    looks_at_first_ = most_looks_in_vain + 1;
+    if (looks_at_first_ < max_looks_in_vain && !pace_.slow()) return;
+    looks_at_first_ = max_looks_in_vain + 1;
     if (is_dead(rivals_[first_])) pending_.pop_back();
   }
   std::uint32_t known() const { return static_cast<std::uint32_t>(rivals_.size()); }
