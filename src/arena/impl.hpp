@@ -46,7 +46,7 @@ struct Arena::Impl {
   /// For much to be zeroed: the lock is free meanwhile.
   Result<Object> create_large(const Wanted& wanted);
 
-  Result<Object> adopt(std::string_view name);
+  Result<Object> adopt(const std::optional<TableEntry>& found, std::string_view name);
   Result<Object> create_shared(const Wanted& mine, const SharedWith& with);
 
   // under the lock

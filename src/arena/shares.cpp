@@ -12,9 +12,11 @@ namespace penstock::arena {
 
 namespace {
 
-/// Others get theirs where all of them take no more than this part of the arena: in a small pool
-/// each takes what it needs, when it needs it.
-constexpr std::uint64_t largest_part = 16;
+/// Others get theirs from a free piece of the pool that is three quarters of it: where there is
+/// less room each takes what it needs, when it needs it. All of one turn get a part of it at most,
+/// and the piece is looked for in a few steps.
+constexpr std::uint64_t least_free_quarters = 3, largest_part = 16;
+constexpr std::uint32_t max_headers = 64;
 
 /// Shares that have no name yet, and where in the name table each has room for it.
 struct Row {
@@ -39,11 +41,13 @@ Row without_names(const NameTable& table, const std::vector<Share>& shares, std:
 
 /// Those for which there is room: the others make theirs when they need it. In a pool of several
 /// parts each lies on its own part, else all in a row.
-std::vector<ExtentHeader> find_room(Space& space, const pool::Striping& striping,
-                                    SpaceRequest request, const Row& row) {
+std::vector<ExtentHeader> find_room(Space& space, const ExtentHeader& in,
+                                    const pool::Striping& striping, SpaceRequest request,
+                                    const Row& row) {
   if (striping.parts < 2)
-    return space.allocate_row(request, row.tenants).value_or(std::vector<ExtentHeader>{});
+    return space.allocate_row(in, request, row.tenants).value_or(std::vector<ExtentHeader>{});
   std::vector<ExtentHeader> extents;
+  request.max_headers = max_headers;
   for (std::size_t i = 0; i < row.shares.size(); ++i) {
     request.slot = row.tenants[i].slot;
     request.owner = row.tenants[i].owner;
@@ -58,16 +62,20 @@ std::vector<ExtentHeader> find_room(Space& space, const pool::Striping& striping
 }  // namespace
 
 void Arena::Impl::make_shares(Space& space, const Wanted& mine, const SharedWith& with) {
-  const Row row =
-      without_names(table, with.others(), geometry.arena_bytes / largest_part / mine.bytes);
-  if (row.shares.empty()) return;
+  const std::uint64_t whole = geometry.extents_end - geometry.extents_start;
   SpaceRequest request{
       .bytes = mine.bytes, .alignment = mine.options.alignment, .lifetime = Lifetime::process};
+  const auto in = space.find_free(whole / 4 * least_free_quarters, max_headers);
+  if (!in) return;
+  const std::uint64_t step = Space::row_bytes(request, 2) - Space::row_bytes(request, 1);
+  const Row row = without_names(table, with.others(), whole / largest_part / step);
+  if (row.shares.empty()) return;
   if (pool.grows())
     request.reserve = [this](std::uint64_t offset, std::uint64_t bytes) {
       return pool.reserve(offset, bytes);
     };
-  const auto extents = find_room(space, pool.info().striping, request, row);
+  const auto extents = find_room(space, *in, pool.info().striping, request, row);
+  if (extents.empty()) return;
   std::vector<NameTable::Wanted> wanted;
   for (std::size_t i = 0; i < extents.size(); ++i)
     wanted.push_back({extents[i].slot, row.shares[i].name, entry_of(extents[i], mine.bytes)});
@@ -81,8 +89,8 @@ void Arena::Impl::make_shares(Space& space, const Wanted& mine, const SharedWith
   }
 }
 
-Result<Object> Arena::Impl::adopt(std::string_view name) {
-  const auto found = table.find(name).found;
+/// What another has made for this process.
+Result<Object> Arena::Impl::adopt(const std::optional<TableEntry>& found, std::string_view name) {
   const bool is_own = found && found->slot.entry.lifetime == Lifetime::process &&
                       found->slot.entry.owner == pool.token();
   if (!is_own) return fail(ErrorCode::not_found, "no object \"{}\" of this process", name);
@@ -91,14 +99,18 @@ Result<Object> Arena::Impl::adopt(std::string_view name) {
 }
 
 Result<Object> Arena::Impl::create_shared(const Wanted& mine, const SharedWith& with) {
+  std::optional<TableEntry> found;
+  const auto is_there = [&] {
+    found = table.find(mine.name).found;
+    return found.has_value();
+  };
   const auto adopt_it = [&]() -> Result<Object> {
-    auto object = PENSTOCK_TRY(adopt(mine.name));
+    auto object = PENSTOCK_TRY(adopt(found, mine.name));
     if (object.bytes == mine.bytes && object.offset % mine.options.alignment == 0) return object;
     return fail(ErrorCode::already_exists, "object \"{}\" exists with {} at {}, asked for {}",
                 mine.name, base::format_bytes(object.bytes), object.offset,
                 base::format_bytes(mine.bytes));
   };
-  const auto is_there = [&] { return table.find(mine.name).found.has_value(); };
   if (is_there()) return adopt_it();
   const auto guard = pool.lock(mine.options.timeout_ns, is_there);
   if (!guard && guard.error().code == ErrorCode::already_exists) return adopt_it();
@@ -122,7 +134,7 @@ Result<Object> Arena::create_shared(const Share& mine, std::uint64_t bytes,
 }
 
 Result<Object> Arena::adopt(std::string_view name) {
-  return impl_->adopt(name);
+  return impl_->adopt(impl_->table.find(name).found, name);
 }
 
 }  // namespace penstock::arena

@@ -50,10 +50,6 @@ std::uint64_t row_step(const SpaceRequest& request) {
   return base::align_up(extent_bytes(request), request.alignment);
 }
 
-std::uint64_t row_bytes(const SpaceRequest& request, std::size_t number) {
-  return (number - 1) * row_step(request) + extent_bytes(request);
-}
-
 /// Bytes to leave in front so that the object behind the header lies as asked; nullopt: `needed`
 /// bytes do not fit. The header may lie on another part than its object.
 std::optional<std::uint64_t> front_bytes(const ExtentHeader& extent, const SpaceRequest& request,
@@ -72,6 +68,10 @@ std::optional<std::uint64_t> front_bytes(const ExtentHeader& extent, const Space
 }
 
 }  // namespace
+
+std::uint64_t Space::row_bytes(const SpaceRequest& request, std::size_t number) {
+  return (number - 1) * row_step(request) + extent_bytes(request);
+}
 
 std::optional<ExtentHeader> ExtentReader::peek(std::uint64_t offset) const {
   if (!geometry_.is_extent_place(offset)) return std::nullopt;
@@ -209,7 +209,7 @@ Result<ExtentHeader> Space::join_following(const ExtentHeader& extent) {
 Result<std::optional<ExtentHeader>> Space::search(std::uint64_t from, std::uint64_t to,
                                                   const SpaceRequest& request, std::uint64_t needed,
                                                   std::uint64_t& largest) {
-  for (std::uint64_t offset = from; offset < to;) {
+  for (std::uint64_t offset = from; offset < to && headers_left_ != 0; --headers_left_) {
     auto extent = read(offset);
     if (!extent) return unexpected(extent.error());
     const bool was_free = extent->state == ExtentState::free;
@@ -230,36 +230,56 @@ Result<std::optional<ExtentHeader>> Space::search(std::uint64_t from, std::uint6
 }
 
 Result<ExtentHeader> Space::allocate(const SpaceRequest& request) {
-  const auto placed = PENSTOCK_TRY(allocate_row(request, {{request.slot, request.owner}}));
-  return placed.front();
-}
-
-Result<std::vector<ExtentHeader>> Space::allocate_row(const SpaceRequest& request,
-                                                      const std::vector<Tenant>& tenants) {
   std::uint64_t largest = 0;
   quarantined_bytes_ = 0;
+  headers_left_ = request.max_headers;
   times_.reset();  // deaths may have been recorded under this lock
-  const std::uint64_t whole = geometry_.extents_end - geometry_.extents_start;
-  const bool possible = request.bytes <= whole && tenants.size() - 1 <= whole / row_step(request);
-  const std::uint64_t needed = possible ? row_bytes(request, tenants.size()) : UINT64_MAX;
+  const bool possible = request.bytes <= geometry_.extents_end - geometry_.extents_start;
+  const std::uint64_t needed = possible ? row_bytes(request, 1) : UINT64_MAX;
+  const std::vector<Tenant> tenant{{request.slot, request.owner}};
   const std::uint64_t start = peek(cursor_) ? cursor_ : geometry_.extents_start;
   auto found = search(start, geometry_.extents_end, request, needed, largest);
   if (found && !*found) found = search(geometry_.extents_start, start, request, needed, largest);
   if (!found) return unexpected(found.error());
   if (*found) {
-    auto placed = place(**found, request, tenants);
-    if (placed || placed.error().code != ErrorCode::no_space || start == geometry_.extents_start)
-      return placed;
+    const auto placed = place(**found, request, tenant);
+    if (placed) return placed->front();
+    if (placed.error().code != ErrorCode::no_space || start == geometry_.extents_start)
+      return unexpected(placed.error());
     // what comes first in the pool was used, and so reserved, before
     found = search(geometry_.extents_start, start, request, needed, largest);
     if (!found) return unexpected(found.error());
-    return *found ? place(**found, request, tenants) : placed;
+    if (!*found) return unexpected(placed.error());
+    return PENSTOCK_TRY(place(**found, request, tenant)).front();
   }
   const std::string where =
       request.on_part ? fmt::format(" on part {} of the pool", request.on_part->part) : "";
   return fail(ErrorCode::no_space, "{} aligned to {} are needed{}, the largest free space is {}",
               base::format_bytes(request.bytes), base::format_bytes(request.alignment), where,
               base::format_bytes(largest));
+}
+
+std::optional<ExtentHeader> Space::find_free(std::uint64_t bytes, std::uint32_t headers) const {
+  std::uint64_t offset = peek(cursor_) ? cursor_ : geometry_.extents_start;
+  for (; headers != 0 && offset < geometry_.extents_end; --headers) {
+    const auto extent = peek(offset);
+    if (!extent) break;
+    if (extent->state == ExtentState::free && extent->bytes >= bytes) return extent;
+    offset += extent->bytes;
+  }
+  return std::nullopt;
+}
+
+Result<std::vector<ExtentHeader>> Space::allocate_row(const ExtentHeader& in,
+                                                      const SpaceRequest& request,
+                                                      const std::vector<Tenant>& tenants) {
+  const std::uint64_t whole = geometry_.extents_end - geometry_.extents_start;
+  const bool possible =
+      request.bytes <= whole && !tenants.empty() && tenants.size() - 1 <= whole / row_step(request);
+  if (possible && front_bytes(in, request, row_bytes(request, tenants.size())))
+    return place(in, request, tenants);
+  return fail(ErrorCode::no_space, "{} times {} do not fit into {}", tenants.size(),
+              base::format_bytes(request.bytes), base::format_bytes(in.bytes));
 }
 
 Result<std::vector<ExtentHeader>> Space::place(const ExtentHeader& free_space,

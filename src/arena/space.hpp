@@ -51,6 +51,8 @@ struct SpaceRequest {
     std::uint32_t part = 0;
   };
   std::optional<OnPart> on_part = {};
+  /// Headers that the search looks at, at most.
+  std::uint32_t max_headers = UINT32_MAX;
   /// Asked before a range of the pool is used; of pools that grow.
   std::function<Result<void>(std::uint64_t offset, std::uint64_t bytes)> reserve = {};
 };
@@ -73,10 +75,15 @@ class Space : public ExtentReader {
   /// Marks an extent used under a new generation; the object's bytes stand behind its header.
   /// Errors: no_space (names needed and largest free), wrong_format.
   Result<ExtentHeader> allocate(const SpaceRequest& request);
-  /// The same for several, which lie one behind the other: by one search and one rewrite, all of
-  /// them or none. `request` says what each is like, but for whose it is, and names no part.
-  Result<std::vector<ExtentHeader>> allocate_row(const SpaceRequest& request,
+  /// The same for several, which lie one behind the other in `in`, a free extent: by one rewrite,
+  /// all of them or none. `request` says what each is like, but for whose it is, and names no part.
+  Result<std::vector<ExtentHeader>> allocate_row(const ExtentHeader& in,
+                                                 const SpaceRequest& request,
                                                  const std::vector<Tenant>& tenants);
+  /// Bytes that a row takes.
+  static std::uint64_t row_bytes(const SpaceRequest& request, std::size_t number);
+  /// A free extent of `bytes` at least among the next `headers` from the cursor on.
+  std::optional<ExtentHeader> find_free(std::uint64_t bytes, std::uint32_t headers) const;
   /// Gives a pending extent its slot.
   ExtentHeader assign(ExtentHeader extent, std::uint32_t slot);
   /// Rewrites the lifetime and the owner of a used extent.
@@ -113,6 +120,7 @@ class Space : public ExtentReader {
   std::optional<pool::FlushTable::Times> times_;
   std::uint64_t ticks_ = 0;  ///< as last seen
   std::uint64_t quarantined_bytes_ = 0;
+  std::uint32_t headers_left_ = 0;  ///< that a search may look at
   std::uint64_t cursor_ = 0;
   std::uint64_t next_generation_ = 1;
 };

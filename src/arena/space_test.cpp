@@ -55,8 +55,8 @@ TEST_F(SpaceTest, AlignsObjects) {
 /// One behind the other, each aligned; when all but one have gone, all around it is free again.
 TEST_F(SpaceTest, ARowLiesInOnePiece) {
   auto space = begin();
-  const auto row =
-      space.allocate_row({.bytes = 5000, .alignment = 4096}, {{1, 11}, {2, 22}, {3, 33}});
+  const auto row = space.allocate_row(chain()[0], {.bytes = 5000, .alignment = 4096},
+                                      {{1, 11}, {2, 22}, {3, 33}});
   ASSERT_TRUE(row) << row.error().message;
   ASSERT_EQ(row->size(), 3u);
   for (std::uint32_t i = 0; i < 3; ++i) {
@@ -83,13 +83,16 @@ TEST_F(SpaceTest, ARowLiesInOnePiece) {
 TEST_F(SpaceTest, ARowIsThereAsAWholeOrNot) {
   auto space = begin();
   const std::vector<Tenant> tenants(10);
-  const auto refused = space.allocate_row({.bytes = total() / 9}, tenants);
+  const auto refused = space.allocate_row(chain()[0], {.bytes = total() / 9}, tenants);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::no_space);
-  EXPECT_FALSE(space.allocate_row({.bytes = UINT64_MAX / 2}, tenants));
-  EXPECT_FALSE(space.allocate_row({.bytes = 64}, std::vector<Tenant>(total() / 64)));
+  EXPECT_FALSE(space.allocate_row(chain()[0], {.bytes = UINT64_MAX / 2}, tenants));
+  EXPECT_FALSE(space.allocate_row(chain()[0], {.bytes = 64}, std::vector<Tenant>(total() / 64)));
+  EXPECT_FALSE(space.allocate_row(chain()[0], {.bytes = 64}, {}));
   EXPECT_EQ(chain().size(), 1u);
-  EXPECT_TRUE(space.allocate_row({.bytes = total() / 11}, tenants));
+  EXPECT_TRUE(space.allocate_row(chain()[0], {.bytes = total() / 11}, tenants));
+  EXPECT_FALSE(space.find_free(total() / 4, 10));
+  EXPECT_TRUE(space.find_free(64, 12));
 }
 
 /// 8 stripes of 2 MiB on 3 parts, the last row shorter; objects of all sizes, freed at random.

@@ -128,10 +128,12 @@ std::uint32_t usable_cpus() {
 }
 
 std::uint32_t shared_cpus() {
-  auto cpus = static_cast<std::uint32_t>(std::max(1l, sysconf(_SC_NPROCESSORS_ONLN)));
-  const CgroupLimits& limits = own_limits();
-  cpus = std::min(cpus, limits.cpuset.value_or(cpus));
-  return std::min(cpus, limits.quota.value_or(cpus));
+  static const std::uint32_t shared = [] {
+    const auto cpus = static_cast<std::uint32_t>(std::max(1l, sysconf(_SC_NPROCESSORS_ONLN)));
+    const CgroupLimits& limits = own_limits();
+    return std::min({cpus, limits.cpuset.value_or(cpus), limits.quota.value_or(cpus)});
+  }();
+  return shared;
 }
 
 }  // namespace penstock::base

@@ -11,7 +11,8 @@ namespace penstock::base {
 
 /// CPUs that all processes of this container or machine share: those online, bounded by the
 /// cgroup's cpuset and quota. Unlike usable_cpus(), blind to this process's own affinity: a rank
-/// that is pinned to a core of its own still has peers that run on the others.
+/// that is pinned to a core of its own still has peers that run on the others. As it is at the
+/// first call.
 std::uint32_t shared_cpus();
 
 /// "0-3,8" -> 0, 1, 2, 3, 8; nullopt when it is not such a list, or it names none.

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/format.hpp"
+#include "base/pace.hpp"
 #include "base/wait.hpp"
 
 namespace penstock::pool {
@@ -18,6 +19,8 @@ Result<HostLock> HostLock::acquire(int fd, std::uint64_t timeout_ns,
       .spins = 4, .yields = 20, .sleep_ns = 200'000, .late_sleep_ns = 30'000'000};
   base::Waiter waiter("another process of this host to leave the pool's lock", timeout_ns, {},
                       policy);
+  constexpr std::uint64_t lines_a_look = 20;  // at the device, in a look-up of a name
+  base::Pace pace;
   for (;;) {
     if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return HostLock(fd);
     if (errno != EWOULDBLOCK && errno != EINTR) {
@@ -25,9 +28,13 @@ Result<HostLock> HostLock::acquire(int fd, std::uint64_t timeout_ns,
                   "the pool's file cannot be locked: {}; put the pool on a file system with flock",
                   std::strerror(errno));
     }
-    if (unless && unless())
-      return fail(ErrorCode::already_exists,
-                  "the pool's lock is not needed: another process of this host has done the work");
+    if (unless && pace.due()) {
+      if (unless())
+        return fail(
+            ErrorCode::already_exists,
+            "the pool's lock is not needed: another process of this host has done the work");
+      pace.looked(lines_a_look);
+    }
     PENSTOCK_TRY(waiter.pause());
   }
 }

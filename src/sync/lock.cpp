@@ -43,6 +43,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/cpus.hpp"
 #include "base/format.hpp"
 #include "base/pace.hpp"
 #include "base/wait.hpp"
@@ -70,10 +71,12 @@ constexpr std::uint32_t forever = 0;
 /// lock for no longer than this.
 constexpr std::size_t near_front = 2;
 constexpr std::uint64_t short_hold_ns = 4'000;
-/// Who has looked in vain at the first in line so often, and for a millisecond or so often in all,
-/// asks once whether it lives: a holder that died costs that, and not the waiter's dead check.
-constexpr std::uint32_t looks_in_vain = 10, max_looks_in_vain = 1000;
-/// With so many before it a participant is awake while they go: they take no longer than a sleep.
+/// Who has looked in vain at the first in line so often, at a slow pace, asks once whether it
+/// lives: a holder that died costs that, and not the waiter's dead check. Where the pace is never
+/// slow, since looks cost the device nothing, after more.
+constexpr std::uint32_t looks_in_vain = 20, max_looks_in_vain = 1000;
+/// With so many before it a participant is awake while they go, if each has a core: they take no
+/// longer than a sleep.
 constexpr std::size_t awake_line = 32;
 
 bool whole(const Line& line) {
@@ -257,7 +260,7 @@ class Queue {
     }
     const std::size_t before = std::exchange(left_, pending_.size());
     const bool moved = left_ < before;
-    if (left_ <= awake_line && moved) waiter.spin_again();
+    if (moved && left_ <= awake_) waiter.spin_again();
     if (left_ > near_front)
       pace_.not_before(left_ * short_hold_ns);
     else if (moved)
@@ -317,12 +320,14 @@ class Queue {
     pending_ = std::move(those);
     is_line_ = false;
     left_ = SIZE_MAX;
+    looks_at_first_ = 0;
   }
 
   const Entries& entries_;
   std::vector<Rival> rivals_;           ///< of all participants known to this acquisition
   std::vector<std::uint32_t> pending_;  ///< the first in line at the end
   std::vector<std::uint32_t> watched_;
+  const std::size_t awake_ = std::clamp<std::size_t>(base::shared_cpus(), near_front, awake_line);
   bool is_line_ = false;         ///< they are in order: all were looked at once
   std::size_t left_ = SIZE_MAX;  ///< of them at the last look
   std::uint32_t first_ = 0, looks_at_first_ = 0;

@@ -246,7 +246,7 @@ Address EndpointTable::claim_slot(std::uint32_t slot, std::uint64_t job) {
   EndpointLine line{};
   line.closed_from = before.closed_from;
   line.closed_to = before.closed_to;
-  line.supplied = before.supplied;
+  line.supply = EndpointLine::supply_word(pool.own_part(), before.supplied());
   if (static_cast<std::uint32_t>(before.state) ==
       static_cast<std::uint32_t>(EndpointState::closed)) {
     line.closed_to = static_cast<std::uint32_t>(before.state >> 32);
@@ -286,7 +286,8 @@ void EndpointTable::set_user_word(const Address& address, std::uint64_t user_wor
 }
 
 void EndpointTable::set_supplied(const Address& address) {
-  change(address, &EndpointLine::supplied, address.generation);
+  change(address, &EndpointLine::supply,
+         EndpointLine::supply_word(arena_->pool().own_part(), address.generation));
   memory_.full_fence();
 }
 

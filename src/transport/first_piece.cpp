@@ -1,7 +1,6 @@
 #include "transport/first_piece.hpp"
 
 #include "base/format.hpp"
-#include "pool/placement.hpp"
 
 namespace penstock::transport {
 
@@ -10,14 +9,14 @@ bool FirstPiece::is_left() const {
 }
 
 FirstPiece::Endpoint FirstPiece::own_endpoint() const {
-  return {owner_.slot, owner_.generation, arena_->pool().token()};
+  const pool::Pool& pool = arena_->pool();
+  return {owner_.slot, owner_.generation, pool.own_part(), pool.token()};
 }
 
 arena::Share FirstPiece::share_of(const Endpoint& endpoint) const {
-  const pool::Pool& pool = arena_->pool();
   return {.name = fmt::format("penstock.tx.{}.{}.first", endpoint.slot, endpoint.generation),
           .owner = endpoint.token,
-          .part = pool::part_for(endpoint.slot, pool.node(), 0, pool.info().striping.parts)};
+          .part = endpoint.part};
 }
 
 /// Those that are open and have had no memory yet.
@@ -32,30 +31,34 @@ std::vector<arena::Share> FirstPiece::others() {
     const auto& line = lines[i];
     if (!line || line->token != members[i].token || !line->wants_memory()) continue;
     if (slots[i] == owner_.slot) continue;
-    asked_.push_back({slots[i], static_cast<std::uint32_t>(line->generation), line->token});
+    asked_.push_back(
+        {slots[i], static_cast<std::uint32_t>(line->generation), line->part(), line->token});
     shares.push_back(share_of(asked_.back()));
   }
   return shares;
 }
 
-/// Those that have closed without memory. One that has taken its piece gives it back by itself.
+/// Those that have closed without memory. One that has taken its piece gives it back by itself:
+/// it says so before it closes, and so does a second look.
 std::set<std::uint64_t> FirstPiece::late() const {
   std::vector<std::uint32_t> slots;
   for (const Endpoint& each : asked_) slots.push_back(each.slot);
   const auto lines = table_.read(slots);
   std::set<std::uint64_t> tokens;
   for (std::size_t i = 0; i < lines.size(); ++i) {
-    const auto line = lines[i] ? lines[i] : table_.read(slots[i]);  // it may be torn for a moment
-    if (!line) continue;
-    const bool open = line->open() && line->generation == asked_[i].generation;
-    if (!open && line->supplied != asked_[i].generation) tokens.insert(asked_[i].token);
+    const auto is_open = [generation = asked_[i].generation](const EndpointLine& line) {
+      return line.open() && line.generation == generation;
+    };
+    if (lines[i] && is_open(*lines[i])) continue;
+    const auto line = table_.read(slots[i]);
+    if (line && !is_open(*line) && line->supplied() != asked_[i].generation)
+      tokens.insert(asked_[i].token);
   }
   return tokens;
 }
 
 Result<arena::Object> FirstPiece::take(std::uint64_t timeout_ns) {
-  arena::Share own = share_of(own_endpoint());
-  own.part = arena_->pool().own_part();
+  const arena::Share own = share_of(own_endpoint());
   const arena::SharedWith with{.others = [this] { return others(); },
                                .late = [this] { return late(); }};
   auto piece = PENSTOCK_TRY(arena_->create_shared(
@@ -65,13 +68,14 @@ Result<arena::Object> FirstPiece::take(std::uint64_t timeout_ns) {
   return piece;
 }
 
-/// Behind the endpoint's closing: whoever makes it later finds that.
+/// Behind the endpoint's closing: whoever makes it later finds that. Adopted it goes with the
+/// process in any case, so nobody waits for the lock for long.
 void FirstPiece::decline() {
   if (!is_left()) return;
   taken_ = true;
   arena_->pool().memory().full_fence();
   const auto piece = arena_->adopt(share_of(own_endpoint()).name);
-  if (piece) (void)arena_->destroy(*piece);
+  if (piece) (void)arena_->destroy(*piece, briefly_ns);
 }
 
 }  // namespace penstock::transport

@@ -10,6 +10,10 @@
 
 namespace penstock::transport {
 
+/// Time to wait for the pool's lock, which a stopped process may hold, where the work can also be
+/// done later, or done without.
+inline constexpr std::uint64_t briefly_ns = 10'000'000;
+
 /// That of one endpoint, which is the first of its process: the slot is its own.
 class FirstPiece {
  public:
@@ -29,7 +33,7 @@ class FirstPiece {
  private:
   /// The first of a process of this node.
   struct Endpoint {
-    std::uint32_t slot, generation;
+    std::uint32_t slot, generation, part;
     std::uint64_t token;
   };
   Endpoint own_endpoint() const;

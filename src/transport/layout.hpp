@@ -117,15 +117,22 @@ struct EndpointLine {
   std::uint32_t closed_from, closed_to;
   std::uint64_t state;      ///< a word of its own: generation << 32 | EndpointState
   std::uint64_t user_word;  ///< a word of its own: the user word for peers; 0: none
-  std::uint64_t supplied;   ///< a word of its own: the latest generation that has had memory
+  std::uint64_t supply;     ///< a word of its own: part() << 32 | supplied()
   std::uint64_t checksum;   ///< of the first four words, with the table's key and the slot
 
   static constexpr std::uint64_t pack(std::uint64_t generation, EndpointState state) {
     return generation << 32 | static_cast<std::uint32_t>(state);
   }
   bool open() const { return state == pack(generation, EndpointState::open); }
+  static constexpr std::uint64_t supply_word(std::uint32_t part, std::uint32_t generation) {
+    return std::uint64_t{part} << 32 | generation;
+  }
+  /// The latest generation that has had memory.
+  std::uint32_t supplied() const { return static_cast<std::uint32_t>(supply); }
+  /// Of the pool, on which the process's first memory is to lie.
+  std::uint32_t part() const { return static_cast<std::uint32_t>(supply >> 32); }
   /// Open, and has not had memory yet.
-  bool wants_memory() const { return open() && supplied != generation; }
+  bool wants_memory() const { return open() && supplied() != generation; }
   bool closed() const { return state == pack(generation, EndpointState::closed); }
   /// Whether an earlier endpoint of the slot is known to have closed in order.
   bool had_closed(std::uint32_t earlier) const {

@@ -62,7 +62,7 @@ Result<TxMemory::Slab*> TxMemory::piece(std::uint64_t bytes, const char* what, b
 
 /// For several blocks. The first time what another process of the node has made, or soon will.
 Result<TxMemory::Slab*> TxMemory::shared_piece(const char* what, bool needed) {
-  if (first_.is_left() && next_piece_bytes_ == FirstPiece::bytes) {
+  if (first_.is_left()) {
     const auto object = PENSTOCK_TRY(first_.take(needed ? 0 : briefly_ns));
     ++made_;
     next_piece_bytes_ *= 2;
@@ -100,8 +100,9 @@ Result<std::byte*> TxMemory::allocate(std::uint64_t bytes, const char* what, boo
     return fail(ErrorCode::deadline, "{}: the pool's lock is not free", what);
   Result<Slab*> fresh = unexpected(Error{});
   const bool shared = bytes <= next_piece_bytes_ / 2;
+  const bool waits_as_it_may = shared && (!needed || first_.is_left());
   if (shared) fresh = shared_piece(what, needed);
-  if (!fresh && (needed || fresh.error().code != ErrorCode::deadline))
+  if (!fresh && !(waits_as_it_may && fresh.error().code == ErrorCode::deadline))
     fresh = piece(bytes, what, needed);  // a large block, or the pool is nearly full
   if (!fresh) return unexpected(fresh.error());
   return take_from(**fresh, bytes);

@@ -10,10 +10,6 @@
 
 namespace penstock::transport {
 
-/// Time to wait for the pool's lock, which a stopped process may hold, where the work can also be
-/// done later, or done without.
-inline constexpr std::uint64_t briefly_ns = 10'000'000;
-
 class TxMemory {
  public:
   TxMemory(arena::Arena& arena, const EndpointTable& table, const Address& owner)
