@@ -196,5 +196,117 @@ TEST(FirstPieces, OneTurnOfTheLockServesANode) {
   expect_held("endpoints", "counted", explore(scenario, 5));
 }
 
+/// One of each of 16 nodes sends, 30 never do: they leave most of a small pool as it is.
+TEST(FirstPieces, IdleOnesDoNotFillAPool) {
+  constexpr std::uint32_t nodes = 16, a_node = 31;
+  SimulatedPool pool(
+      {.bytes = 20 << 20, .max_processes = nodes * a_node, .max_nodes = nodes, .lease_ms = 10'000});
+  make_table(pool);
+  Scenario scenario = pool.scenario("first pieces, of idle ones", nodes);
+  scenario.swarm = false;
+  scenario.max_steps = 2'000'000'000;
+  scenario.body = [&](World& world) {
+    struct Stage {
+      std::uint32_t opened = 0, turn = 0;
+    };
+    auto stage = std::make_shared<Stage>();
+    for (std::uint32_t node = 0; node < nodes; ++node)
+      world.spawn(node, [&, stage, node] {
+        std::vector<std::unique_ptr<Owner>> all;
+        for (std::uint32_t i = 0; i < a_node; ++i) {
+          all.push_back(std::make_unique<Owner>(world, pool));
+          all.back()->open();
+        }
+        ++stage->opened;
+        wait_until(world, "all", [&] { return stage->opened == nodes; });
+        wait_until(world, "its turn", [&] { return stage->turn == node; });
+        std::byte* const at = all.front()->block();
+        const auto stats = all.front()->arena->stats();
+        world.require(stats.bytes_largest_free > stats.bytes_total / 3 * 2,
+                      fmt::format("{} of {} B are used", stats.bytes_used, stats.bytes_total));
+        ++stage->turn;
+        wait_until(world, "the others", [&] { return stage->turn == nodes; });
+        all.front()->memory->give_back(at, block_bytes, true);
+        for (auto& each : all) each->close();
+      });
+  };
+  expect_held("endpoints", "counted", explore(scenario, 1));
+}
+
+/// A pool of holes into which one piece fits, and not two: nobody looks at all of it for others.
+TEST(FirstPieces, AFragmentedPoolIsNotWalkedForOthers) {
+  constexpr std::uint64_t max_lines = 400;  // one alone reads 89
+  SimulatedPool pool({.max_processes = 16});
+  make_table(pool);
+  pool.once([&](World& world) {
+    const auto attached = pool.attach(world);
+    const auto arena = SimulatedPool::open_arena(world, *attached);
+    std::vector<arena::Object> all;
+    for (int i = 0;; ++i) {
+      const auto made = arena->create(fmt::format("f{}", i), 19 << 10, {.zero = false});
+      if (!made) break;
+      all.push_back(*made);
+    }
+    for (std::size_t i = 0; i + 3 < all.size(); ++i)
+      if (i % 4 != 3) (void)arena->destroy(all[i]);
+  });
+  Scenario scenario = pool.scenario("first pieces, of a fragmented pool", 1);
+  scenario.swarm = false;
+  scenario.max_steps = 200'000'000;
+  scenario.body = [&](World& world) {
+    world.spawn(0, [&] {
+      std::vector<std::unique_ptr<Owner>> all;
+      for (int i = 0; i < 9; ++i) all.push_back(std::make_unique<Owner>(world, pool));
+      for (const auto& each : all) each->open();
+      for (const auto& each : all) {
+        const std::uint64_t before = each->attached->memory().device_reads();
+        each->memory->give_back(each->block(), block_bytes, true);
+        const std::uint64_t lines = each->attached->memory().device_reads() - before;
+        world.require(lines < max_lines, fmt::format("{} lines", lines));
+      }
+      for (const auto& each : all) each->close();
+    });
+  };
+  expect_held("endpoints", "counted", explore(scenario, 1));
+}
+
+/// Of one that has sent nothing, for which another has made a piece: it goes with its process.
+TEST(FirstPieces, ClosingDoesNotWaitLongForTheLock) {
+  const auto pool = pool_with_a_table();
+  Scenario scenario = pool->scenario("first pieces, closing", 2);
+  scenario.swarm = false;
+  scenario.max_steps = 20'000'000;
+  scenario.body = [&](World& world) {
+    auto stage = std::make_shared<int>(0);
+    world.spawn(0, [&, stage] {
+      Owner idle(world, *pool), sender(world, *pool);
+      idle.open();
+      sender.open();
+      std::byte* const at = sender.block();
+      *stage = 1;
+      wait_until(world, "the lock", [&] { return *stage == 2; });
+      const std::uint64_t since_ns = world.now_ns();
+      idle.close();
+      const std::uint64_t took_ns = world.now_ns() - since_ns;
+      world.require(took_ns < 3 * transport::briefly_ns, fmt::format("{} ns", took_ns));
+      sender.memory->give_back(at, block_bytes, true);
+      sender.close();
+    });
+    world.spawn(1, [&, stage] {
+      const auto attached = pool->attach(world, {.job = "another"});
+      wait_until(world, "them", [&] { return *stage == 1; });
+      const auto guard = attached->lock();
+      *stage = 2;
+      world.sleep(300'000'000);
+    });
+  };
+  scenario.after = [&pool](World& world) {
+    const auto attached = pool->attach(world, {.job = "later"});
+    const std::string left = left_in(*SimulatedPool::open_arena(world, *attached));
+    world.require(left.empty(), left);
+  };
+  expect_held("endpoints", "counted", explore(scenario, 3));
+}
+
 }  // namespace
 }  // namespace penstock::sim
