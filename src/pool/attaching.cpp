@@ -11,8 +11,13 @@ AttachingLine AttachingTable::next(std::uint32_t number, const HostIdentity& hos
   // a token holds 48 bits of it: one that was overwritten must not make all later ones too great
   constexpr std::uint64_t greatest_generation = std::uint64_t{1} << 47;
   AttachingLine before;
-  if (id == 0) observe_checksummed_line<AttachingLine>(memory_, base_, place(number), &before);
-  return {.generation = id != 0 ? id : before.generation % greatest_generation + 1,
+  const bool whole =
+      id != 0 ||
+      observe_checksummed_line<AttachingLine>(memory_, base_, place(number), &before).has_value();
+  // Who died in a line had the generation that stands there or, where that word had not come, the
+  // next one. Others may have given it up by now.
+  const std::uint64_t later = before.generation % greatest_generation + (whole ? 1 : 2);
+  return {.generation = id != 0 ? id : later,
           .beat = 1,
           .pid = static_cast<std::uint32_t>(process.pid),
           .apart = id != 0 ? 0u : 1u,
