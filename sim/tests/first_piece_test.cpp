@@ -158,6 +158,50 @@ TEST(FirstPieces, WhoIsGivenUpAndGoesOnChangesNothing) {
   expect_held("endpoints", "random schedules", explore(scenario, 60));
 }
 
+/// It closes while another makes its piece: one of the two finds what the other has published.
+Scenario closes_meanwhile(const SimulatedPool& pool) {
+  Scenario scenario = pool.scenario("first pieces, one closes meanwhile", 1);
+  scenario.max_steps = 2'000'000;
+  scenario.body = [&pool](World& world) {
+    auto opened = std::make_shared<std::uint32_t>(0);
+    const auto meet = [&world, opened] {
+      ++*opened;
+      world.until([&] { return *opened == 2; });
+    };
+    world.spawn(0, [&world, &pool, meet] {
+      Owner owner(world, pool);
+      owner.open();
+      meet();
+      const auto rest = [&world](std::uint64_t most) {
+        for (std::uint64_t i = world.random() % most; i != 0; --i) world.yield();
+      };
+      rest(250);
+      owner.close();
+      rest(500);  // what it has published may be on its way as long
+    });
+    world.spawn(0, [&world, &pool, meet] {
+      Owner maker(world, pool);
+      maker.open();
+      meet();
+      maker.memory->give_back(maker.block(), block_bytes, true);
+      maker.close();
+    });
+  };
+  scenario.after = [&pool](World& world) {
+    const auto attached = pool.attach(world, {.job = "later"});
+    const std::string left = left_in(*SimulatedPool::open_arena(world, *attached));
+    world.require(left.empty(), left);
+  };
+  return scenario;
+}
+
+TEST(FirstPieces, WhoClosesMeanwhileLeavesNone) {
+  const auto pool = pool_with_a_table();
+  const Scenario scenario = closes_meanwhile(*pool);
+  expect_held("endpoints", "random schedules", explore(scenario, 300));
+  expect_held("endpoints", "late stores", explore(with_late_stores(scenario), 300));
+}
+
 /// One of them takes the pool's lock, and the others do not, though another has it by then.
 TEST(FirstPieces, OneTurnOfTheLockServesANode) {
   const auto pool = pool_with_a_table();

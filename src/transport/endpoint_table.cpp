@@ -288,7 +288,6 @@ void EndpointTable::set_user_word(const Address& address, std::uint64_t user_wor
 void EndpointTable::set_supplied(const Address& address) {
   change(address, &EndpointLine::supply,
          EndpointLine::supply_word(arena_->pool().own_part(), address.generation));
-  memory_.full_fence();
 }
 
 void EndpointTable::release(const Address& address) {

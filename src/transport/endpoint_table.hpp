@@ -24,7 +24,8 @@ class EndpointTable {
   Result<Address> claim(std::uint64_t job);
   /// Stores the user word in the slot's line; peers find it when this has returned.
   void set_user_word(const Address& address, std::uint64_t user_word);
-  /// Says that the endpoint has memory, before it uses any.
+  /// Says that the endpoint has memory. Whoever finds it closed finds that, too, and so does
+  /// whoever no longer finds that memory's name.
   void set_supplied(const Address& address);
   /// Marks the slot closed; peers find out at their next check. All that this process has published
   /// is at the device before.

@@ -64,7 +64,7 @@ Result<arena::Object> FirstPiece::take(std::uint64_t timeout_ns) {
   auto piece = PENSTOCK_TRY(arena_->create_shared(
       own, bytes, {.alignment = channel_alignment, .timeout_ns = timeout_ns}, with));
   taken_ = true;
-  table_.set_supplied(owner_);  // before it is used: who has made it takes it back no more
+  table_.set_supplied(owner_);  // who has made it takes it back no more, when this has closed
   return piece;
 }
 
