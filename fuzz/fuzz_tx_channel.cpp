@@ -12,7 +12,8 @@ using namespace penstock::transport;
 
 /// Objects of others stand before and behind what the sender takes.
 struct World : FrozenArena {
-  explicit World(coherence::Mode mode) : FrozenArena(mode) {
+  explicit World(coherence::Mode mode)
+      : FrozenArena(mode), table(*transport::EndpointTable::open(*arena)) {
     before = make("before", 8192);
     after = make("after", 8192);
     frozen.freeze();
@@ -21,6 +22,7 @@ struct World : FrozenArena {
     return std::all_of(object.data, object.data + object.bytes,
                        [](std::byte b) { return b == std::byte{0}; });
   }
+  transport::EndpointTable table;
   arena::Object before, after;
 };
 
@@ -147,7 +149,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   EndpointStats stats;
   const Address self{world.frozen.pool().info().id, 11, 3, 4};
   {
-    TxMemory memory(*world.arena, self);
+    TxMemory memory(*world.arena, world.table, self);
     TxContext context{world.frozen.pool(),
                       world.frozen.pool().memory(),
                       *settings,

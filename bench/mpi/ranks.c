@@ -154,7 +154,7 @@ static void idle(double seconds, const char* hold, const char* traffic) {
   const double begun = cpu_s();
   if (rank == 0) {
     const double start = wall_s();
-    usleep(2500000); /* by then what processes say of their traffic, once a second, is of the wait */
+    usleep(2500000); /* what processes say of their traffic, once a second, is of the wait then */
     if (traffic) reads = asked(traffic, "device_reads_per_second");
     while ((slept = wall_s() - start) < seconds || (hold && access(hold, F_OK) == 0)) usleep(10000);
   }
