@@ -22,6 +22,32 @@ inline void make_table(SimulatedPool& pool) {
     (void)table_of(world, *arena);
   });
 }
+inline std::unique_ptr<SimulatedPool> pool_with_a_table(const PoolOptions& options = {}) {
+  auto pool = std::make_unique<SimulatedPool>(options);
+  make_table(*pool);
+  return pool;
+}
+
+/// A process with the table.
+struct TableUser {
+  TableUser(World& in, const SimulatedPool& pool, const char* job)
+      : world(in),
+        attached(pool.attach(in, {.job = job})),
+        arena(SimulatedPool::open_arena(in, *attached)),
+        table(table_of(in, *arena)) {}
+
+  transport::Address claim() {
+    const auto address = table.claim(1);
+    world.require(address.has_value(), address ? "" : address.error().message);
+    return *address;
+  }
+
+  World& world;
+  std::unique_ptr<pool::Pool> attached;
+  std::unique_ptr<arena::Arena> arena;
+  transport::EndpointTable table;
+};
+
 /// Of who has a world and an arena, as SpaceUser.
 template <class User>
 transport::EndpointTable table_of(User& user) {

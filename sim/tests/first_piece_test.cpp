@@ -15,24 +15,12 @@ constexpr std::uint32_t on_first_node = 3, on_second_node = 2;
 constexpr std::uint64_t block_bytes = 8 << 10;
 constexpr const char* prefix = "penstock.tx.";
 
-std::unique_ptr<SimulatedPool> pool_with_a_table() {
-  auto pool = std::make_unique<SimulatedPool>();
-  make_table(*pool);
-  return pool;
-}
-
 /// An endpoint, as far as its memory goes.
-struct Owner {
-  Owner(World& in, const SimulatedPool& pool)
-      : world(in),
-        attached(pool.attach(in, {.job = "pieces"})),
-        arena(SimulatedPool::open_arena(in, *attached)),
-        table(table_of(in, *arena)) {}
+struct Owner : TableUser {
+  Owner(World& in, const SimulatedPool& pool) : TableUser(in, pool, "pieces") {}
 
   void open() {
-    const auto claimed = table.claim(1);
-    world.require(claimed.has_value(), claimed ? "" : claimed.error().message);
-    address = *claimed;
+    address = claim();
     memory = std::make_unique<transport::TxMemory>(*arena, table, address);
   }
   void close() {
@@ -57,25 +45,19 @@ struct Owner {
     world.require(words == stamp(), fmt::format("{:#x} stands in another's block", words[0]));
   }
 
-  World& world;
-  std::unique_ptr<pool::Pool> attached;
-  std::unique_ptr<arena::Arena> arena;
-  transport::EndpointTable table;
   transport::Address address;
   std::unique_ptr<transport::TxMemory> memory;
 };
 
 /// What is there of endpoints' memory, or has no name.
 std::string left_in(arena::Arena& arena) {
-  std::uint64_t named = 0;
   const auto objects = arena.list();
-  for (const auto& object : objects) {
+  for (const auto& object : objects)
     if (object.name.starts_with(prefix)) return object.name + " is left";
-    named += 1;
-  }
-  const auto stats = arena.stats();
-  return stats.objects == named ? ""
-                                : fmt::format("{} extents have no name", stats.objects - named);
+  const std::uint64_t extents = arena.stats().objects;
+  return extents == objects.size()
+             ? ""
+             : fmt::format("{} extents, {} of them with a name", extents, objects.size());
 }
 
 /// Twice: opens, takes two blocks, or closes without, and finds in them what it has put there.

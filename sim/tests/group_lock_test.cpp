@@ -14,12 +14,6 @@ namespace {
 
 using transport::EndpointTable;
 
-std::unique_ptr<SimulatedPool> pool_with_a_table() {
-  auto pool = std::make_unique<SimulatedPool>(PoolOptions{.max_processes = 4});
-  make_table(*pool);
-  return pool;
-}
-
 /// Of two nodes, at the usual speed with each seed.
 Scenario timed(const SimulatedPool& pool, const char* name) {
   Scenario scenario = pool.scenario(name, 2);
@@ -29,19 +23,11 @@ Scenario timed(const SimulatedPool& pool, const char* name) {
 }
 
 /// A process with the table, and the lock of the first 64 senders.
-struct Sender {
+struct Sender : TableUser {
   Sender(World& in, const SimulatedPool& pool)
-      : world(in),
-        attached(pool.attach(in, {.job = "tiles"})),
-        arena(SimulatedPool::open_arena(in, *attached)),
-        table(table_of(in, *arena)),
-        lines(arena->open(transport::table_locks_name)->data) {}
+      : TableUser(in, pool, "tiles"), lines(arena->open(transport::table_locks_name)->data) {}
 
-  std::uint32_t claim() {
-    const auto address = table.claim(1);
-    world.require(address.has_value(), address ? "" : address.error().message);
-    return address->slot;
-  }
+  std::uint32_t claim() { return TableUser::claim().slot; }
   /// As MailboxTiles takes it.
   sync::Lock lock_of(std::uint32_t slot) const {
     sync::Lock lock(attached->memory(), lines, transport::senders_a_tile, slot, attached->token(),
@@ -55,10 +41,6 @@ struct Sender {
     return line;
   }
 
-  World& world;
-  std::unique_ptr<pool::Pool> attached;
-  std::unique_ptr<arena::Arena> arena;
-  EndpointTable table;
   std::byte* lines;
 };
 
@@ -81,7 +63,7 @@ void die_with_the_lock(World& world, const SimulatedPool& pool, Stage& stage, bo
 /// Whoever repairs what was overwritten waits briefly: not less than it takes to pass over the
 /// dead.
 TEST(GroupLock, ABriefWaitPassesOverTheDead) {
-  const auto made = pool_with_a_table();
+  const auto made = pool_with_a_table({.max_processes = 4});
   const SimulatedPool& pool = *made;
   Scenario scenario = timed(pool, "a group's lock, briefly");
   scenario.body = [&pool](World& world) {
@@ -113,7 +95,7 @@ TEST(GroupLock, ABriefWaitPassesOverTheDead) {
 
 /// The new owner of a slot has what it needs of the last one's line: nothing.
 TEST(GroupLock, WhoClaimsASlotClearsItsLine) {
-  const auto made = pool_with_a_table();
+  const auto made = pool_with_a_table({.max_processes = 4});
   const SimulatedPool& pool = *made;
   Scenario scenario = pool.scenario("a group's lock, a slot claimed anew", 2);
   scenario.max_steps = 20'000'000;
@@ -149,7 +131,7 @@ class Silent final : public transport::EndpointCallbacks {
 /// Of one that lives and asks for nothing: with its token a line has no whole checksum, so nobody
 /// passes it over.
 TEST(GroupLock, AnOverwrittenLineIsMadeAnew) {
-  const auto made = pool_with_a_table();
+  const auto made = pool_with_a_table({.max_processes = 4});
   const SimulatedPool& pool = *made;
   Scenario scenario = timed(pool, "a group's lock, overwritten");
   scenario.body = [&pool](World& world) {
@@ -181,7 +163,7 @@ TEST(GroupLock, AnOverwrittenLineIsMadeAnew) {
 /// It queues, is stopped, given up, and another has its slot and the lock: what it stores when it
 /// has waited in vain would take the lock from that one.
 TEST(GroupLock, WhoIsGivenUpInItsWaitLeavesTheLineToTheNext) {
-  const auto made = pool_with_a_table();
+  const auto made = pool_with_a_table({.max_processes = 4});
   const SimulatedPool& pool = *made;
   Scenario scenario = pool.scenario("a group's lock, given up in the wait", 3);
   scenario.faults.same_speed = true;
@@ -238,7 +220,7 @@ TEST(GroupLock, WhoIsGivenUpInItsWaitLeavesTheLineToTheNext) {
 
 /// Where it is an endpoint of the same process, that of another thread.
 TEST(GroupLock, AWaitInVainSaysForWhom) {
-  const auto made = pool_with_a_table();
+  const auto made = pool_with_a_table({.max_processes = 4});
   const SimulatedPool& pool = *made;
   Scenario scenario = pool.scenario("a group's lock, in vain", 1);
   scenario.swarm = false;
