@@ -48,6 +48,22 @@ struct TableUser {
   transport::EndpointTable table;
 };
 
+/// The first process is stopped anywhere, given up by others, and goes on after `meanwhile`.
+inline Scenario one_is_given_up(Scenario scenario, std::function<void(World&)> meanwhile) {
+  scenario.name += ", one is given up";
+  scenario.body = [body = scenario.body, meanwhile = std::move(meanwhile)](World& world) {
+    body(world);
+    Process& late = *world.processes()[0];
+    late.stops_at = 300 + world.random() % 2500;
+    world.spawn(1, [&world, &late, meanwhile] {
+      wait_until(world, "it to be stopped", [&] { return late.stopped || gone(late); });
+      meanwhile(world);
+      late.stopped = false;
+    });
+  };
+  return scenario;
+}
+
 /// Of who has a world and an arena, as SpaceUser.
 template <class User>
 transport::EndpointTable table_of(User& user) {

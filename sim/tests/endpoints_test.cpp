@@ -184,27 +184,14 @@ TEST(Tiles, WhoDiesLosesNoneAndGivesNoneAwayTwice) {
               explore(dying_in_a_line(tiles_by_three(*pool), 150), 60));
 }
 
-/// One is stopped anywhere, given up by the others, and goes on.
 TEST(Tiles, WhoIsGivenUpAndGoesOnChangesNothing) {
   const auto pool = pool_with_endpoints({.max_processes = 16});
-  Scenario scenario = tiles_by_three(*pool);
-  scenario.name += ", one is given up";
+  Scenario scenario = one_is_given_up(tiles_by_three(*pool), [&pool](World& world) {
+    wait_until(world, "the others",
+               [&] { return gone(*world.processes()[1]) && gone(*world.processes()[2]); });
+    world.sleep(pool->lease_ns(world));
+  });
   scenario.max_steps = 20'000'000;
-  const auto body = scenario.body;
-  scenario.body = [&pool, body](World& world) {
-    body(world);
-    Process& late = *world.processes()[0];
-    late.stops_at = 300 + world.random() % 2500;
-    world.spawn(1, [&world, &pool, &late] {
-      const auto others_done = [&] {
-        return gone(*world.processes()[1]) && gone(*world.processes()[2]);
-      };
-      wait_until(world, "it to be stopped", [&] { return late.stopped || gone(late); });
-      wait_until(world, "the others", others_done);
-      world.sleep(pool->lease_ns(world));
-      late.stopped = false;
-    });
-  };
   expect_held("endpoints", "random schedules", explore(scenario, 60));
 }
 

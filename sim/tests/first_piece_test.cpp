@@ -120,23 +120,12 @@ TEST(FirstPieces, WhoDiesLosesNone) {
   expect_held("endpoints", "crash points", explore(dying_in_a_line(lives(*pool, true), 120), 60));
 }
 
-/// One is stopped anywhere, also with the lock, given up by those of the other node, and goes on.
+/// Also with the lock, and by those of the other node.
 TEST(FirstPieces, WhoIsGivenUpAndGoesOnChangesNothing) {
   const auto pool = pool_with_a_table();
-  Scenario scenario = lives(*pool, true);
-  scenario.name += ", one is given up";
+  Scenario scenario = one_is_given_up(
+      lives(*pool, true), [&pool](World& world) { world.sleep(2 * pool->lease_ns(world)); });
   scenario.max_steps = 40'000'000;
-  const auto body = scenario.body;
-  scenario.body = [&pool, body](World& world) {
-    body(world);
-    Process& late = *world.processes()[0];
-    late.stops_at = 300 + world.random() % 2500;
-    world.spawn(1, [&world, &pool, &late] {
-      wait_until(world, "it to be stopped", [&] { return late.stopped || gone(late); });
-      world.sleep(2 * pool->lease_ns(world));
-      late.stopped = false;
-    });
-  };
   expect_held("endpoints", "random schedules", explore(scenario, 60));
 }
 
