@@ -67,8 +67,8 @@ void Arena::Impl::make_shares(Space& space, const Wanted& mine, const SharedWith
       .bytes = mine.bytes, .alignment = mine.options.alignment, .lifetime = Lifetime::process};
   const auto in = space.find_free(whole / 4 * least_free_quarters, max_headers);
   if (!in) return;
-  const std::uint64_t step = Space::row_bytes(request, 2) - Space::row_bytes(request, 1);
-  const Row row = without_names(table, with.others(), whole / largest_part / step);
+  const Row row =
+      without_names(table, with.others(), whole / largest_part / Space::row_step(request));
   if (row.shares.empty()) return;
   if (pool.grows())
     request.reserve = [this](std::uint64_t offset, std::uint64_t bytes) {

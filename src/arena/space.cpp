@@ -45,9 +45,8 @@ std::uint64_t extent_bytes(const SpaceRequest& request) {
   return line_bytes + base::align_up(request.bytes, line_bytes);
 }
 
-/// From one extent of a row to the next, whose object is aligned as well.
-std::uint64_t row_step(const SpaceRequest& request) {
-  return base::align_up(extent_bytes(request), request.alignment);
+std::uint64_t row_bytes(const SpaceRequest& request, std::size_t number) {
+  return (number - 1) * Space::row_step(request) + extent_bytes(request);
 }
 
 /// Bytes to leave in front so that the object behind the header lies as asked; nullopt: `needed`
@@ -69,8 +68,8 @@ std::optional<std::uint64_t> front_bytes(const ExtentHeader& extent, const Space
 
 }  // namespace
 
-std::uint64_t Space::row_bytes(const SpaceRequest& request, std::size_t number) {
-  return (number - 1) * row_step(request) + extent_bytes(request);
+std::uint64_t Space::row_step(const SpaceRequest& request) {
+  return base::align_up(extent_bytes(request), request.alignment);
 }
 
 std::optional<ExtentHeader> ExtentReader::peek(std::uint64_t offset) const {

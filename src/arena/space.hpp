@@ -80,8 +80,8 @@ class Space : public ExtentReader {
   Result<std::vector<ExtentHeader>> allocate_row(const ExtentHeader& in,
                                                  const SpaceRequest& request,
                                                  const std::vector<Tenant>& tenants);
-  /// Bytes that a row takes.
-  static std::uint64_t row_bytes(const SpaceRequest& request, std::size_t number);
+  /// Bytes from one extent of a row to the next, whose object is aligned as well.
+  static std::uint64_t row_step(const SpaceRequest& request);
   /// A free extent of `bytes` at least among the next `headers` from the cursor on.
   std::optional<ExtentHeader> find_free(std::uint64_t bytes, std::uint32_t headers) const;
   /// Gives a pending extent its slot.
