@@ -373,7 +373,7 @@ ssize_t RmaOrigin::run(const RmaCall& call, bool in) {
   const std::uint64_t flags = FI_RMA | (in ? FI_READ : FI_WRITE);
   if (copied_at_once(peer, call, in)) {
     // Does the bookkeeping while the bytes are on their way, unless other threads could see it.
-    const bool early = !in && !ep_.domain->serialize;
+    const bool early = !in && !ep_.domain->turns.shared();
     if (!in && !early) regions_[peer]->store_fence();
     ep_.complete_rma(flags, in ? ep_.read_cntr : ep_.write_cntr, call.context, call.tell);
     if (early) regions_[peer]->store_fence();

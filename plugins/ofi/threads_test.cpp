@@ -1,5 +1,6 @@
-// Several threads on one domain that was opened with FI_THREAD_SAFE; on another one, a thread that
-// registers memory. Run under the thread sanitizer.
+// Several threads on one domain that was opened with FI_THREAD_SAFE, and on one that was opened
+// with FI_THREAD_DOMAIN, which forbids that; there also a thread that registers memory. Run under
+// the thread sanitizer.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -77,34 +78,36 @@ void come_and_go(Side& side, const std::atomic<bool>& stop) {
   }
 }
 
-TEST_P(ThreadsTest, ShareOneEndpointAndOneQueue) {
-  const Play both = [](Side& side) {
-    std::atomic<bool> stop{false};
-    std::atomic<int> failures{0};
-    const auto run = [&](auto body) {
-      return std::thread([&failures, body] {
-        try {
-          body();
-        } catch (const Failed& failed) {
-          std::fprintf(stderr, "thread: %s\n", failed.what.c_str());
-          failures.fetch_add(1);
-        }
-      });
-    };
-    std::vector<std::thread> threads;
-    for (std::uint64_t tag = 1; tag <= talkers; ++tag) {
-      threads.push_back(run([&side, tag] { talk(side, tag); }));
-    }
-    std::thread other = run([&] { come_and_go(side, stop); });
-    for (std::thread& thread : threads) thread.join();
-    stop.store(true);
-    other.join();
-    CHECK(failures.load() == 0);
-    CHECK(fi_cntr_read(side.tx_cntr) == talkers * rounds);
-    CHECK(fi_cntr_read(side.rx_cntr) == talkers * rounds);
-    side.meet();
+/// Several threads talk at once.
+void talk_at_once(Side& side) {
+  std::atomic<bool> stop{false};
+  std::atomic<int> failures{0};
+  const auto run = [&](auto body) {
+    return std::thread([&failures, body] {
+      try {
+        body();
+      } catch (const Failed& failed) {
+        std::fprintf(stderr, "thread: %s\n", failed.what.c_str());
+        failures.fetch_add(1);
+      }
+    });
   };
-  play(both, both);
+  std::vector<std::thread> threads;
+  for (std::uint64_t tag = 1; tag <= talkers; ++tag) {
+    threads.push_back(run([&side, tag] { talk(side, tag); }));
+  }
+  std::thread other = run([&] { come_and_go(side, stop); });
+  for (std::thread& thread : threads) thread.join();
+  stop.store(true);
+  other.join();
+  CHECK(failures.load() == 0);
+  CHECK(fi_cntr_read(side.tx_cntr) == talkers * rounds);
+  CHECK(fi_cntr_read(side.rx_cntr) == talkers * rounds);
+  side.meet();
+}
+
+TEST_P(ThreadsTest, ShareOneEndpointAndOneQueue) {
+  play(talk_at_once, talk_at_once);
 }
 
 TEST_P(ThreadsTest, BlockedReadersAreAllServed) {
@@ -133,6 +136,11 @@ class OneThreadTest : public ModesTest {
 };
 
 IN_EACH_MODE(OneThreadTest);
+
+/// As in a program that asked its MPI for MPI_THREAD_FUNNELED and calls it from several threads.
+TEST_P(OneThreadTest, ServesSeveralThreadsOneAfterTheOther) {
+  play(talk_at_once, talk_at_once);
+}
 
 /// As MPICH does with windows, outside of the lock under which it makes all other calls.
 TEST_P(OneThreadTest, TalksWhileAnotherRegistersMemory) {

@@ -7,6 +7,8 @@
 #include <chrono>
 #include <thread>
 
+#include "base/log.hpp"
+
 namespace penstock::ofi {
 
 namespace {
@@ -22,7 +24,32 @@ bool kernel_has_it() {
 
 }  // namespace
 
-Turns::Turns(bool always) : always_(always || !kernel_has_it()), made_by_(::getpid()) {}
+Turns::Turns(bool always)
+    : made_by_(::getpid()), shared_(always || !kernel_has_it()), wanted_(shared_.load()) {}
+
+bool Turns::enter_locked() {
+  std::uintptr_t nobody = 0;
+  if (!shared() && owner_.compare_exchange_strong(nobody, self())) return enter();
+  if (!shared() && owner_.load() != self()) {
+    if (is_forked()) return false;
+    share();
+  }
+  mutex_.lock();
+  return true;
+}
+
+/// From now on the first thread takes the mutex too.
+void Turns::share() {
+  const bool meets = inside_.load(std::memory_order_relaxed);
+  enter_alone();
+  if (meets && !shared())
+    base::log(base::Level::warn,
+              "two threads are in MPI at once, which the program did not ask for "
+              "(MPI_THREAD_MULTIPLE): they take turns in Penstock from here on, but the MPI itself "
+              "may not bear it");
+  shared_.store(true, std::memory_order_relaxed);
+  leave_alone();
+}
 
 /// To register takes the kernel milliseconds, so it is done when it is needed.
 bool Turns::fence_everywhere() {
@@ -38,17 +65,17 @@ void Turns::enter_alone() {
   if (is_forked()) return;
   mutex_.lock();
   wanted_.store(true, std::memory_order_seq_cst);
-  if (!always_.load(std::memory_order_relaxed) && !fence_everywhere()) {
+  if (!shared() && !fence_everywhere()) {
     // It has said that it can, and cannot. What a frequent call has stored is seen by then.
-    always_.store(true, std::memory_order_seq_cst);
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    shared_.store(true, std::memory_order_relaxed);
   }
   while (inside_.load(std::memory_order_acquire)) std::this_thread::yield();
 }
 
 void Turns::leave_alone() {
   if (is_forked()) return;
-  wanted_.store(false, std::memory_order_release);
+  wanted_.store(shared(), std::memory_order_release);
   mutex_.unlock();
 }
 

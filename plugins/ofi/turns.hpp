@@ -1,11 +1,14 @@
 // Who may touch a domain's state: calls that its user keeps apart by itself, and rare ones that it
 // may not keep apart from these. FI_THREAD_DOMAIN promises both, but MPICH registers and closes the
-// memory of its windows outside of its own locks.
+// memory of its windows outside of its own locks, and programs call MPI from two threads though
+// they asked for MPI_THREAD_FUNNELED.
 #pragma once
 
+#include <pthread.h>
 #include <sys/types.h>
 
 #include <atomic>
+#include <cstdint>
 #include <mutex>
 
 namespace penstock::ofi {
@@ -13,7 +16,9 @@ namespace penstock::ofi {
 /// As Dekker's algorithm: each says that it comes, and then looks whether the other has. The
 /// frequent side does so without a fence, and without an atomic operation but loads and stores: the
 /// rare side has the kernel run a fence on each CPU of this process between its own two
-/// (membarrier). Where the kernel has none, and where `always` is asked for, all take the mutex.
+/// (membarrier). Only the first thread to make a frequent call does without the mutex. From the
+/// first frequent call of another thread on all take it, as they do where the kernel has no such
+/// fence, and where `always` is asked for.
 class Turns {
  public:
   /// `always`: several threads may make frequent calls.
@@ -21,15 +26,14 @@ class Turns {
 
   /// True if the mutex was taken: for leave(). Not recursive.
   bool enter() {
-    if (!always_.load(std::memory_order_relaxed)) {
+    if (owner_.load(std::memory_order_relaxed) == self()) [[likely]] {
       inside_.store(true, std::memory_order_relaxed);
       std::atomic_signal_fence(std::memory_order_seq_cst);
       if (!wanted_.load(std::memory_order_acquire)) [[likely]]
         return false;
       inside_.store(false, std::memory_order_release);
     }
-    mutex_.lock();
-    return true;
+    return enter_locked();
   }
   void leave(bool locked) {
     if (locked) return mutex_.unlock();
@@ -41,15 +45,30 @@ class Turns {
   void enter_alone();
   void leave_alone();
 
+  /// True if frequent calls of several threads may meet.
+  bool shared() const { return shared_.load(std::memory_order_relaxed); }
+
  private:
+  /// This thread, by a number that no other living one has.
+  static std::uintptr_t self() {
+#if defined(__GNUC__) && !defined(__clang__)
+    return reinterpret_cast<std::uintptr_t>(__builtin_thread_pointer());
+#else
+    return reinterpret_cast<std::uintptr_t>(::pthread_self());
+#endif
+  }
+
+  bool enter_locked();
+  void share();
   bool fence_everywhere();
   bool is_forked() const;
 
-  std::atomic<bool> always_;
   const pid_t made_by_;
-  std::atomic<bool> inside_{false};  ///< a frequent call, without the mutex
-  std::atomic<bool> wanted_{false};  ///< a rare call is under way
-  bool registered_ = false;          ///< with the kernel; of who holds the mutex
+  std::atomic<std::uintptr_t> owner_{0};  ///< the thread that does without the mutex; 0: none yet
+  std::atomic<bool> shared_;              ///< all take the mutex; `wanted_` stays
+  std::atomic<bool> inside_{false};       ///< a frequent call, without the mutex
+  std::atomic<bool> wanted_;              ///< a rare call is under way
+  bool registered_ = false;               ///< with the kernel; of who holds the mutex
   std::mutex mutex_;
 };
 
