@@ -1,14 +1,16 @@
 /* What many receives that wait, or many messages that nobody waits for, cost each message: rank 0
  * sends to rank 1. An ordinary MPI program on two ranks.
  *
- *   matching [--counts 1,100000] [--flood N] [--bytes 8192,32768]
+ *   matching [--counts 1,100000] [--flood N] [--bytes 8192,32768] [--away 8,1000,8192]
  *
  * Prints a line a count: "posted" COUNT, microseconds; "unexpected" COUNT, microseconds: of a
  * message that the last of so many posted receives takes, and of a receive that takes the last of
  * so many messages that came before it; the mean of up to 1,000 of them, each behind all that are
  * left. Then, with --flood, N nonblocking messages of --bytes that rank 1 does not receive before
  * one that was sent behind them: "flood" BYTES, microseconds a message until all are received, and
- * the bytes by which the two processes grew when that one was there. */
+ * the bytes by which the two processes grew when that one was there. Last, with --away, as many
+ * nonblocking messages of these sizes while rank 1 is outside MPI: "calls" BYTES, how many calls
+ * returned before one that waited, N where none did. */
 #include <getopt.h>
 
 #include "common.h"
@@ -122,10 +124,40 @@ static void flood(long count, long bytes) {
   free(requests);
 }
 
+static void away(long most, long bytes) {
+  const double away_s = 0.5;
+  char* const data = array(1, (size_t)bytes);
+  MPI_Request* const requests = array(most + 1, sizeof *requests);
+  long calls = 0;
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 0) {
+    long returned = 0;
+    for (double last = 0; calls < most && last < away_s / 4; ++calls) {
+      const double start = MPI_Wtime();
+      MPI_Isend(data, (int)bytes, MPI_CHAR, 1, 1, MPI_COMM_WORLD, &requests[calls]);
+      last = MPI_Wtime() - start;
+      returned += last < away_s / 4;
+    }
+    long counts[2] = {calls, returned};
+    MPI_Isend(counts, 2, MPI_LONG, 1, token_tag, MPI_COMM_WORLD, &requests[calls]);
+    MPI_Waitall((int)calls + 1, requests, MPI_STATUSES_IGNORE);
+  } else {
+    long counts[2];
+    usleep((useconds_t)(away_s * 1e6));
+    MPI_Recv(counts, 2, MPI_LONG, 0, token_tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    for (long i = 0; i < counts[0]; ++i)
+      MPI_Recv(data, (int)bytes, MPI_CHAR, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    printf("calls %ld %ld\n", bytes, counts[1]);
+  }
+  free(data);
+  free(requests);
+}
+
 int main(int argc, char** argv) {
   static const struct option options[] = {{"counts", required_argument, NULL, 'c'},
                                           {"flood", required_argument, NULL, 'f'},
                                           {"bytes", required_argument, NULL, 'b'},
+                                          {"away", required_argument, NULL, 'a'},
                                           {0}};
   long messages = 0;
   int ranks;
@@ -134,10 +166,12 @@ int main(int argc, char** argv) {
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   if (ranks != 2) refuse("matching: needs 2 ranks, has %d", ranks);
   struct sizes counts = parse_sizes("1,100,10000,100000"), bytes = parse_sizes("8192,32768");
+  struct sizes outside = {0};
   for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
     if (option == 'c') counts = parse_sizes(optarg);
     if (option == 'f') messages = positive("--flood", optarg);
     if (option == 'b') bytes = parse_sizes(optarg);
+    if (option == 'a') outside = parse_sizes(optarg);
     if (option == '?') refuse("matching: unknown option");
   }
   for (int i = -1; i < counts.count; ++i) { /* the first time warms */
@@ -148,6 +182,7 @@ int main(int argc, char** argv) {
       printf("posted %ld %.3f\nunexpected %ld %.3f\n", count, waiting, count, kept);
   }
   for (int i = 0; messages && i < bytes.count; ++i) flood(messages, bytes.bytes[i]);
+  for (int i = 0; messages && i < outside.count; ++i) away(messages, outside.bytes[i]);
   MPI_Finalize();
   return 0;
 }

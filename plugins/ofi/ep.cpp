@@ -86,7 +86,7 @@ ssize_t Ep::send_buffer(const void* buffer, std::size_t bytes, fi_addr_t to, con
   hear(bytes);
   if (back_pressure.concerns(peer, header)) [[unlikely]] {
     const iovec iov{const_cast<void*>(buffer), bytes};
-    return send_held(peer, {to, header, &iov, 1, flags, context}, false, reports_send(flags));
+    return hold(peer, {to, header, &iov, 1, flags, context}, nullptr, reports_send(flags));
   }
   if (bytes <= inject_limit && (flags & delivery_flags) == 0) {
     auto sent = transport->try_inject(peer, header, buffer);
@@ -104,33 +104,29 @@ ssize_t Ep::send_buffer(const void* buffer, std::size_t bytes, fi_addr_t to, con
 
 ssize_t Ep::send(const SendCall& call) {
   if (call.iov_count > transport::max_iov) return -FI_EINVAL;
-  if (call.iov_count == 1 && (call.flags & FI_INJECT) == 0) {
+  const bool copies = (call.flags & FI_INJECT) != 0;
+  if (call.iov_count == 1 && !copies) {
     return send_buffer(call.iov[0].iov_base, call.iov[0].iov_len, call.to, call.header, call.flags,
                        call.context);
   }
+  if (copies && call.header.bytes > inject_size) return -FI_EINVAL;
   Peer peer;
   if (const int failed = peer_for(call.to, &peer)) return failed;
   if ((call.header.kind & kind_tagged) != 0) matcher.sends_to(peer, call.header.tag);
-  if ((call.flags & FI_INJECT) != 0) {
-    if (call.header.bytes > inject_size) return -FI_EINVAL;
-    hear(call.header.bytes);
-    if (back_pressure.concerns(peer, call.header)) [[unlikely]]
-      return send_held(peer, call, true, reports_send(call.flags));
-    if (call.iov_count == 1 && call.header.bytes <= inject_limit &&
-        (call.flags & delivery_flags) == 0) {
-      auto sent = transport->try_inject(peer, call.header, call.iov[0].iov_base);
-      if (!sent) return fail_call(sent.error());
-      if (*sent) {
-        complete_send(call.header, call.context, reports_send(call.flags));
-        return 0;
-      }
-    }
-    return send_copied(peer, call, reports_send(call.flags));
-  }
   hear(call.header.bytes);
-  if (back_pressure.concerns(peer, call.header)) [[unlikely]]
-    return send_held(peer, call, false, reports_send(call.flags));
-  return queue(peer, call, nullptr, reports_send(call.flags));
+  const bool tell = reports_send(call.flags);
+  const bool held = back_pressure.concerns(peer, call.header);
+  if (!copies) return held ? hold(peer, call, nullptr, tell) : queue(peer, call, nullptr, tell);
+  if (!held && call.iov_count == 1 && call.header.bytes <= inject_limit &&
+      (call.flags & delivery_flags) == 0) {
+    auto sent = transport->try_inject(peer, call.header, call.iov[0].iov_base);
+    if (!sent) return fail_call(sent.error());
+    if (*sent) {
+      complete_send(call.header, call.context, tell);
+      return 0;
+    }
+  }
+  return send_copied(peer, call, tell);
 }
 
 ssize_t Ep::inject(const void* buffer, std::size_t bytes, fi_addr_t to, const Header& header) {
@@ -138,23 +134,14 @@ ssize_t Ep::inject(const void* buffer, std::size_t bytes, fi_addr_t to, const He
   if (const int failed = peer_for(to, &peer)) return failed;
   if ((header.kind & kind_tagged) != 0) matcher.sends_to(peer, header.tag);
   hear(bytes);
-  if (back_pressure.concerns(peer, header)) [[unlikely]] {
-    if (bytes > inject_size) return -FI_EINVAL;
-    const iovec iov{const_cast<void*>(buffer), bytes};
-    return send_held(peer, {to, header, &iov, 1, 0, nullptr}, true, false);
-  }
-  if (bytes <= inject_limit) [[likely]] {
-    for (int attempt = 0; attempt < 2; ++attempt) {
-      auto sent = transport->try_inject(peer, header, buffer);
-      if (!sent) [[unlikely]]
-        return fail_call(sent.error());
-      if (*sent) {
-        complete_send(header, nullptr, false);
-        return 0;
-      }
-      if (attempt == 0) transport->progress();
+  if (bytes <= inject_limit && !back_pressure.concerns(peer, header)) [[likely]] {
+    auto sent = transport->try_inject(peer, header, buffer);
+    if (!sent) [[unlikely]]
+      return fail_call(sent.error());
+    if (*sent) [[likely]] {
+      complete_send(header, nullptr, false);
+      return 0;
     }
-    return -FI_EAGAIN;
   }
   if (bytes > inject_size) return -FI_EINVAL;
   const iovec iov{const_cast<void*>(buffer), bytes};
@@ -165,32 +152,24 @@ ssize_t Ep::inject(const void* buffer, std::size_t bytes, fi_addr_t to, const He
 int Ep::no_copy(Peer to, std::uint64_t bytes) {
   const auto room = back_pressure.may_copy(to, bytes + sizeof(Outgoing));
   if (room == backpressure::Backpressure::Room::yes) return 0;
-  progress();
   return room == backpressure::Backpressure::Room::wait ? -FI_EAGAIN : -FI_ENOBUFS;
 }
 
-/// The caller may reuse its buffers when this returns: a payload that cannot leave is kept here.
+/// The caller may reuse its buffers when this returns: a payload that cannot leave is kept here. It
+/// leaves in a later call of progress.
 ssize_t Ep::send_copied(Peer peer, const SendCall& call, bool tell) {
+  progress();  // brings room, and what the receiver says
   if (const int no = no_copy(peer, call.header.bytes)) return no;
   void* const copy = std::malloc(std::max<std::size_t>(call.header.bytes, 1));
   if (copy == nullptr) return -FI_ENOMEM;
   transport::iov_gather(call.iov, call.iov_count, 0, static_cast<std::byte*>(copy),
                         call.header.bytes);
-  if (call.iov_count != 1 && call.header.bytes <= inject_limit &&
-      (call.flags & delivery_flags) == 0) {
-    auto sent = transport->try_inject(peer, call.header, copy);
-    if (!sent || *sent) {
-      std::free(copy);
-      if (!sent) return fail_call(sent.error());
-      complete_send(call.header, call.context, tell);
-      return 0;
-    }
-  }
   const iovec iov{copy, call.header.bytes};
   SendCall copied = call;
   copied.iov = &iov;
   copied.iov_count = 1;
-  return queue(peer, copied, copy, tell);
+  return back_pressure.concerns(peer, call.header) ? hold(peer, copied, copy, tell)
+                                                   : queue(peer, copied, copy, tell);
 }
 
 Ep::Outgoing* Ep::make_outgoing(Peer peer, const SendCall& call, void* copy, bool tell) {
@@ -241,21 +220,8 @@ ssize_t Ep::queue(Peer peer, const SendCall& call, void* copy, bool tell) {
 }
 
 /// A send to a peer that wants messages announced, or a very long one.
-ssize_t Ep::send_held(Peer peer, const SendCall& call, bool copies, bool tell) {
-  void* copy = nullptr;
-  SendCall own = call;
-  iovec iov;
-  if (copies) {
-    if (const int no = no_copy(peer, call.header.bytes)) return no;
-    copy = std::malloc(std::max<std::size_t>(call.header.bytes, 1));
-    if (copy == nullptr) return -FI_ENOMEM;
-    transport::iov_gather(call.iov, call.iov_count, 0, static_cast<std::byte*>(copy),
-                          call.header.bytes);
-    iov = {copy, call.header.bytes};
-    own.iov = &iov;
-    own.iov_count = 1;
-  }
-  Outgoing* const op = make_outgoing(peer, own, copy, tell);
+ssize_t Ep::hold(Peer peer, const SendCall& call, void* copy, bool tell) {
+  Outgoing* const op = make_outgoing(peer, call, copy, tell);
   if (op == nullptr) return -FI_ENOMEM;
   keep_queued(op);
   back_pressure.add(op);
@@ -309,6 +275,16 @@ void Ep::fail_announced(AnnouncedSend* failed, int error, int detail) {
   finish(op);
   if (tx_cntr != nullptr) tx_cntr->count_error();
   if (tx_cq != nullptr) tx_cq->push_error(failure);
+}
+
+/// Of a death nothing is reported where the call ended long ago and left no context: the transport
+/// has logged it, and Open MPI follows the context of every error.
+void Ep::fail_send(AnnouncedSend* failed, const Error& error) {
+  auto* op = static_cast<Outgoing*>(failed);
+  if (!op->copy || op->context != nullptr || error.code != ErrorCode::peer_dead)
+    return fail_announced(op, -errno_of(error), remember_text(error.message));
+  finish(op);
+  if (tx_cntr != nullptr) tx_cntr->count_error();
 }
 
 void Ep::on_send_failed(transport::SendOp* op, const Error& error) {

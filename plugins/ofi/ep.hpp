@@ -148,9 +148,7 @@ struct Ep : fid_ep,
   Cause on_probe_in_vain(Peer source) override;
   // backpressure::Owner
   void end_send(AnnouncedSend* op) override;
-  void fail_send(AnnouncedSend* op, const Error& error) override {
-    fail_announced(op, -errno_of(error), remember_text(error.message));
-  }
+  void fail_send(AnnouncedSend* op, const Error& error) override;
   void post_call(Peer to, const Header& header, const std::uint64_t* token) override;
   const Unexpected& kept() const override { return matcher.unexpected(); }
   std::uint64_t announced_bytes() const override { return Matcher::announced_bytes(); }
@@ -168,7 +166,7 @@ struct Ep : fid_ep,
   int bind_cntr(Cntr* cntr, std::uint64_t flags);
   Outgoing* make_outgoing(Peer peer, const SendCall& call, void* copy, bool report);
   void keep_queued(Outgoing* op);
-  ssize_t send_held(Peer peer, const SendCall& call, bool copies, bool report);
+  ssize_t hold(Peer peer, const SendCall& call, void* copy, bool report);
   void let_copies_go();
   /// A program that sends and sends hears what its receivers tell it.
   void hear(std::uint64_t bytes) {

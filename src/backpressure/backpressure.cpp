@@ -286,8 +286,8 @@ Backpressure::Room Backpressure::complain(Peer to, std::uint64_t now) {
   next_complaint_ns_ = now + complain_every_ns;
   base::log(
       ends ? base::Level::error : base::Level::warn,
-      "sends to {} {}: it has as many messages as it may keep that it has not received, and "
-      "{} bytes that were sent are copied here; a larger {} (now {}) on all ranks allows more",
+      "sends to {} {}: {} bytes that were sent and not taken yet are copied here; a larger {} (now "
+      "{}) on all ranks allows more",
       transport_->describe(to), ends ? "fail, for others wait for this rank too" : "wait", copied_,
       variable, limit_);
   return ends ? Room::never : Room::wait;

@@ -188,6 +188,10 @@ class Experiments(Case):
         for op, group in (("posted", "300 receives posted"), ("unexpected", "300 messages unexpected")):
             self.assert_measured(outcome, series, op=op, group=group)
         self.assert_measured(outcome, series, op="flood", metric="memory_MB")
+        self.assert_measured(outcome, series, op="calls", metric="calls", bytes=8192)
+        for row in outcome["rows"]:
+            if row["metric"] == "calls" and row["series"] == "Penstock software":
+                self.assertEqual(row["median"], 400, row)  # all of them
 
     def test_ranks(self):
         """Of real processes and simulated ones; and beside an earlier run."""

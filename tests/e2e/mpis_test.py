@@ -61,6 +61,12 @@ class EachMpi(Case):
         self.assertTrue(kept, done.stderr)
         self.assertLessEqual(max(map(int, kept)), limit + on_its_way)
 
+    def sends_return_while_the_receiver_is_elsewhere(self):
+        for mode in ("hardware", "software", "simulated"):
+            done = self.penstock("run", "--mpiexec", self.mpiexec, "-n", "2", "--mode", mode, "--", self.python,
+                                 PROGRAMS / "elsewhere.py", self.folder / mode)
+            self.assertIn("elsewhere: ok", done.stdout)
+
     def window_library_is_preloaded(self):
         for options, says in (((), "2 of 2"), (("--no-windows",), "0 of 2")):
             done = self.penstock("run", "--mpiexec", self.mpiexec, "-n", "2", *options, "--", self.python,
@@ -159,6 +165,9 @@ class Mpich(EachMpi):
     def test_flood(self):
         self.flood()
 
+    def test_sends_return_while_the_receiver_is_elsewhere(self):
+        self.sends_return_while_the_receiver_is_elsewhere()
+
 
 class OpenMpi(EachMpi):
     mpi, title, launcher = "openmpi", "Open MPI 5.", "prterun"
@@ -170,6 +179,9 @@ class OpenMpi(EachMpi):
 
     def test_flood(self):
         self.flood()
+
+    def test_sends_return_while_the_receiver_is_elsewhere(self):
+        self.sends_return_while_the_receiver_is_elsewhere()
 
     def test_windows(self):
         self.windows()
@@ -226,6 +238,9 @@ class IntelMpi(EachMpi):
     def test_flood(self):
         self.flood()
 
+    def test_sends_return_while_the_receiver_is_elsewhere(self):
+        self.sends_return_while_the_receiver_is_elsewhere()
+
     def test_windows(self):
         self.windows()
 
@@ -264,6 +279,9 @@ class DebianOpenMpi(EachMpi):
 
     def test_flood(self):
         self.flood()
+
+    def test_sends_return_while_the_receiver_is_elsewhere(self):
+        self.sends_return_while_the_receiver_is_elsewhere()
 
     def test_windows(self):
         self.windows()

@@ -46,6 +46,7 @@ METRICS: Dict[str, "tuple[str, Optional[bool]]"] = {
     "lines_flushed": ("cache lines that a call flushes", True),
     "memory_MB": ("memory by which the processes grew, MB", True),
     "copies": ("copies of a message", True),
+    "calls": ("calls that return before one waits", False),
     "model_us": ("modelled time of a call, microseconds", True),
     "growth": ("modelled time over that on 3 nodes", True),
     "bytes_up": ("bytes that a call writes over the link of a host", True),

@@ -1,4 +1,4 @@
-"""Receives that wait, and messages that nobody waits for: what many of them cost, and what a flood takes of memory."""
+"""Receives that wait, and messages that nobody waits for: what many of them cost, what a flood takes of memory, and when a sender waits."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from penstock.bench.model import Plot
 
 COUNTS, QUICK_COUNTS = [1, 100, 10_000, 100_000], [1, 1000]
 FLOOD, QUICK_FLOOD, FLOOD_BYTES = 4000, 400, [8 << 10, 32 << 10]
+AWAY_BYTES = [8, 1000, 8192]
 BOUND = 16 << 20
 WORDS = {"posted": "receives posted", "unexpected": "messages unexpected"}
 
@@ -21,13 +22,17 @@ def measure(run: Run, transport: jobs.Transport, program: str) -> Figures:
     counts = run.settings.sizes_or(COUNTS, QUICK_COUNTS)
     flood = QUICK_FLOOD if run.settings.quick else FLOOD
     command = [program, "--counts", jobs.sizes_argument(counts), "--flood", str(flood), "--bytes",
-               jobs.sizes_argument(FLOOD_BYTES)]
-    for what, count, time_us, *grown in jobs.lines_of(run, transport, command):
+               jobs.sizes_argument(FLOOD_BYTES), "--away", jobs.sizes_argument(AWAY_BYTES)]
+    for what, count, figure, *grown in jobs.lines_of(run, transport, command):
         if what in WORDS:
-            figures[Key(what, "time_us", group=f"{int(count):,} {WORDS[what]}", procs=2)] = float(time_us)
+            figures[Key(what, "time_us", group=f"{int(count):,} {WORDS[what]}", procs=2)] = float(figure)
+            continue
+        if what == "calls":
+            group = f"{flood:,} messages to a rank outside MPI: calls until one waits"
+            figures[Key(what, "calls", int(count), group, 2)] = float(figure)
             continue
         group = f"{flood:,} messages, the one behind them first"
-        figures[Key(what, "time_us", int(count), group, 2)] = float(time_us)
+        figures[Key(what, "time_us", int(count), group, 2)] = float(figure)
         figures[Key(what, "memory_MB", int(count), group, 2)] = float(grown[0]) / 1e6
     return figures
 
@@ -53,5 +58,5 @@ def run(run: Run) -> None:
 EXPERIMENT = Experiment(
     "matching", "Many receives, many messages", "A message that the last of many posted receives takes, a receive of the last of "
     "many unexpected messages, and a flood of nonblocking messages before one that is received first: time, and by what "
-    "both processes grow.", source="libfabric's and MPICH's own matching", emulated="The two hosts are processes of one; the "
+    "both processes grow. Nonblocking messages to a rank that is outside MPI: how many calls return before one waits for it.", source="libfabric's and MPICH's own matching", emulated="The two hosts are processes of one; the "
     "pool is its memory.", run=run, order=45, needs="MPICH, two cores")
