@@ -177,6 +177,7 @@ namespace nccl = penstock::nccl;
 
 nccl::Result ncclComm::run(const penstock_call_t& call, nccl::Stream stream) {
   const InCall in(*this);
+  const std::lock_guard<std::mutex> turn(turn_);
   if (aborted) return nccl::failed(nccl::internal_error, "the communicator was aborted");
   if (gpu != nullptr) return nccl::outcome(penstock_comm_enqueue(core, &call, stream), call.name);
   penstock_call_t blocking = call;

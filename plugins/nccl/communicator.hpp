@@ -78,6 +78,7 @@ struct ncclComm {
   penstock::nccl::Result transfer_by_other(const std::vector<penstock::nccl::Transfer>& transfers);
 
   std::atomic<int> calls_{0};  ///< threads in a call
+  std::mutex turn_;            ///< of the one whose collective call is begun
 };
 
 namespace penstock::nccl {

@@ -147,8 +147,10 @@ Result PointToPoint::meet(std::uint32_t peer) {
   return outcome(penstock_messenger_meet(messenger_, peer, &addresses_[peer]), "ncclSend");
 }
 
-/// Without a GPU: this thread carries them, until all are done.
+/// Without a GPU: this thread carries them, until all are done. Another thread may carry others
+/// between its looks.
 Result PointToPoint::carry_by_host(const std::vector<Transfer>& transfers) {
+  std::unique_lock<std::mutex> turn(turn_);
   std::vector<penstock_request_t*> requests;
   Result result = success;
   for (const Transfer& t : transfers) {
@@ -177,7 +179,11 @@ Result PointToPoint::carry_by_host(const std::vector<Transfer>& transfers) {
       continue;
     }
     const bool moved = penstock_messenger_progress(messenger_) != 0;
-    if (!moved) std::this_thread::yield();
+    if (!moved) {
+      turn.unlock();
+      std::this_thread::yield();
+      turn.lock();
+    }
     if (const auto words = error()) result = failed(remote_error, *words);
     const auto now = std::chrono::steady_clock::now();
     if (result != success || now < check) continue;
@@ -192,7 +198,7 @@ Result PointToPoint::carry_by_host(const std::vector<Transfer>& transfers) {
   }
   if (result != success) {
     stop(last_error());
-    abandoned_ = std::move(requests);
+    abandoned_.insert(abandoned_.end(), requests.begin(), requests.end());
     return result;
   }
   for (penstock_request_t* const request : requests) penstock_request_free(request);
@@ -204,6 +210,7 @@ Channel& PointToPoint::channel(std::uint32_t peer, bool is_send) {
 }
 
 Result PointToPoint::issue(const std::vector<Transfer>& transfers) {
+  const std::lock_guard<std::mutex> turn(turn_);
   const gpu::Device::Scope scope(*device_);
   const gpu::BesideCaptures beside(device_->driver());
   std::map<Channel*, std::deque<Channel::Chunk>> parts;

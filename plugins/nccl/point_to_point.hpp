@@ -71,6 +71,8 @@ class PointToPoint {
   penstock_pool_t* pool_;
   std::shared_ptr<const gpu::Device> device_;
 
+  /// Of the thread of the program that begins messages, or without a GPU carries them.
+  std::mutex turn_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::pair<std::uint32_t, bool>, std::unique_ptr<Channel>> channels_;

@@ -84,6 +84,13 @@ class Nccl(Switches):
                                   env=self.environment(gpu))
             self.assertEqual((done.returncode, done.stdout), (0, "ok\n"), done.stderr)
 
+    def test_two_threads_use_one_communicator(self):
+        """Which NCCL forbids: what they send and reduce is right all the same."""
+        self.program = self.compiled("nccl_threads")
+        for what in ("collectives", "messages"):
+            with self.subTest(what=what):
+                self.all_right(2, what, False)
+
     def test_calls_in_a_switch(self):
         for gpu, mode in ((False, "simulated"), (True, "simulated"), (True, "hardware")):  # which has the direct form else
             pool = self.pool("256M", mode)
