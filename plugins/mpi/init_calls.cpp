@@ -9,6 +9,7 @@
 #include "export.hpp"
 #include "pool/exit_log.hpp"
 #include "pool_comms.hpp"
+#include "transport_check.hpp"
 
 namespace {
 
@@ -16,20 +17,26 @@ using namespace penstock::mpi;
 
 std::optional<penstock::base::Origin> started;  ///< by which process
 
+/// `known`: the MPI is one whose functions we can call.
+int begun(bool known, int result) {
+  if (known && result == constants().success) check_transport();
+  return result;
+}
+
 }  // namespace
 
 PENSTOCK_EXPORT int MPI_Init(int* argc, char*** argv) {
   const void* caller = __builtin_return_address(0);
-  usable(caller);
+  const bool known = usable(caller);
   started.emplace();
-  return PENSTOCK_PASS(Init, (argc, argv));
+  return begun(known, PENSTOCK_PASS(Init, (argc, argv)));
 }
 
 PENSTOCK_EXPORT int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
   const void* caller = __builtin_return_address(0);
-  usable(caller);
+  const bool known = usable(caller);
   started.emplace();
-  return PENSTOCK_PASS(Init_thread, (argc, argv, required, provided));
+  return begun(known, PENSTOCK_PASS(Init_thread, (argc, argv, required, provided)));
 }
 
 PENSTOCK_EXPORT int MPI_Abort(Handle comm, int code) {

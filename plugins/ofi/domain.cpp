@@ -15,6 +15,8 @@ namespace penstock::ofi {
 
 namespace {
 
+std::atomic<unsigned> opened{0};
+
 int close_domain(fid* self) {
   auto* domain = static_cast<Domain*>(reinterpret_cast<fid_domain*>(self));
   if (domain->users.load() != 0) return -FI_EBUSY;
@@ -78,6 +80,10 @@ base::WaitPolicy wait_policy(const plugin::Session& session) {
   return base::WaitPolicy::for_processes(std::max(told, session.pool->local_processes()));
 }
 
+unsigned domains_opened() {
+  return opened.load();
+}
+
 int open_domain(fid_fabric* fabric, fi_info* info, fid_domain** result, void* context) {
   return guarded([&]() -> int {
     if (info == nullptr || info->domain_attr == nullptr) return -FI_EINVAL;
@@ -99,6 +105,7 @@ int open_domain(fid_fabric* fabric, fi_info* info, fid_domain** result, void* co
     domain->rma_events = (info->caps & FI_RMA_EVENT) != 0;
     base::log(base::Level::debug, "domain on pool {}, calls {}", domain->session->spec,
               domain->serialize ? "serialized by a mutex" : "not serialized (FI_THREAD_DOMAIN)");
+    opened.fetch_add(1);
     *result = domain;
     return 0;
   });

@@ -74,6 +74,9 @@ inline void start_triggered(Domain& domain) {
 /// How long to spin, given the number of this host's processes that wait for each other.
 base::WaitPolicy wait_policy(const plugin::Session& session);
 
+/// By this process so far.
+unsigned domains_opened();
+
 int open_fabric(fi_fabric_attr* attr, fid_fabric** fabric, void* context);
 int open_domain(fid_fabric* fabric, fi_info* info, fid_domain** domain, void* context);
 int open_av(fid_domain* domain, fi_av_attr* attr, fid_av** av, void* context);

@@ -1,4 +1,4 @@
-// The one symbol that libfabric looks for.
+// The symbol that libfabric looks for, and one for libpenstock-mpi.so.
 #include <rdma/providers/fi_prov.h>
 
 #include "domain.hpp"
@@ -20,6 +20,12 @@ fi_provider provider = {
 };
 
 }  // namespace
+
+/// For libpenstock-mpi.so, which looks whether the MPI has taken this provider: domains that this
+/// process has opened so far.
+extern "C" __attribute__((visibility("default"))) unsigned penstock_provider_domains(void) {
+  return penstock::ofi::domains_opened();
+}
 
 extern "C" __attribute__((visibility("default"))) fi_provider* fi_prov_ini(void) {
   // The version of the library that loads us: it passes over providers older than the version that

@@ -38,6 +38,22 @@ class Env(Case):
         self.assertIn("PENSTOCK_REQUIRE", done.stdout + done.stderr)
         self.assertIn("penstock pool create", done.stdout + done.stderr)
 
+    def test_an_mpi_that_never_asks_the_provider(self):
+        """MPICH takes UCX, or another provider: nothing of the provider's own could say so."""
+        spec = self.pool("128M", "software")
+        command = f"{MPIEXEC} -n 2 {PYTHON} {PROGRAMS / 'all_to_all.py'}"
+        says = "has not taken libfabric's provider penstock"
+        for past_it in ("MPIR_CVAR_CH4_NETMOD=ucx", "FI_PROVIDER=tcp"):
+            done = self.with_exports(self.exports(spec, "--nodes", "2"), f"export {past_it}\n{command}")
+            self.assertEqual(done.returncode, 78, done.stdout + done.stderr)
+            self.assertIn(says, done.stderr)
+            self.assertIn(past_it.split("=")[0], done.stderr)
+            done = self.with_exports(self.exports(spec, "--nodes", "2", "--allow-fallback"), f"export {past_it}\n{command}")
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertEqual(done.stderr.count(says), 1, done.stderr)  # rank 0
+        done = self.with_exports(self.exports(spec, "--nodes", "2"), command)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+
     def test_mode_that_disagrees_with_require(self):
         spec = self.pool("32M", "software")
         exports = self.exports(spec, "--nodes", "2", "--mode", "hardware")

@@ -1,0 +1,10 @@
+// Whether the MPI's messages go through the pool that was asked for.
+#pragma once
+
+namespace penstock::mpi {
+
+/// To be called once the MPI is initialized. Where a pool is named and the MPI has not opened the
+/// libfabric provider penstock: with PENSTOCK_REQUIRE ends this process (status 78), else warns.
+void check_transport();
+
+}  // namespace penstock::mpi
