@@ -295,6 +295,70 @@ TEST(Collectives, AFailureIsPassedOnToThoseWhoWaitForOthers) {
   }
 }
 
+/// A sum of the rank's own size, or a broadcast of its own root, then a broadcast of rank 1 and a
+/// barrier.
+Result<void> calls_that_differ(Communicator& comm, bool sums, std::uint64_t bytes,
+                               std::uint32_t root) {
+  std::vector<std::byte> data(200), result(200);
+  const coll::WordArithmetic arithmetic;
+  const auto run = [&](Collective collective, std::uint32_t from, std::uint64_t size) {
+    coll::Problem problem{.collective = collective,
+                          .ranks = comm.ranks(),
+                          .rank = comm.self(),
+                          .root = from,
+                          .max_block_bytes = size};
+    const bool reduces = collective == Collective::allreduce;
+    if (reduces) problem.element_bytes = coll::test_word;
+    if (reduces || (size != 0 && comm.self() == from)) problem.input = {{0, size}};
+    if (reduces || (size != 0 && comm.self() != from)) problem.output = {{0, size}};
+    return comm.run({.problem = &problem,
+                     .plan = comm.plan(problem),
+                     .input = data.data(),
+                     .output = reduces ? result.data() : data.data(),
+                     .arithmetic = &arithmetic});
+  };
+  PENSTOCK_TRY(run(sums ? Collective::allreduce : Collective::broadcast, root, bytes));
+  PENSTOCK_TRY(run(Collective::broadcast, 1, 40));
+  return run(Collective::barrier, 0, 0);
+}
+
+/// Whatever differs and whoever is late: all ranks get an error, no rank waits for ever, and one at
+/// least says who differs.
+TEST(Collectives, CallsThatDifferEndWithAnErrorOnAllRanks) {
+  SimulatedPool pool;
+  const std::uint64_t area = place_communicator(pool, 3);
+  for (const bool sums : {false, true}) {
+    Scenario scenario = with_lasting_copies(pool.scenario("calls that differ", 3));
+    scenario.body = [&pool, area, sums](World& world) {
+      auto plan = std::make_shared<Meeting>(area, 3);
+      auto named = std::make_shared<std::uint32_t>(0);
+      auto ended = std::make_shared<std::uint32_t>(0);
+      const auto other = static_cast<std::uint32_t>(world.random() % 3);
+      const std::uint64_t late = world.random() % 4;
+      for (std::uint32_t self = 0; self < 3; ++self) {
+        world.spawn(self, [&world, &pool, plan, named, ended, sums, other, late, self] {
+          const auto attached = plan->attach(world, pool, self);
+          wait_until(world, "the ranks", [&] { return plan->all_came(); });
+          const auto comm = plan->open(world, *attached, self);
+          if (self == late) world.sleep(50'000'000);
+          const bool differs = self == other;
+          const auto done = calls_that_differ(*comm, sums, sums && differs ? 160 : 80,
+                                              !sums && differs ? 2 - other % 2 : 0);
+          world.require(!done, "calls that differ were done");
+          const std::string& message = done.error().message;
+          const bool names = done.error().code == ErrorCode::mismatch;
+          world.require(names || message.find("given the") != std::string::npos, message);
+          if (names) ++*named;
+          ++*ended;
+          wait_until(world, "the others", [&] { return *ended == 3; });
+          world.require(*named != 0, "nobody says who differs");
+        });
+      }
+    };
+    expect_held("collectives", "random schedules", explore(scenario, 30));
+  }
+}
+
 /// The reader has waited for long, and holds copies of whatever it looks at, when the root comes.
 TEST(Collectives, ADisagreementAboutTheFormIsFound) {
   SimulatedPool pool;
@@ -311,14 +375,19 @@ TEST(Collectives, ADisagreementAboutTheFormIsFound) {
           if (self == 0) world.sleep(50'000'000);
           const bool eager = root_is_eager == (self == 0);
           std::vector<std::byte> data(100);
-          coll::Problem problem{.collective = Collective::broadcast, .ranks = 2, .rank = self};
-          (self == 0 ? problem.input : problem.output) = {{0, 100}};
+          const std::uint64_t bytes = self == 0 ? 100 : 99;
+          coll::Problem problem{.collective = Collective::broadcast,
+                                .ranks = 2,
+                                .rank = self,
+                                .max_block_bytes = bytes};
+          (self == 0 ? problem.input : problem.output) = {{0, bytes}};
           const auto done = comm->run({.problem = &problem,
                                        .plan = {.slot_bytes = shape.slot_bytes, .eager = eager},
                                        .input = data.data(),
                                        .output = data.data()});
           world.require(done.has_value() == (self == 0), "the reader is not told, or the root is");
-          world.require(done || done.error().message.find("disagree") != std::string::npos,
+          world.require(done || done.error().message.find("calls broadcast of 100 bytes") !=
+                                    std::string::npos,
                         done ? "" : done.error().message);
           if (self == 1) plan->opened = 0;
           if (self == 0) wait_until(world, "the reader", [&] { return plan->opened == 0; });

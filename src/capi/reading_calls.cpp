@@ -73,12 +73,10 @@ Result<void> read_problem(const penstock_call_t& call, const coll::Communicator&
 
 std::uint64_t fingerprint_of(const coll::Problem& problem, const penstock_call_t& call) {
   if (!is_reduction(problem.collective)) return 0;
-  std::uint64_t factor = 0;
-  std::memcpy(&factor, &call.factor, sizeof factor);
-  const bool counts = call.operation == PENSTOCK_PREMULTIPLIED_SUM;
-  const std::uint64_t parts[] = {static_cast<std::uint64_t>(call.datatype),
-                                 static_cast<std::uint64_t>(call.operation), counts ? factor : 0};
-  return base::xxh64(parts, sizeof parts, 0);
+  const bool has_factor = call.operation == PENSTOCK_PREMULTIPLIED_SUM;
+  return coll::reduction_word(static_cast<coll::Datatype>(call.datatype),
+                              static_cast<coll::Operation>(call.operation),
+                              has_factor ? base::xxh64(&call.factor, sizeof call.factor, 0) : 0);
 }
 
 }  // namespace penstock::capi

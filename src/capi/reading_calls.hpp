@@ -2,6 +2,7 @@
 #pragma once
 
 #include "coll/communicator.hpp"
+#include "coll/fingerprint.hpp"
 #include "coll/reduction.hpp"
 #include "penstock/collectives.h"
 

@@ -1,50 +1,130 @@
 #include "coll/call_check.hpp"
 
-#include "base/checksum.hpp"
+#include <algorithm>
+
 #include "base/format.hpp"
 
 namespace penstock::coll {
 
 namespace {
 
-// A call in the lower 24 bits of a word: what fits of it, and a hash of the sizes.
-constexpr unsigned kind_bits = 4, root_bits = 9, hash_bits = 11;
-static_assert(kind_bits + root_bits + hash_bits == low_bits);
+/// A word further ahead is none of ours.
+constexpr std::uint64_t max_ahead = 1ull << 32;
 
-std::uint64_t signature_of(const Problem& problem, bool eager, std::uint64_t fingerprint) {
-  const std::uint64_t sizes[] = {problem.max_block_bytes ? *problem.max_block_bytes + 1 : 0,
-                                 problem.element_bytes, problem.root, eager, fingerprint};
-  const std::uint64_t kind = static_cast<std::uint64_t>(problem.collective);
-  const std::uint64_t hash = base::xxh64(sizes, sizeof sizes, 0) & ((1u << hash_bits) - 1);
-  return (kind << root_bits | (problem.root & ((1u << root_bits) - 1))) << hash_bits | hash;
-}
+/// Set in every other word of a call that a rank tells again.
+constexpr std::uint64_t again_bit = 1;
 
-std::string words_of(std::uint64_t call) {
-  const auto kind =
-      static_cast<Collective>(call >> (root_bits + hash_bits) & ((1u << kind_bits) - 1));
-  const std::uint64_t root = call >> hash_bits & ((1u << root_bits) - 1);
-  const bool has_root = kind == Collective::broadcast || kind == Collective::gather ||
-                        kind == Collective::scatter || kind == Collective::reduce;
-  if (kind > Collective::exscan) return "something else";
-  return has_root ? fmt::format("{} with root {}", name_of(kind), root) : name_of(kind);
+constexpr std::uint64_t counted = (1ull << fingerprint_bits) - 1;
+
+/// Whether the first of two counts that wrap is the greater one.
+bool is_more(std::uint64_t a, std::uint64_t b) {
+  const std::uint64_t difference = (a - b) & counted;
+  return difference != 0 && difference <= counted / 2;
 }
 
 }  // namespace
 
-void CallCheck::begin(const Problem& problem, bool eager, std::uint64_t fingerprint) {
+void CallCheck::begin() {
+  in_switch_ = false;
+  ahead_.clear();
   if (!wanted_) return;
-  own_ = word_of(s_.number, signature_of(problem, eager, fingerprint));
-  s_.own.publish_word(s_.layout.call(s_.self()), own_);
-  s_.published();
-  s_.send_off();
+  tell(s_.opening());
   awaited_ = s_.group.others();
 }
 
-Error CallCheck::differs(const char* what, std::uint32_t rank, std::uint64_t call) const {
-  const std::string theirs = words_of(call), ours = words_of(own_);
-  return {ErrorCode::mismatch,
-          fmt::format("{}: {} calls {}, and this rank {}{}", what, s_.group.name(rank), theirs,
-                      ours, theirs == ours ? " of another size or type" : "")};
+void CallCheck::tell(std::uint64_t word) {
+  told_ = word;
+  s_.own.publish_word(s_.layout.call(s_.self()), word);
+  s_.published();
+  s_.send_off();
+}
+
+void CallCheck::note_elsewhere(bool tells) {
+  const std::uint64_t count = ++elsewhere_;
+  if (tells) tell(word_of(s_.begun() + 1, later_bit | (count & counted) << 1));
+}
+
+/// An error, where a word of `rank` tells of another call than the one that this rank is in.
+std::optional<Error> CallCheck::another_call(const char* what, std::uint32_t rank,
+                                             std::uint64_t word) const {
+  if (collective_of(word) != s_.number) return std::nullopt;
+  const std::string name = s_.group.name(rank);
+  if ((word & later_bit) == 0) {
+    if (fingerprint_of(word) == s_.fingerprints.current()) return std::nullopt;
+    return Error{ErrorCode::mismatch,
+                 fmt::format("{}: {} {}", what, name,
+                             s_.fingerprints.difference(fingerprint_of(word), s_.group.ranks()))};
+  }
+  // A rank that has made as many such calls has left them before.
+  if (!is_more(fingerprint_of(word), elsewhere_.load() & counted)) return std::nullopt;
+  return Error{ErrorCode::mismatch,
+               fmt::format("{}: {} makes a call that the pool cannot do, and this rank one that it "
+                           "can: their types or operations differ",
+                           what, name)};
+}
+
+std::optional<Error> CallCheck::finds_another(const char* what, std::uint32_t rank) const {
+  const auto& memory = s_.memory_of(rank);
+  const std::byte* const line = s_.at(s_.layout.line(rank));
+  if (auto error = another_call(what, rank, memory.load_word(line + call_word * 8))) return error;
+  const std::byte* const block = s_.at(s_.layout.eager(rank, s_.number));
+  if (auto error = another_call(what, rank, memory.load_word(block + coherence::tagged_bytes)))
+    return error;
+  for (std::uint32_t slot = 0; slot < s_.shape.slots; ++slot) {
+    const std::uint64_t bell = memory.load_word(line + slot * 8);
+    if ((bell & later_bit) != 0) continue;
+    if (auto error = another_call(what, rank, bell)) return error;
+  }
+  return std::nullopt;
+}
+
+/// The call that `rank` has told of, where it is a later one than that which this rank is in; it
+/// tells anew each time that it has restored its words. 0: it has not.
+std::uint64_t CallCheck::later_call(std::uint32_t rank) const {
+  const auto& memory = s_.memory_of(rank);
+  const std::byte* const line = s_.at(s_.layout.line(rank));
+  if (memory.load_word(line + finished_word * 8) == all_finished) return all_finished;
+  const std::uint64_t call = memory.load_word(line + call_word * 8);
+  const std::uint64_t begun = collective_of(call);
+  return begun > s_.number && begun <= s_.number + max_ahead ? call : 0;
+}
+
+/// Whether `rank` will never do what this rank waits for. Its words of this call were there before
+/// it told of a later one, and what a stranger has overwritten since it restores before it tells
+/// again.
+bool CallCheck::has_gone_on(std::uint32_t rank) {
+  constexpr std::uint32_t enough = 3;
+  const std::uint64_t call = later_call(rank);
+  const auto known = std::find_if(ahead_.begin(), ahead_.end(),
+                                  [rank](const Ahead& ahead) { return ahead.rank == rank; });
+  if (call == 0) return false;
+  if (known == ahead_.end()) {
+    ahead_.push_back({.rank = rank, .call = call});
+    return false;
+  }
+  if (known->call != call || call == all_finished) ++known->told;
+  known->call = call;
+  return known->told >= enough;
+}
+
+Result<void> CallCheck::compare(const char* what, const Missing& missing) {
+  tell(told_ == s_.opening() ? s_.opening() | again_bit : s_.opening());
+  for (const std::uint32_t rank : missing) {
+    s_.memory_of(rank).invalidate(s_.at(s_.layout.line(rank)), line_bytes);
+    s_.memory_of(rank).invalidate(s_.at(s_.layout.eager(rank, s_.number)), line_bytes);
+  }
+  s_.memory_of_all().load_fence();
+  for (const std::uint32_t rank : missing) {
+    if (rank == s_.self()) continue;
+    if (auto error = finds_another(what, rank)) return unexpected(*std::move(error));
+    if (!in_switch_ && has_gone_on(rank))
+      return fail(ErrorCode::mismatch,
+                  "{}: {} has gone on to a later call, and did not do here what this rank waits "
+                  "for: the root, the size or the collective differs; PENSTOCK_COLL_CHECK=1 "
+                  "compares the calls of all ranks",
+                  what, s_.group.name(rank));
+  }
+  return {};
 }
 
 Result<bool> CallCheck::all_agree(const char* what, Missing& missing) {
@@ -55,10 +135,11 @@ Result<bool> CallCheck::all_agree(const char* what, Missing& missing) {
   missing.clear();
   for (const std::uint32_t rank : awaited_) {
     const std::uint64_t call = s_.memory_of(rank).load_word(s_.at(s_.layout.call(rank)));
-    if (collective_of(call) < s_.number) missing.push_back(rank);
-    // Who is ahead has compared already.
-    if (collective_of(call) == s_.number && call != own_)
-      return unexpected(differs(what, rank, call));
+    if (auto error = another_call(what, rank, call)) return unexpected(*std::move(error));
+    // A rank that is ahead has compared already.
+    if (collective_of(call) < s_.number ||
+        (collective_of(call) == s_.number && (call & ~again_bit) != s_.opening()))
+      missing.push_back(rank);
   }
   awaited_ = missing;
   return awaited_.empty();

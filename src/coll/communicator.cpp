@@ -32,7 +32,7 @@ Result<void> check(const Shape& shape) {
   const bool fits = shape.slots >= 4 && shape.slots <= call_word && shape.slot_bytes > 0 &&
                     shape.slot_bytes % line_bytes == 0 && shape.eager_blocks >= 4 &&
                     shape.eager_bytes > 0 && shape.eager_bytes % coherence::tagged_bytes == 0 &&
-                    shape.eager_bytes / coherence::tagged_bytes < (1u << tag_bits);
+                    shape.eager_bytes / coherence::tagged_bytes < max_eager_lines;
   if (fits) return {};
   return fail(ErrorCode::invalid_argument,
               "a communicator of {} slots of {} bytes and {} eager blocks of {} bytes: 4 to {} "
@@ -131,14 +131,15 @@ Result<const Prepared*> Communicator::Impl::prepare(const Call& call) {
 }
 
 void Communicator::Impl::begin(const Call& of, const Prepared& prepared) {
-  state.begin_next();
-  check.begin(prepared.problem, prepared.plan.eager, of.fingerprint);
+  state.begin_call(prepared.facts, of.fingerprint);
+  check.begin();
   current = of;
   name = of.name;
   fruitless = 0;
   if (!in_switch.takes(of, prepared)) return begin_plainly(prepared);
   form = Form::in_switch;
   in_switch.begin(of, prepared);
+  check.begin_in_switch();
 }
 
 void Communicator::Impl::begin_plainly(const Prepared& prepared) {
@@ -178,10 +179,8 @@ Result<bool> Communicator::Impl::step() {
   if (done && *done && mixed && current.mover == nullptr) PENSTOCK_TRY(state.check_others(name));
   if (done && !*done && ++fruitless % looks_between_checks == 0) {
     state.restore_own_words();
-    const auto eager_form =
-        form == Form::in_switch ? std::nullopt : std::optional(form == Form::eager);
-    auto living = state.check_failures(name, missing, eager_form);
-    if (!living) return unexpected(living.error());
+    PENSTOCK_TRY(check.compare(name, missing));
+    PENSTOCK_TRY(state.check_failures(name, missing));
   }
   return done;
 }
@@ -389,6 +388,10 @@ void Communicator::give_up(const Error& error, bool idle) {
 
 Result<void> Communicator::check_others(const char* what) const {
   return impl_->state.check_others(what);
+}
+
+void Communicator::note_elsewhere(bool idle) {
+  impl_->check.note_elsewhere(idle);
 }
 
 void Communicator::leave() {

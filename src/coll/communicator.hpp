@@ -56,8 +56,9 @@ struct Options {
   /// Called between two looks of a wait, to make progress elsewhere.
   std::function<void()> idle;
   std::string noun = "communicator";  ///< its name in messages
-  /// Each call first compares with those of all other ranks: the collective, root, size and form.
-  /// Makes every collective as slow as a barrier. The same on all ranks.
+  /// Each call is first compared with those of all other ranks, where it would else show only once
+  /// they need something of each other. Makes every collective as slow as a barrier. The same on
+  /// all ranks.
   bool check = false;
   /// The GPUs of all ranks go by the words of Shape::direct. The same on all ranks.
   bool direct = false;
@@ -97,8 +98,9 @@ struct Call {
   const std::byte* input = nullptr;  ///< in place: the output. Both may lie in the pool
   std::byte* output = nullptr;
   const Arithmetic* arithmetic = nullptr;  ///< of reductions
-  std::uint64_t fingerprint =
-      0;  ///< with Options::check: what must be the same on all ranks besides
+  /// Of reductions: reduction_word(). It must be the same on all ranks, as the collective, its root
+  /// and the size that all know.
+  std::uint64_t fingerprint = 0;
   /// Moves the data by the program of prepare_moved(); `input` and `output` do not count then.
   Mover* mover = nullptr;
   // Of run():
@@ -134,8 +136,9 @@ class Communicator {
   /// Blocks until this rank's part is done: its output is there, its input may be changed. Errors:
   /// peer_dead, which names the rank, after which every later call fails with it on all ranks;
   /// invalid_argument, those of build(): then nothing was done, and on all ranks alike; mismatch,
-  /// with Options::check, where another rank's call differs; deadline and unavailable, at the
-  /// call's timeout or when it was cancelled, which name the ranks that were waited for.
+  /// where another rank's call differs, or one before did (fingerprint.hpp); deadline and
+  /// unavailable, at the call's timeout or when it was cancelled, which name the ranks that were
+  /// waited for.
   Result<void> run(const Call& call);
   /// The same in parts: begin() once, then advance() until it returns true. No other call is begun
   /// before. The problem, the arithmetic and the buffers stay as they are until then.
@@ -185,6 +188,10 @@ class Communicator {
   /// was read of it, is undefined. A result counts when this, asked then, finds none. Any thread; a
   /// device access. Errors: peer_dead, unavailable.
   Result<void> check_others(const char* what) const;
+  /// All ranks make a call by other means than this communicator, behind those that were made
+  /// here. `idle`: all of these are over, so that a rank that makes a call here instead can be
+  /// told.
+  void note_elsewhere(bool idle);
   /// This rank makes no more calls. Whoever owns the area gives it back when all have left.
   void leave();
   /// True when all other ranks have left, and the switch has let go of its region; no wait. Only

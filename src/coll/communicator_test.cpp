@@ -11,6 +11,7 @@
 
 #include "arena/arena.hpp"
 #include "base/seed_in_tests.hpp"
+#include "coll/fingerprint.hpp"
 #include "coll/test_calls.hpp"
 #include "pool/test_pool.hpp"
 
@@ -213,10 +214,125 @@ TEST_F(CommunicatorTest, NamesRanksThatCallSomethingElse) {
   expect(" calls ", [](Communicator& comm) {
     return error_of(comm, comm.self() == 0 ? Collective::barrier : Collective::broadcast, 0, 40);
   });
-  expect("broadcast with root ",
+  expect("broadcast of 40 bytes with root ",
          [](Communicator& comm) { return error_of(comm, Collective::broadcast, comm.self(), 40); });
-  expect(" of another size or type", [](Communicator& comm) {
+  expect("bytes with root 0, and this rank broadcast of 4", [](Communicator& comm) {
     return error_of(comm, Collective::broadcast, 0, 40 + comm.self());
+  });
+}
+
+/// An allreduce of `bytes` in elements of 4, which the fingerprint says is `reduction`.
+std::string error_of_sum(Communicator& comm, std::uint64_t bytes, std::uint64_t reduction) {
+  const WordArithmetic arithmetic;
+  std::vector<std::byte> in(bytes), out(bytes);
+  const Problem problem{.collective = Collective::allreduce,
+                        .ranks = comm.ranks(),
+                        .rank = comm.self(),
+                        .element_bytes = test_word,
+                        .input = {{0, bytes}},
+                        .output = {{0, bytes}},
+                        .max_block_bytes = bytes};
+  const auto done = comm.run({.name = "the sum",
+                              .problem = &problem,
+                              .plan = comm.plan(problem),
+                              .input = in.data(),
+                              .output = out.data(),
+                              .arithmetic = &arithmetic,
+                              .fingerprint = reduction});
+  return done ? "" : done.error().message;
+}
+
+/// A rank that another has told of its failure may say that instead.
+auto says(const char* what) {
+  return testing::AnyOf(HasSubstr(what), HasSubstr("has given the communicator up"));
+}
+
+TEST_F(CommunicatorTest, ASumOfOtherSizesOrTypesIsAnErrorOnAllRanks) {
+  const auto floats = reduction_word(Datatype::float32, Operation::sum);
+  for (const auto mode : {coherence::Mode::hardware, coherence::Mode::software}) {
+    for (const std::uint64_t bytes : {12u, 40'000u}) {
+      SCOPED_TRACE(fmt::format("{}, {} bytes", mode_name(mode), bytes));
+      make_pool(mode);
+      run(3, 3, small, [&](Communicator& comm) {
+        EXPECT_EQ(error_of_sum(comm, bytes, floats), "");
+        EXPECT_THAT(error_of_sum(comm, bytes + test_word * comm.self(), floats),
+                    says(" and this rank "));
+      });
+      run(3, 3, small, [&](Communicator& comm) {
+        const auto integers = reduction_word(Datatype::int32, Operation::sum);
+        const char* const theirs = comm.self() == 1 ? "float32 by sum, and" : "int32 by sum, and";
+        EXPECT_THAT(error_of_sum(comm, bytes, comm.self() == 1 ? integers : floats), says(theirs));
+      });
+    }
+  }
+}
+
+/// Nobody waits for another in the call that differs.
+TEST_F(CommunicatorTest, TwoRootsAreNamedInTheNextCall) {
+  make_pool(coherence::Mode::software);
+  for (const Collective collective : {Collective::broadcast, Collective::gather}) {
+    run(2, 2, small, [&](Communicator& comm) {
+      const std::uint32_t root =
+          collective == Collective::broadcast ? comm.self() : 1 - comm.self();
+      std::vector<std::byte> data(100);
+      Problem problem{.collective = collective,
+                      .ranks = 2,
+                      .rank = comm.self(),
+                      .root = root,
+                      .input = {{0, 40}},
+                      .max_block_bytes = 40};
+      const auto done = comm.run({.problem = &problem,
+                                  .plan = comm.plan(problem),
+                                  .input = data.data(),
+                                  .output = data.data()});
+      EXPECT_TRUE(done) << done.error().message;
+      EXPECT_THAT(error_of(comm, Collective::barrier, 0, 0), says("has called, 1 calls before, "));
+    });
+  }
+}
+
+/// Rank 1 waits for rank 2, which waits for rank 1 in the next call: neither writes anything.
+TEST_F(CommunicatorTest, RanksThatWaitForEachOtherInTwoCallsAreTold) {
+  make_pool(coherence::Mode::software);
+  run(3, 3, small, [&](Communicator& comm) {
+    const std::uint32_t root = comm.self() == 1 ? 2 : 0;
+    const std::string first = error_of(comm, Collective::broadcast, root, 40);
+    if (comm.self() == 0) return;
+    EXPECT_EQ(first == "", comm.self() == 2) << first;
+    const std::string second = error_of(comm, Collective::broadcast, 1, 40);
+    EXPECT_THAT(comm.self() == 1 ? first : second, says(" and "));
+  });
+}
+
+/// One makes the call by other means, which the other has not.
+TEST_F(CommunicatorTest, ACallThatIsMadeElsewhereIsNamed) {
+  make_pool(coherence::Mode::software);
+  std::atomic<bool> told{false};
+  run(2, 2, small, [&](Communicator& comm) {
+    comm.note_elsewhere(true);
+    EXPECT_EQ(error_of(comm, Collective::barrier, 0, 0), "");
+    if (comm.self() == 1) {
+      comm.note_elsewhere(true);
+      while (!told.load()) std::this_thread::yield();
+      return;
+    }
+    EXPECT_THAT(error_of(comm, Collective::barrier, 0, 0),
+                HasSubstr("makes a call that the pool cannot do"));
+    told.store(true);
+  });
+}
+
+/// Rank 1 has left such a call that rank 0 is still in.
+TEST_F(CommunicatorTest, ACallElsewhereThatAnotherHasLeftIsNone) {
+  make_pool(coherence::Mode::software);
+  std::atomic<bool> waits{false};
+  run(2, 2, small, [&](Communicator& comm) {
+    comm.note_elsewhere(true);
+    if (comm.self() == 1) waits.store(true);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
+    while (comm.self() == 0 && (!waits.load() || std::chrono::steady_clock::now() < deadline))
+      std::this_thread::yield();
+    EXPECT_EQ(error_of(comm, Collective::barrier, 0, 0), "");
   });
 }
 
@@ -263,9 +379,9 @@ TEST_F(CommunicatorTest, ADisagreementAboutTheFormIsFound) {
   make_pool(coherence::Mode::software);
   run(2, 2, small, [&](Communicator& comm) {
     EXPECT_THAT(error_of(comm, Collective::broadcast, 0, comm.self() == 0 ? 20 : 900),
-                testing::AnyOf("", HasSubstr("disagree about how much is sent")));
+                testing::AnyOf("", HasSubstr("calls broadcast of 20 bytes with root 0, and")));
     if (comm.self() == 1) {
-      EXPECT_THAT(error_of(comm, Collective::barrier, 0, 0), HasSubstr("disagree"));
+      EXPECT_THAT(error_of(comm, Collective::barrier, 0, 0), HasSubstr("broadcast of 900 bytes"));
     }
   });
 }

@@ -28,7 +28,7 @@ void EagerRun::begin(const Call& call, const Prepared& prepared) {
 void EagerRun::publish(const Step& step) {
   const std::uint64_t line = step.at / payload_of_line;
   s_.group.memory.publish_tagged(s_.at(s_.layout.eager(s_.self(), s_.number) + line * line_bytes),
-                                 from(step.span), step.span.bytes, tag_of(s_.number, line));
+                                 from(step.span), step.span.bytes, s_.opening() + line);
 }
 
 void EagerRun::publish_all() {
@@ -40,7 +40,7 @@ void EagerRun::publish_all() {
   if (prepared().publishes_nothing) {
     const std::uint64_t bare = s_.number;
     s_.group.memory.publish_tagged(s_.at(s_.layout.eager(s_.self(), s_.number)), &bare, bare_bytes,
-                                   tag_of(s_.number, 0));
+                                   s_.opening());
   }
   s_.published();
   s_.send_off();
@@ -70,7 +70,7 @@ bool EagerRun::look(Pending& pending) {
   const Window window = window_of(pending);
   const std::size_t come =
       s_.memory_of(read.rank).load_tagged(destination(read) + window.begin, window.lines,
-                                          window.bytes, tag_of(s_.number, window.first_line));
+                                          window.bytes, s_.opening() + window.first_line);
   if (window.begin == pending.come) pending.come += come;
   pending.in_vain = come == 0;
   return come != 0;

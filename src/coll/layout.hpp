@@ -1,7 +1,7 @@
 // A communicator's words in the pool, for n ranks:
 //
-//   words     n lines    line p: p's doorbells, one word for each slot; its call, for checks; what
-//                        it has finished; its failure
+//   words     n lines    line p: p's doorbells, one word for each slot; its call, once it has
+//                        waited long; what it has finished; its failure
 //   changes   n lines    line p: from which crossing on p could change, and its vote; where it has
 //                        left the switch
 //   eager     n rows     row p: p's eager blocks, of tagged lines
@@ -36,8 +36,8 @@ constexpr std::uint64_t word_of(std::uint64_t collective, std::uint64_t low) {
 constexpr std::uint64_t collective_of(std::uint64_t word) {
   return word >> low_bits;
 }
-/// "The first `chunks` chunks of this collective": a doorbell or a release.
-inline constexpr std::uint64_t max_chunks = (1ull << (low_bits - 1)) - 2;
+/// "The first `chunks` chunks of this collective": a release, or a doorbell of later_doorbell().
+inline constexpr std::uint64_t max_chunks = (1ull << (low_bits - 2)) - 2;
 constexpr std::uint64_t chunk_word(std::uint64_t collective, std::uint64_t chunks) {
   return word_of(collective, chunks << 1);
 }
@@ -47,10 +47,22 @@ constexpr std::uint64_t chunks_of(std::uint64_t word) {
 /// Of a doorbell: the last of its chunks stays where the user has it (zero_copy.hpp).
 inline constexpr std::uint64_t zero_copy_bit = 1;
 
-/// Tags of a collective's eager lines.
-inline constexpr unsigned tag_bits = 16;
-constexpr std::uint64_t tag_of(std::uint64_t collective, std::uint64_t line) {
-  return collective << tag_bits | line;
+/// A collective and the fingerprint of its call (fingerprint.hpp): the first doorbell of each slot,
+/// the tag of the first eager line (that of line i is greater by i), and the word of a rank's call.
+/// Readers wait for this very word, so that what a rank of another call writes is as not written.
+inline constexpr unsigned fingerprint_bits = 22;
+constexpr std::uint64_t opening_word(std::uint64_t collective, std::uint64_t fingerprint) {
+  return word_of(collective, fingerprint << 1);
+}
+constexpr std::uint64_t fingerprint_of(std::uint64_t opening) {
+  return opening >> 1 & ((1ull << fingerprint_bits) - 1);
+}
+inline constexpr std::uint64_t max_eager_lines = 1ull << 16;
+/// Set in doorbells of a slot's later chunks, which are greater than its first one, and in the word
+/// of a call that is made by other means than the pool.
+inline constexpr std::uint64_t later_bit = 1ull << (low_bits - 1);
+constexpr std::uint64_t later_doorbell(std::uint64_t collective, std::uint64_t chunks) {
+  return word_of(collective, later_bit | chunks << 1);
 }
 
 /// Words of a rank's line behind the doorbells.

@@ -82,6 +82,7 @@ const Prepared* PreparedSchedules::get_moved_by_switch(const Problem& problem, c
   auto made = std::make_shared<Prepared>();
   made->problem = problem;
   made->plan = plan;
+  made->facts = facts_of(problem);
   made->schedule = switch_schedule_of(problem, in_switch, plan.slots);
   made->program = lane_program_of(made->schedule);
   made->in_switch = in_switch;
@@ -105,6 +106,7 @@ Result<std::shared_ptr<Prepared>> PreparedSchedules::make(const Problem& problem
   PENSTOCK_TRY(check_chunks(problem, made->schedule));
   made->problem = problem;
   made->plan = plan;
+  made->facts = facts_of(problem);
   made->all_hear = made->schedule.consumers.size() + 1 == problem.ranks;
   if (plan.eager) prepare_eager(*made);
   return made;

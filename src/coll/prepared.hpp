@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "coll/direct_program.hpp"
+#include "coll/fingerprint.hpp"
 #include "coll/fused_program.hpp"
 #include "coll/lane_program.hpp"
 #include "coll/problem.hpp"
@@ -28,6 +29,7 @@ struct EagerRead {
 struct Prepared : std::enable_shared_from_this<Prepared> {
   Problem problem;
   Plan plan;
+  CallFacts facts;  ///< without the reduction
   Schedule schedule;
   bool all_hear = false;  ///< every other rank reads something of this one
   // Of eager plans:

@@ -49,7 +49,7 @@ std::uint64_t& SlotRun::seen(const Step& wait) {
 }
 
 bool SlotRun::is_over(const Step& wait) {
-  return seen(wait) >= chunk_word(s_.number, wait.chunk + 1);
+  return s_.has_rung(seen(wait), wait.chunk);
 }
 
 std::byte* SlotRun::chunk(std::uint32_t producer, std::uint64_t number, std::uint64_t at) const {
@@ -91,7 +91,7 @@ void SlotRun::publish(std::size_t index) {
   if (!open_stays_) return s_.group.memory.publish_bulk(slot, data, step.span.bytes);
   s_.group.memory.write_back(data, step.span.bytes);
   const PartPlace place =
-      place_of(chunk_word(s_.number, open_chunk_), *s_.group.pool.offset_of(data), step.span.bytes);
+      place_of(s_.doorbell_word(step.chunk), *s_.group.pool.offset_of(data), step.span.bytes);
   s_.group.memory.publish_line(slot, &place);
 }
 
@@ -100,7 +100,7 @@ void SlotRun::ring(const Step& step) {
   if (stays) lent_ = open_chunk_;
   s_.group.memory.store_fence();  // the chunk first, then its doorbell
   s_.own.publish_word(s_.layout.doorbell(s_.self(), step.chunk),
-                      chunk_word(s_.number, step.chunk + 1) | (stays ? zero_copy_bit : 0));
+                      s_.doorbell_word(step.chunk) | (stays ? zero_copy_bit : 0));
   s_.published();
   s_.send_off();
 }
@@ -111,12 +111,11 @@ void SlotRun::release(const Step& step) {
 }
 
 bool SlotRun::is_lent(std::uint32_t producer, std::uint64_t number) {
-  const std::uint64_t word = chunk_word(s_.number, number + 1);
   std::uint64_t& seen = seen_[std::size_t{producer} * s_.shape.slots + number % s_.shape.slots];
   // Who takes turns has waited for a later chunk, whose doorbell is in the same line.
-  if (seen < word)
+  if (!s_.has_rung(seen, number))
     seen = s_.memory_of(producer).load_word(s_.at(s_.layout.doorbell(producer, number)));
-  return seen == (word | zero_copy_bit);
+  return seen == (s_.doorbell_word(number) | zero_copy_bit);
 }
 
 /// Where a part of a chunk that has come lies: in its slot, or where its producer has it. A device
@@ -124,11 +123,10 @@ bool SlotRun::is_lent(std::uint32_t producer, std::uint64_t number) {
 Result<const std::byte*> SlotRun::find(std::uint32_t producer, std::uint64_t number,
                                        std::uint64_t at, std::uint64_t bytes) {
   const std::byte* const slot = chunk(producer, number, at);
-  const std::uint64_t word = chunk_word(s_.number, number + 1);
   if (!is_lent(producer, number)) return slot;
   PartPlace place;
   s_.memory_of(producer).observe_line(&place, slot);
-  const std::byte* const data = part_at(s_.group.pool, place, word, bytes);
+  const std::byte* const data = part_at(s_.group.pool, place, s_.doorbell_word(number), bytes);
   if (data == nullptr)
     return fail(ErrorCode::wrong_format,
                 "{}: {} says where chunk {} lies, and what it says was overwritten", call().name,

@@ -156,35 +156,15 @@ Result<void> State::check_others(const char* what) const {
   return {};
 }
 
-Result<void> State::check_failures(const char* what, const Missing& missing,
-                                   std::optional<bool> eager) {
-  for (const std::uint32_t rank : missing) {
+Result<void> State::check_failures(const char* what, const Missing& missing) {
+  for (const std::uint32_t rank : missing)
     memory_of(rank).invalidate(at(layout.line(rank)), line_bytes);
-    memory_of(rank).invalidate(at(layout.eager(rank, number)), line_bytes);
-  }
   memory_of_all().load_fence();
   for (const std::uint32_t rank : missing) {
     const std::uint64_t failure = learn_from(rank, at(layout.line(rank)));
     if (failure != 0) return unexpected(failure_of(what, rank, failure));
-    if (eager && is_in_other_form(rank, *eager))
-      return fail(ErrorCode::mismatch,
-                  "{}: {} and this rank disagree about how much is sent; PENSTOCK_COLL_CHECK=1 "
-                  "compares the calls of all ranks",
-                  what, group.name(rank));
   }
   return {};
-}
-
-/// Its line and the first line of its block were just observed.
-bool State::is_in_other_form(std::uint32_t rank, bool eager) const {
-  const auto& memory = memory_of(rank);
-  if (!eager)
-    return memory.load_word(at(layout.eager(rank, number)) + coherence::tagged_bytes) ==
-           tag_of(number, 0);
-  for (std::uint32_t slot = 0; slot < shape.slots; ++slot) {
-    if (collective_of(memory.load_word(at(layout.line(rank)) + slot * 8)) == number) return true;
-  }
-  return false;
 }
 
 /// A rank that is dead or gone; else the number of ranks.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "coll/communicator.hpp"
+#include "coll/fingerprint.hpp"
 #include "coll/layout.hpp"
 #include "coll/own_words.hpp"
 #include "coll/slots.hpp"
@@ -58,6 +59,23 @@ class State {
     if (shared_number_ != nullptr) __atomic_store_n(shared_number_, number, __ATOMIC_RELEASE);
     return number;
   }
+  /// The same for a call of a host.
+  void begin_call(const CallFacts& facts, std::uint64_t reduction) {
+    fingerprints.begin(facts, reduction);
+    opening_ = opening_word(begin_next(), fingerprints.current());
+  }
+  Fingerprints fingerprints;
+  /// Of the call that this rank is in.
+  std::uint64_t opening() const { return opening_; }
+  std::uint64_t doorbell_word(std::uint64_t chunk) const {
+    return chunk < shape.slots ? opening_ : later_doorbell(number, chunk + 1);
+  }
+  /// Whether a doorbell tells that its producer has rung for `chunk`, in this call or, where it is
+  /// ahead, before it.
+  bool has_rung(std::uint64_t doorbell, std::uint64_t chunk) const {
+    if (chunk >= shape.slots) return doorbell >= later_doorbell(number, chunk + 1);
+    return (doorbell & ~zero_copy_bit) == opening_ || doorbell >= word_of(number, later_bit);
+  }
   std::uint64_t begun() const {
     return shared_number_ == nullptr ? number : __atomic_load_n(shared_number_, __ATOMIC_ACQUIRE);
   }
@@ -106,10 +124,8 @@ class State {
   /// concerns only who waits for it.
   std::uint64_t gave_up() const { return group.ranks() + std::uint64_t{1}; }
   std::uint64_t gave_up_idle() const { return gave_up() + 1; }
-  /// Looks whether one of `missing` has failed, or is in this collective in the other form, because
-  /// it was told another size. A device access.
-  /// nullopt: in neither form.
-  Result<void> check_failures(const char* what, const Missing& missing, std::optional<bool> eager);
+  /// Looks whether one of `missing` has failed. A device access.
+  Result<void> check_failures(const char* what, const Missing& missing);
   /// Remembers, and lets the others know which rank is dead. `idle`: nothing was under way.
   void fail_with(const Error& error, bool idle = false);
   const std::optional<Error>& failure() const { return failure_; }
@@ -132,14 +148,14 @@ class State {
   void drop_copies();
   void clear_releases();
   Error error_of(const char* what, std::uint32_t rank, std::uint64_t failure) const;
-  bool is_in_other_form(std::uint32_t rank, bool eager) const;
   std::uint32_t dead_rank() const;
 
   std::string noun_;
   std::byte* area_;
   coherence::Memory near_;
   bool any_apart_;
-  bool published_ = false;               ///< something since the last store_fence
+  bool published_ = false;  ///< something since the last store_fence
+  std::uint64_t opening_ = 0;
   std::vector<std::uint64_t> finished_;  ///< by rank: the last collective known to be finished
   std::uint64_t told_ = 0;               ///< the others know that this rank has finished it
   std::uint64_t last_with_slots_ = 0, with_slots_before_ = 0;

@@ -1,0 +1,74 @@
+// The facts of a call that all ranks must agree on, and a fingerprint of them and of all calls
+// before. It travels in the first word that a rank writes in a call (layout.hpp), and a reader
+// waits for the word with its own: so a call that differs is found without an access more, at once
+// or, where the ranks need nothing of each other, in the next call in which they do. In words:
+// docs/protocols/collectives.md, "Calls that differ".
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "coll/datatype.hpp"
+#include "coll/problem.hpp"
+
+namespace penstock::coll {
+
+struct CallFacts {
+  Collective collective = Collective::barrier;
+  std::uint32_t root = 0;
+  /// Elements of a reduction or bytes of a movement, of a block, + 1; a hash, where blocks differ;
+  /// 0: not all ranks know.
+  std::uint64_t size = 0;
+  std::uint64_t reduction = 0;  ///< reduction_word(); 0: none
+};
+/// Without the reduction.
+CallFacts facts_of(const Problem& problem);
+
+/// Type and operation of a reduction. `besides`: whatever else must be the same on all ranks.
+std::uint64_t reduction_word(Datatype type, Operation operation, std::uint64_t besides = 0);
+/// Of a type and an operation that are known by something else.
+std::uint64_t reduction_word(std::uint64_t besides);
+
+class Fingerprints {
+ public:
+  /// The next call.
+  void begin(const CallFacts& facts, std::uint64_t reduction) {
+    Past& past = past_[begun_++ % past_.size()];
+    past = {.before = chain_, .facts = facts};
+    past.facts.reduction = reduction;
+    chain_ = chained(chain_, past.facts);
+  }
+  /// Of the call that was begun last.
+  std::uint64_t current() const;
+
+  /// How another rank's call differs from this rank's, or one of the last calls before did: "calls
+  /// barrier, and this rank ...". `theirs`: its fingerprint. It tries all that may differ.
+  std::string difference(std::uint64_t theirs, std::uint32_t ranks) const;
+
+ private:
+  struct Past {
+    std::uint64_t before = 0;  ///< the chain
+    CallFacts facts;
+  };
+  static std::uint64_t mixed(std::uint64_t a, std::uint64_t b) {
+    const std::uint64_t product = (a ^ b) * 0x9e3779b97f4a7c15ull;
+    return product ^ product >> 32;
+  }
+  static std::uint64_t chained(std::uint64_t chain, const CallFacts& facts) {
+    const std::uint64_t kind =
+        facts.size ^ (std::uint64_t{facts.root} << 4 | static_cast<unsigned>(facts.collective))
+                         << 40;
+    return mixed(mixed(chain, kind), facts.reduction);
+  }
+  const Past& past(std::uint64_t back) const { return past_[(begun_ - 1 - back) % past_.size()]; }
+  std::uint64_t end_of_chain(std::uint64_t back, const CallFacts& tried) const;
+
+  std::array<Past, 8> past_;
+  std::uint64_t begun_ = 0;
+  std::uint64_t chain_ = 1;
+};
+
+}  // namespace penstock::coll
