@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 
 #include <cstdlib>
+#include <fstream>
 #include <memory>
 #include <optional>
 
@@ -228,6 +229,12 @@ Result<void> make_folders(const std::string& folder) {
   return {};
 }
 
+/// Collective calls that the pool did not carry, as the MPI plug-in has left them there.
+void print_stayed(const std::string& folder) {
+  std::ifstream file(folder + "/stayed");
+  for (std::string line; std::getline(file, line);) say("stayed with the MPI: {}", line);
+}
+
 int run(RunArguments arguments) {
   auto program = check_arguments(arguments);
   if (!program) return report(program.error());
@@ -257,6 +264,7 @@ int run(RunArguments arguments) {
   auto outcome = run_job(*plan);
   if (!outcome) return report(outcome.error());
   if (arguments.stats) print_stats(*outcome, *info, spec);
+  if (arguments.stats) print_stayed(own.folder);
   const int status = judge(*outcome, arguments, spec);
   if (arguments.json.empty()) return status;
   const auto written = write_json(arguments.json, summary(*outcome, *info, *runtime, status));

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "coll/fingerprint.hpp"
+
 namespace penstock::mpi {
 
 using coll::Block;
@@ -132,6 +134,7 @@ void CollectiveArguments::begin(Collective collective) {
   problem_.element_bytes = 1;
   problem_.max_block_bytes.reset();
   problem_.in_place = false;
+  uneven_ = 0;
 }
 
 bool CollectiveArguments::set_root(std::size_t word) {
@@ -166,23 +169,22 @@ Handle CollectiveArguments::type_in_use() const {
 }
 
 coll::Call CollectiveArguments::call(const char* name) {
-  // Another call than one that only brings the same: of a rank that does so by mistake
-  // PENSTOCK_COLL_CHECK tells.
-  constexpr std::uint64_t reduced_later = 1;
   if (deferred_)
     return {.name = name,
             .problem = &deferred_->movement(),
             .input = input_,
             .output = deferred_->operands(),
-            .fingerprint = reduced_later};
+            .fingerprint = fingerprint_of(reduction_)};
   const coll::Arithmetic* arithmetic = nullptr;
   if (is_reduction()) arithmetic = std::get_if<coll::PredefinedArithmetic>(&reduction_);
   if (is_reduced_by_mpi()) arithmetic = std::get_if<MpiArithmetic>(&reduction_);
-  return {.name = name,
-          .problem = &problem_,
-          .input = input_,
-          .output = output_,
-          .arithmetic = arithmetic};
+  return {
+      .name = name,
+      .problem = &problem_,
+      .input = input_,
+      .output = output_,
+      .arithmetic = arithmetic,
+      .fingerprint = is_reduction() ? fingerprint_of(reduction_) : coll::reduction_word(uneven_)};
 }
 
 bool CollectiveArguments::broadcast(std::size_t root) {
@@ -233,7 +235,7 @@ bool CollectiveArguments::gather(bool each) {
   problem_.in_place = is_root() && words_.in_place(0);
   if (is_root() && !use_output(each)) return false;
   if (!problem_.in_place && !use_input()) return false;
-  if (!each) problem_.max_block_bytes = problem_.in_place ? out_.longest() : in_.longest();
+  if (!each) problem_.max_block_bytes = is_root() ? out_.longest() : in_.longest();
   return place_gathered();
 }
 
@@ -256,7 +258,7 @@ bool CollectiveArguments::scatter(bool each) {
   if (!problem_.in_place && (!out_.use(words_.pointer(back), words_.handle(back + 2)) ||
                              !out_.add_equal(words_.count(back + 1), 1)))
     return false;
-  if (!each) problem_.max_block_bytes = problem_.in_place ? in_.longest() : out_.longest();
+  if (!each) problem_.max_block_bytes = is_root() ? in_.longest() : out_.longest();
   std::byte* const from = is_root() ? in_.place() : nullptr;
   Side* const loaded = is_root() ? &in_ : nullptr;
   if (!problem_.in_place) return place(from, out_.place(), loaded, &out_);
@@ -276,6 +278,7 @@ bool CollectiveArguments::alltoall(bool each) {
     return false;
   if (!problem_.in_place && !use_scattered(each)) return false;
   if (!each) problem_.max_block_bytes = out_.longest();
+  if (!each && !problem_.in_place) note_lengths(in_.longest(), out_.longest());
   std::byte* const to = out_.place();
   if (!problem_.in_place) return place(in_.place(), to, &in_, &out_);
   problem_.input = problem_.output;
@@ -304,10 +307,14 @@ bool CollectiveArguments::use_output(bool each) {
 }
 
 bool CollectiveArguments::place_gathered() {
-  const bool gets = problem_.collective == Collective::allgather || is_root();
+  const bool to_all = problem_.collective == Collective::allgather;
+  const bool gets = to_all || is_root();
   std::byte* const to = gets ? out_.place() : nullptr;
   Side* const unloaded = gets ? &out_ : nullptr;
-  if (!problem_.in_place) return place(in_.place(), to, &in_, unloaded);
+  if (!problem_.in_place) {
+    if (to_all) note_lengths(in_.longest(), problem_.output[problem_.rank].bytes);
+    return place(in_.place(), to, &in_, unloaded);
+  }
   problem_.input = {problem_.output[problem_.rank]};
   return place(to, to, &out_, unloaded);
 }

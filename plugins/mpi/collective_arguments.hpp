@@ -135,7 +135,7 @@ class CollectiveArguments {
   void load() {
     if (loaded_ != nullptr) loaded_->load();
   }
-  /// Its plan is still to be chosen.
+  /// Its plan is still to be chosen. What all ranks must agree on is in its fingerprint.
   coll::Call call(const char* name);
   /// After each call.
   void unload() {
@@ -162,6 +162,7 @@ class CollectiveArguments {
   bool use_scattered(bool each);
   bool use_output(bool each);
   bool place_gathered();
+  void note_lengths(std::uint64_t sent, std::uint64_t got) { uneven_ = sent == got ? 0 : sent + 1; }
   /// `loaded`: whose memory is read before the call; `unloaded`: written after it.
   bool place(const std::byte* input, std::byte* output, Side* loaded = nullptr,
              Side* unloaded = nullptr);
@@ -169,6 +170,8 @@ class CollectiveArguments {
   Words words_{{}, false};
   coll::Problem problem_;
   Side in_, out_;
+  /// What this rank sends to each, where its own part is to be of another length; else 0.
+  std::uint64_t uneven_ = 0;
   ReductionOf reduction_;  ///< of the last reduction, and what it was of
   Handle type_ = 0, op_ = 0;
   std::optional<DeferredReduction> deferred_;

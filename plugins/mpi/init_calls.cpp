@@ -9,6 +9,7 @@
 #include "export.hpp"
 #include "pool/exit_log.hpp"
 #include "pool_comms.hpp"
+#include "stayed.hpp"
 #include "transport_check.hpp"
 
 namespace {
@@ -57,6 +58,7 @@ PENSTOCK_EXPORT int MPI_Finalize() {
     leave_all_windows();
     close_datatypes();
     detach();
+    write_stayed();
   }
   return PENSTOCK_PASS(Finalize, ());
 }

@@ -6,6 +6,7 @@
 #include "pmpi.hpp"
 #include "pool_comms.hpp"
 #include "pool_requests.hpp"
+#include "stayed.hpp"
 
 namespace penstock::mpi {
 
@@ -17,9 +18,28 @@ bool possible() {
   return is;
 }
 
+bool moves_data(CollectiveCall call) {
+  return call != CollectiveCall::comm_dup && call != CollectiveCall::comm_create &&
+         call != CollectiveCall::comm_split;
+}
+
 PoolComm* comm_for(const Asked& asked, Form form, MayWait may_wait) {
-  if (!possible() || !is_taken(asked.call) || !is_wanted(asked.call, form)) return nullptr;
-  return pool_comm(incoming(asked.words.back()), may_wait);
+  if (!possible()) return nullptr;
+  const auto stays = [&](Why why) {
+    note_stayed(asked.call, why);
+    return nullptr;
+  };
+  if (!is_taken(asked.call)) return moves_data(asked.call) ? stays(Why::call) : nullptr;
+  if (!is_wanted(asked.call, form)) return stays(Why::setting);
+  PoolComm* const comm = pool_comm(incoming(asked.words.back()), may_wait);
+  return comm != nullptr ? comm : stays(Why::comm);
+}
+
+/// The call is the MPI's, on all ranks of a communicator that the pool serves.
+std::nullopt_t left_to_mpi(const Asked& asked, PoolComm& comm) {
+  note_stayed(asked.call, Why::argument);
+  comm.core->note_elsewhere(comm.queue->outstanding() == 0);
+  return std::nullopt;
 }
 
 /// What begins later, and its schedule.
@@ -51,13 +71,13 @@ std::optional<int> collective_in_pool(const Asked& asked) {
   CollectiveArguments& arguments = comm->arguments;
   if (!arguments.read(asked.call, {asked.words, asked.large}, comm->ranks(), comm->self())) {
     if (const auto& why = arguments.too_much()) return raise_on_comm(comm->handle, *why);
-    return std::nullopt;
+    return left_to_mpi(asked, *comm);
   }
   arguments.load();
   coll::Call call = arguments.call(asked.name);
   call.plan = comm->core->plan(*call.problem);
   const auto done = comm->queue->run(call);
-  if (!done && done.error().code == ErrorCode::invalid_argument) return std::nullopt;
+  if (!done && done.error().code == ErrorCode::invalid_argument) return left_to_mpi(asked, *comm);
   if (!done) return raise_on_comm(comm->handle, done.error());
   arguments.unload();
   return constants().success;
@@ -69,7 +89,7 @@ std::optional<int> nonblocking_in_pool(const Asked& asked, void* request) {
   std::optional<Error> too_much;
   const auto call = prepared(asked, *comm, too_much);
   if (too_much) return raise_on_comm(comm->handle, *too_much);
-  if (call == nullptr) return std::nullopt;
+  if (call == nullptr) return left_to_mpi(asked, *comm);
   return begin_request(call, request);
 }
 

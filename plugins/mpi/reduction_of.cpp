@@ -7,6 +7,8 @@
 #include <optional>
 #include <vector>
 
+#include "beyond_standard.hpp"
+#include "coll/fingerprint.hpp"
 #include "pmpi.hpp"
 
 namespace penstock::mpi {
@@ -94,6 +96,29 @@ bool is_defined(Handle type, Handle op) {
   return false;
 }
 
+/// Of a predefined type, the same on all ranks, as a handle may not be; 0: of another type.
+std::uint64_t number_of(Handle type) {
+  const Constants& mpi = constants();
+  const Handle types[] = {
+#define PENSTOCK_INT(name, mpi_name, mpich, open_mpi, standard)
+#define PENSTOCK_HANDLE(name, mpi_name, mpich, open_mpi, standard) mpi.name,
+#define PENSTOCK_POINTER(name, mpi_name, mpich, open_mpi, standard)
+#include "abi_table.inc"
+#undef PENSTOCK_INT
+#undef PENSTOCK_HANDLE
+#undef PENSTOCK_POINTER
+  };
+  const auto* const found = std::find(std::begin(types), std::end(types), type);
+  return found == std::end(types) ? 0 : static_cast<std::uint64_t>(found - types) + 1;
+}
+
+std::uint64_t number_of_op(Handle op) {
+  const auto ops = predefined_ops();
+  const auto found =
+      std::find_if(ops.begin(), ops.end(), [op](const NamedOp& named) { return named.op == op; });
+  return found == ops.end() ? 0 : static_cast<std::uint64_t>(found - ops.begin()) + 1;
+}
+
 bool is_logical(Handle op) {
   const Constants& mpi = constants();
   return is_one_of(op, {mpi.land, mpi.lor, mpi.lxor});
@@ -120,6 +145,12 @@ std::optional<MpiArithmetic> MpiArithmetic::make(Handle type, Handle op,
     if (elements.contiguous || reach.end - reach.begin <= longest_piece) return made;
   }
   return std::nullopt;
+}
+
+/// Users' types and operations are compared by the size of an element alone: each rank has made its
+/// own.
+std::uint64_t MpiArithmetic::fingerprint() const {
+  return coll::reduction_word(layout_->size << 16 | number_of(type_) << 8 | number_of_op(op_));
 }
 
 void MpiArithmetic::first(std::byte* accumulator, const std::byte* in, std::size_t bytes) const {
@@ -157,20 +188,36 @@ ReductionOf reduction_of(Handle type, Handle op, const std::shared_ptr<const Lay
                          std::uint32_t ranks) {
   if (op == constants().op_null || layout->size == 0) return {};
   if (is_predefined_op(op)) {
-    const auto datatype = datatype_of(type, layout->size);
+    auto datatype = datatype_of(type, layout->size);
     const auto operation = operation_of(op);
+    // MPI defines logical and bit operations for integers alone.
+    const bool defined = datatype && operation && coll::supports(*operation, *datatype) &&
+                         !(is_logical(op) && coll::is_floating(*datatype));
+    if (!defined && !is_defined(type, op)) {
+      datatype.reset();
+      if (layout->basic != type) return {};
+      const Meaning meaning = meaning_of(type, op, operation, *layout);
+      if (meaning == Meaning::refused) return {};
+      if (meaning == Meaning::signed_bytes) datatype = Datatype::int8;
+      if (meaning == Meaning::unsigned_bytes) datatype = Datatype::uint8;
+    }
     if (datatype && operation) {
-      // MPI defines logical operations for integers, and bit operations for them too.
-      if (is_logical(op) && coll::is_floating(*datatype)) return {};
       const auto reduction = coll::Reduction::make(*datatype, *operation, ranks);
       if (!reduction) return {};
       return coll::PredefinedArithmetic(*reduction);
     }
-    if (!is_defined(type, op)) return {};
   }
   auto made = MpiArithmetic::make(type, op, layout);
   if (!made) return {};
   return *std::move(made);
+}
+
+std::uint64_t fingerprint_of(const ReductionOf& reduction) {
+  if (const auto* predefined = std::get_if<coll::PredefinedArithmetic>(&reduction))
+    return coll::reduction_word(predefined->predefined()->type(),
+                                predefined->predefined()->operation());
+  if (const auto* by_mpi = std::get_if<MpiArithmetic>(&reduction)) return by_mpi->fingerprint();
+  return 0;
 }
 
 }  // namespace penstock::mpi

@@ -21,6 +21,7 @@ class MpiArithmetic final : public coll::Arithmetic {
   void first(std::byte* accumulator, const std::byte* in, std::size_t bytes) const override;
   void add(std::byte* accumulator, const std::byte* in, std::size_t bytes) const override;
   void finish(std::byte* out, const std::byte* accumulator, std::size_t bytes) const override;
+  std::uint64_t fingerprint() const;
 
  private:
   MpiArithmetic(Handle type, Handle op, std::shared_ptr<const Layout> layout)
@@ -34,10 +35,12 @@ class MpiArithmetic final : public coll::Arithmetic {
 
 using ReductionOf = std::variant<std::monostate, coll::PredefinedArithmetic, MpiArithmetic>;
 
-/// Nothing where the MPI has to do the call: an operation that MPI does not define for the type,
-/// which it reports, or an element of more than 4 KB of data. The same on all ranks, as these pass
-/// the same type.
+/// Nothing where the MPI has to do the call: an operation that it does not know for the type, which
+/// it reports, or an element of more than 4 KB of data. The same on all ranks, as these pass the
+/// same type.
 ReductionOf reduction_of(Handle type, Handle op, const std::shared_ptr<const Layout>& layout,
                          std::uint32_t ranks);
+/// Of coll::Call: what must be the same on all ranks.
+std::uint64_t fingerprint_of(const ReductionOf& reduction);
 
 }  // namespace penstock::mpi

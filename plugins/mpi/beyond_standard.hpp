@@ -1,0 +1,27 @@
+// Predefined types and operations that an MPI reduces although the standard does not ask for it:
+// MPI_CHAR, logical operations on reals, and what else each MPI adds. The MPI is asked once.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "abi.hpp"
+#include "coll/operations.hpp"
+#include "datatypes.hpp"
+
+namespace penstock::mpi {
+
+enum class Meaning : std::uint8_t {
+  refused,       ///< the MPI reports an error, or cannot be asked
+  own,           ///< known to the MPI alone
+  signed_bytes,  ///< of all pairs of values: as integers of 8 bits
+  unsigned_bytes,
+};
+
+/// How the MPI reduces elements of `type` by `op`, both predefined; `operation` is `op` as coll
+/// knows it. Errors that it reports reach no handler of the program; while it is asked, those of
+/// other threads do not either.
+Meaning meaning_of(Handle type, Handle op, std::optional<coll::Operation> operation,
+                   const Layout& layout);
+
+}  // namespace penstock::mpi
