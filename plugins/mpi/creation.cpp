@@ -1,5 +1,7 @@
 #include "creation.hpp"
 
+#include <dlfcn.h>
+
 #include <climits>
 #include <cstring>
 
@@ -291,6 +293,7 @@ Result<std::unique_ptr<PoolWindow>> Making::open() {
   window->model = coherent ? constants().win_unified : constants().win_separate;
   window->with_collectives =
       wanted_.model == Model::collective && !coherent && wanted_.flavor != Flavor::shared;
+  window->with_atomics = window->with_collectives;
   window->objects = std::move(objects_);
   objects_.clear();
   window->words.insert(window->words.end(), words_.begin(), words_.end());
@@ -325,9 +328,17 @@ int make_handle(const Wanted& wanted, PoolWindow& window) {
 
 }  // namespace
 
+/// OpenCoarrays, the coarrays of gfortran: its events and locks count on the unified model.
+bool has_coarrays() {
+  static const bool has = ::dlsym(RTLD_DEFAULT, "_gfortran_caf_init") != nullptr;
+  return has;
+}
+
 Model model_wanted(Handle info) {
-  const std::string text =
-      info_value(info, "penstock_window_model").value_or(base::env_text("PENSTOCK_WINDOW_MODEL"));
+  const auto by_info = info_value(info, "penstock_window_model");
+  if (!by_info && !base::env_is_set("PENSTOCK_WINDOW_MODEL") && has_coarrays())
+    return Model::unified;
+  const std::string text = by_info.value_or(base::env_text("PENSTOCK_WINDOW_MODEL"));
   if (text == "separate") return Model::separate;
   if (text == "unified") return Model::unified;
   static std::atomic<bool> said{false};

@@ -1,5 +1,6 @@
 // Put, get and accumulate, with their forms that return a request and those with large counts. An
 // operation on a window of ours is finished when the call returns, so requests are complete ones.
+#include "atomic_order.hpp"
 #include "export.hpp"
 #include "rma_operations.hpp"
 
@@ -30,6 +31,15 @@ penstock::Result<void> fetch(PoolWindow& window, const Buffer& origin, const Buf
 }
 
 }  // namespace
+
+/// An atomic operation, after which its rank may load what it has learned of (atomic_order.hpp).
+#define ATOMIC_CALL_OR(name, parameters, pass, ...)                  \
+  PENSTOCK_WINDOW_QUESTION_OR(name, parameters, pass, in_order([&] { \
+                                return finish(window->handle, [&] {  \
+                                  const Entered entered(*window);    \
+                                  return __VA_ARGS__;                \
+                                }());                                \
+                              }))
 
 // Their argument lists, with int or Count for N.
 #define FROM(N) const void *origin, N origin_count, Handle origin_type
@@ -62,11 +72,11 @@ penstock::Result<void> fetch(PoolWindow& window, const Buffer& origin, const Buf
       PASS(Raccumulate, (ORIGIN, TARGET, op, win, request), origin_count, count),                  \
       completed(*window, accumulate(*window, buffer(ORIGIN), nullptr, aim(TARGET), incoming(op)),  \
                 request));                                                                         \
-  PENSTOCK_WINDOW_CALL_OR(                                                                         \
+  ATOMIC_CALL_OR(                                                                                  \
       Get_accumulate##C, (FROM(N), RESULT(N), AT(N), Handle op, Handle win),                       \
       PASS(Get_accumulate, (ORIGIN, OLD, TARGET, op, win), origin_count, result_count, count),     \
       fetch(*window, buffer(ORIGIN), buffer(OLD), aim(TARGET), incoming(op)));                     \
-  PENSTOCK_WINDOW_CALL_OR(                                                                         \
+  ATOMIC_CALL_OR(                                                                                  \
       Rget_accumulate##C, (FROM(N), RESULT(N), AT(N), Handle op, Handle win, void* request),       \
       PASS(Rget_accumulate, (ORIGIN, OLD, TARGET, op, win, request), origin_count, result_count,   \
            count),                                                                                 \
@@ -79,15 +89,15 @@ penstock::Result<void> fetch(PoolWindow& window, const Buffer& origin, const Buf
 PENSTOCK_DATA_CALLS(int, , PASS_PLAIN);
 PENSTOCK_DATA_CALLS(Count, _c, PASS_LARGE);
 
-PENSTOCK_WINDOW_CALL(Fetch_and_op,
-                     (const void* origin, void* result, Handle type, int rank, Aint disp, Handle op,
-                      Handle win),
-                     (origin, result, type, rank, disp, op, win),
-                     fetch_and_op(*window, buffer(origin, 1, type), buffer(result, 1, type),
-                                  aim(rank, disp, 1, type), incoming(op)));
+ATOMIC_CALL_OR(Fetch_and_op,
+               (const void* origin, void* result, Handle type, int rank, Aint disp, Handle op,
+                Handle win),
+               PENSTOCK_PASS(Fetch_and_op, (origin, result, type, rank, disp, op, win)),
+               fetch_and_op(*window, buffer(origin, 1, type), buffer(result, 1, type),
+                            aim(rank, disp, 1, type), incoming(op)));
 
-PENSTOCK_WINDOW_CALL(Compare_and_swap,
-                     (const void* origin, const void* compare, void* result, Handle type, int rank,
-                      Aint disp, Handle win),
-                     (origin, compare, result, type, rank, disp, win),
-                     compare_and_swap(*window, origin, compare, result, aim(rank, disp, 1, type)));
+ATOMIC_CALL_OR(Compare_and_swap,
+               (const void* origin, const void* compare, void* result, Handle type, int rank,
+                Aint disp, Handle win),
+               PENSTOCK_PASS(Compare_and_swap, (origin, compare, result, type, rank, disp, win)),
+               compare_and_swap(*window, origin, compare, result, aim(rank, disp, 1, type)));

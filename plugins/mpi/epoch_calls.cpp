@@ -1,6 +1,7 @@
 // Epochs: fence; post, start, complete, wait; locks and flushes.
 #include <vector>
 
+#include "atomic_order.hpp"
 #include "base/format.hpp"
 #include "export.hpp"
 
@@ -60,6 +61,25 @@ penstock::Result<void> of_rank(PoolWindow& window, int rank, OfRank call) {
 
 using Core = penstock::window::Window;
 
+/// A call by which a rank synchronizes its own segment. It may have learned by it what lies in
+/// others of its windows.
+template <class Call>
+int synchronizing(PoolWindow& window, bool own, const Call& call) {
+  const auto finished = [&] {
+    return finish(window.handle, [&] {
+      const Entered entered(window);
+      return call();
+    }());
+  };
+  if (!own) return finished();
+  note_synchronized(window);
+  return in_order(finished);
+}
+
+bool is_own(const PoolWindow& window, int rank) {
+  return rank >= 0 && static_cast<std::uint32_t>(rank) == window.core->self();
+}
+
 }  // namespace
 
 PENSTOCK_WINDOW_CALL(Win_fence, (int assert, Handle win), (assert, win),
@@ -72,10 +92,14 @@ PENSTOCK_WINDOW_CALL(Win_complete, (Handle win), (win), window->core->complete()
 PENSTOCK_WINDOW_CALL(Win_wait, (Handle win), (win), window->core->wait());
 PENSTOCK_WINDOW_CALL(Win_test, (Handle win, int* flag), (win, flag), test(*window, flag));
 
-PENSTOCK_WINDOW_CALL(Win_lock, (int type, int rank, int assert, Handle win),
-                     (type, rank, assert, win), lock(*window, type, rank, assert));
-PENSTOCK_WINDOW_CALL(Win_unlock, (int rank, Handle win), (rank, win),
-                     of_rank(*window, rank, &Core::unlock));
+PENSTOCK_WINDOW_QUESTION_OR(Win_lock, (int type, int rank, int assert, Handle win),
+                            PENSTOCK_PASS(Win_lock, (type, rank, assert, win)),
+                            synchronizing(*window, is_own(*window, rank),
+                                          [&] { return lock(*window, type, rank, assert); }));
+PENSTOCK_WINDOW_QUESTION_OR(Win_unlock, (int rank, Handle win),
+                            PENSTOCK_PASS(Win_unlock, (rank, win)),
+                            synchronizing(*window, is_own(*window, rank),
+                                          [&] { return of_rank(*window, rank, &Core::unlock); }));
 PENSTOCK_WINDOW_CALL(Win_lock_all, (int assert, Handle win), (assert, win),
                      window->core->lock_all(asserts(assert)));
 PENSTOCK_WINDOW_CALL(Win_unlock_all, (Handle win), (win), window->core->unlock_all());
@@ -86,4 +110,5 @@ PENSTOCK_WINDOW_CALL(Win_flush_all, (Handle win), (win), window->core->flush_all
 PENSTOCK_WINDOW_CALL(Win_flush_local, (int rank, Handle win), (rank, win),
                      of_rank(*window, rank, &Core::flush));
 PENSTOCK_WINDOW_CALL(Win_flush_local_all, (Handle win), (win), window->core->flush_all());
-PENSTOCK_WINDOW_CALL(Win_sync, (Handle win), (win), window->core->sync());
+PENSTOCK_WINDOW_QUESTION_OR(Win_sync, (Handle win), PENSTOCK_PASS(Win_sync, (win)),
+                            synchronizing(*window, true, [&] { return window->core->sync(); }));

@@ -6,7 +6,7 @@
 
 namespace penstock::mpi {
 
-std::atomic<std::uint32_t> pool_windows{0};
+std::atomic<std::uint32_t> pool_windows{0}, windows_with_atomics{0};
 
 namespace {
 
@@ -14,6 +14,14 @@ std::mutex table_mutex;
 std::unordered_map<Handle, std::unique_ptr<PoolWindow>>& table() {
   static auto* windows = new std::unordered_map<Handle, std::unique_ptr<PoolWindow>>;
   return *windows;  // never destroyed: calls may come from exit handlers
+}
+/// With the table's mutex.
+void count_windows() {
+  const auto with_atomics = std::count_if(table().begin(), table().end(), [](const auto& entry) {
+    return entry.second->with_atomics.load();
+  });
+  windows_with_atomics.store(static_cast<std::uint32_t>(with_atomics));
+  pool_windows.store(static_cast<std::uint32_t>(table().size()));
 }
 /// Changes with the table, and so invalidates the windows that threads have cached.
 std::atomic<std::uint64_t> version{1};
@@ -41,7 +49,7 @@ void add_window(std::unique_ptr<PoolWindow> window) {
   const Handle handle = window->handle;
   table()[handle] = std::move(window);
   version.fetch_add(1);
-  pool_windows.store(static_cast<std::uint32_t>(table().size()));
+  count_windows();
 }
 
 void for_each_window(const std::function<void(PoolWindow&)>& call) {
@@ -55,8 +63,14 @@ std::vector<std::unique_ptr<PoolWindow>> take_all_windows() {
   for (auto& [handle, window] : table()) all.push_back(std::move(window));
   table().clear();
   version.fetch_add(1);
-  pool_windows.store(0);
+  count_windows();
   return all;
+}
+
+void end_order_by_atomics(PoolWindow& window) {
+  const std::lock_guard<std::mutex> guard(table_mutex);
+  window.with_atomics.store(false);
+  count_windows();
 }
 
 bool have_windows_of_sessions() {
@@ -72,7 +86,7 @@ std::unique_ptr<PoolWindow> take_window(Handle win) {
   auto window = std::move(found->second);
   table().erase(found);
   version.fetch_add(1);
-  pool_windows.store(static_cast<std::uint32_t>(table().size()));
+  count_windows();
   return window;
 }
 

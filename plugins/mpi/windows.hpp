@@ -29,7 +29,10 @@ struct PoolWindow {
   void* base = nullptr;
   Aint size = 0;
   int unit = 1, flavor = 0, model = 0;
-  bool with_collectives = false;         ///< its memory is synchronized by them (collectives.hpp)
+  bool with_collectives = false;  ///< its memory is synchronized by them (collectives.hpp)
+  /// Likewise by atomic operations of any window: until its rank synchronizes its loads and stores
+  /// itself, as the separate memory model asks (atomic_order.hpp).
+  std::atomic<bool> with_atomics{false};
   std::vector<arena::Object> objects;    ///< objects that this rank gives back when all have left
   std::vector<WordMemory::Piece> words;  ///< likewise, once no rank looks at them any more
 
@@ -75,6 +78,8 @@ class Entered {
 
 /// Number of windows in the pool; 0 in programs that use none.
 extern std::atomic<std::uint32_t> pool_windows;
+/// Of these, those with PoolWindow::with_atomics.
+extern std::atomic<std::uint32_t> windows_with_atomics;
 PoolWindow* look_up_window(Handle win);
 /// Null: not one of ours. `win` as it came in a register.
 inline PoolWindow* pool_window(Handle win) {
@@ -88,6 +93,8 @@ inline bool is_pool_window(Handle win) {
 void add_window(std::unique_ptr<PoolWindow> window);
 /// True if there are windows of MPI sessions, which outlive MPI_Finalize.
 bool have_windows_of_sessions();
+/// Its rank synchronizes it by itself.
+void end_order_by_atomics(PoolWindow& window);
 void for_each_window(const std::function<void(PoolWindow&)>& call);
 /// Removes it from the table; the caller owns it.
 std::unique_ptr<PoolWindow> take_window(Handle win);

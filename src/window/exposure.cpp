@@ -45,8 +45,12 @@ void Exposure::send_reached_by_lock() {
   context_.memory.full_fence();  // the others may learn of it by means outside the pool
 }
 
-void Exposure::drop_reached_by_lock() {
-  if (!reached_by_lock_.empty()) drop(reached_by_lock_);
+std::uint64_t Exposure::drop_reached_by_lock() {
+  if (reached_by_lock_.empty()) return 0;
+  drop(reached_by_lock_);
+  std::uint64_t bytes = 0;
+  for (const Range& range : reached_by_lock_) bytes += range.bytes();
+  return bytes;
 }
 
 void Exposure::send(const std::vector<Range>& ranges) {

@@ -293,8 +293,8 @@ void Window::publish_own() {
   impl_->exposure.send_reached_by_lock();
 }
 
-void Window::observe_own() {
-  impl_->exposure.drop_reached_by_lock();
+std::uint64_t Window::observe_own() {
+  return impl_->exposure.drop_reached_by_lock();
 }
 
 }  // namespace penstock::window

@@ -146,7 +146,7 @@ class Window {
   /// reach by locks. When it returns, own stores there are at the device.
   void publish_own();
   /// Its counterpart: later loads find what others had put before.
-  void observe_own();
+  std::uint64_t observe_own();
 
   // ---- communication ----
   /// Copies packed bytes to the extents; writes only these bytes. `from` may be reused on return.
