@@ -159,7 +159,7 @@ Pending Backend::_allgather_base(at::Tensor& output, at::Tensor& input,
   check_tensor(output, name);
   check_tensor(input, name);
   return start({c10d::OpType::_ALLGATHER_BASE, name, opts.timeout, opts.asyncOp},
-               one(gathering(Blocks::rows(output, {}, size_, name), input)), {output});
+               one(gathering(Blocks::rows(output, false, {}, size_, name), input)), {output});
 }
 
 Pending Backend::allgather_coalesced(std::vector<Tensors>& outputs, Tensors& inputs,
@@ -174,6 +174,7 @@ Pending Backend::allgather_coalesced(std::vector<Tensors>& outputs, Tensors& inp
     for (const Tensors& list : outputs) {
       TORCH_CHECK(list.size() == inputs.size(), "penstock: all_gather_coalesced of ", inputs.size(),
                   " tensors into lists of ", list.size());
+      check_tensor(list[i], "all_gather_coalesced");
       of_ranks.push_back(list[i]);
     }
     check_tensor(inputs[i], "all_gather_coalesced");
@@ -194,7 +195,7 @@ Pending Backend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inpu
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     check_tensor(outputs[i], name);
     check_tensor(inputs[i], name);
-    parts.push_back(gathering(Blocks::rows(outputs[i], {}, size_, name), inputs[i]));
+    parts.push_back(gathering(Blocks::rows(outputs[i], false, {}, size_, name), inputs[i]));
   }
   return start({c10d::OpType::COALESCED, name, opts.timeout, opts.asyncOp}, std::move(parts),
                outputs);
@@ -247,9 +248,10 @@ Pending Backend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
   constexpr const char* name = "reduce_scatter_tensor";
   check_tensor(output, name);
   check_tensor(input, name);
-  return start({c10d::OpType::_REDUCE_SCATTER_BASE, name, opts.timeout, opts.asyncOp},
-               one(scattering_sum(output, Blocks::rows(input, {}, size_, name), opts.reduceOp)),
-               {output});
+  return start(
+      {c10d::OpType::_REDUCE_SCATTER_BASE, name, opts.timeout, opts.asyncOp},
+      one(scattering_sum(output, Blocks::rows(input, true, {}, size_, name), opts.reduceOp)),
+      {output});
 }
 
 Pending Backend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
@@ -262,7 +264,7 @@ Pending Backend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inpu
     check_tensor(outputs[i], name);
     check_tensor(inputs[i], name);
     parts.push_back(
-        scattering_sum(outputs[i], Blocks::rows(inputs[i], {}, size_, name), opts.reduceOp));
+        scattering_sum(outputs[i], Blocks::rows(inputs[i], true, {}, size_, name), opts.reduceOp));
   }
   // torch 2.11 has no type of its own for it.
   return start({c10d::OpType::COALESCED, name, opts.timeout, opts.asyncOp}, std::move(parts),
@@ -279,8 +281,8 @@ Pending Backend::alltoall_base(at::Tensor& output, at::Tensor& input,
   check_type(output, input, name);
   Part part;
   part.collective = PENSTOCK_ALLTOALL;
-  part.output = Blocks::rows(output, output_sizes, size_, name);
-  part.input = Blocks::rows(input, input_sizes, size_, name);
+  part.output = Blocks::rows(output, false, output_sizes, size_, name);
+  part.input = Blocks::rows(input, true, input_sizes, size_, name);
   // Where one rank's sizes differ, the others cannot know.
   part.max_is_known = false;
   return start({c10d::OpType::ALLTOALL_BASE, name, opts.timeout, opts.asyncOp},

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <utility>
 
+#include "tensors.hpp"
+
 namespace penstock::torch {
 
 namespace {
@@ -66,9 +68,7 @@ Mail::~Mail() {
 
 void Mail::post(Message message) {
   Entry entry;
-  entry.dense = message.is_send ? message.tensor.cpu().contiguous() : message.tensor;
-  if (!entry.dense.is_contiguous() || !entry.dense.is_cpu())
-    entry.dense = at::empty(entry.dense.sizes(), entry.dense.options().device(at::kCPU));
+  entry.dense = memory_of(message.tensor, message.is_send, at::kCPU);
   entry.until = std::chrono::steady_clock::now() + message.timeout;
   entry.message = std::move(message);
   std::exception_ptr error;

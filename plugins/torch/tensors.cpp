@@ -96,17 +96,24 @@ void check_writable(const at::Tensor& tensor, const char* what) {
   TORCH_CHECK(at::has_internal_overlap(tensor) != at::MemOverlap::Yes, "penstock: ", what,
               " into a tensor of which several elements share memory, as after expand(): "
               "clone() it first");
+  TORCH_CHECK(!tensor._is_zerotensor(), "penstock: ", what,
+              " into a tensor of zeros that has no memory: clone() it first");
+}
+
+at::Tensor memory_of(const at::Tensor& tensor, bool load, at::Device where) {
+  // x.conj(), x.conj().imag and derivatives of zero are computed when they are used.
+  const bool lazy = tensor.is_conj() || tensor.is_neg() || tensor._is_zerotensor();
+  if (!lazy && tensor.is_contiguous() && tensor.device() == where) return tensor;
+  at::Tensor made = at::empty(
+      tensor.sizes(), tensor.options().device(where).memory_format(at::MemoryFormat::Contiguous));
+  if (load) made.copy_(tensor.detach());
+  return made;
 }
 
 Blocks::Blocks(const std::vector<at::Tensor>& tensors, bool load) : given_(tensors) {
   std::uintptr_t lowest = std::numeric_limits<std::uintptr_t>::max();
   for (const at::Tensor& tensor : tensors) {
-    if (tensor.is_contiguous())
-      dense_.push_back(tensor);
-    else
-      dense_.push_back(load ? tensor.contiguous()
-                            : at::empty(tensor.sizes(), tensor.options().memory_format(
-                                                            at::MemoryFormat::Contiguous)));
+    dense_.push_back(memory_of(tensor, load, tensor.device()));
     if (tensor.numel() != 0)
       lowest = std::min(lowest, reinterpret_cast<std::uintptr_t>(dense_.back().data_ptr()));
   }
@@ -145,14 +152,13 @@ void Blocks::rebase(std::byte* base) {
   base_ = base;
 }
 
-Blocks Blocks::rows(const at::Tensor& tensor, const std::vector<std::int64_t>& sizes, int ranks,
-                    const char* what) {
-  TORCH_CHECK(tensor.is_contiguous(), "penstock: ", what,
-              " splits a tensor that is not contiguous: use .contiguous()");
+Blocks Blocks::rows(const at::Tensor& tensor, bool load, const std::vector<std::int64_t>& sizes,
+                    int ranks, const char* what) {
   Blocks made;
-  made.given_ = made.dense_ = {tensor};
+  made.given_ = {tensor};
+  made.dense_ = {memory_of(tensor, load, tensor.device())};
   const std::int64_t numbers = tensor.numel();
-  if (numbers != 0) made.base_ = static_cast<std::byte*>(tensor.data_ptr());
+  if (numbers != 0) made.base_ = static_cast<std::byte*>(made.dense_[0].data_ptr());
   made.list_.reserve(static_cast<std::size_t>(ranks));
   const auto add = [&](std::int64_t first, std::int64_t count) {
     const auto size = static_cast<std::int64_t>(tensor.element_size());

@@ -15,17 +15,21 @@ void check_tensor(const at::Tensor& tensor, const char* what);
 /// No two of its elements share memory, as those of an expanded tensor do.
 void check_writable(const at::Tensor& tensor, const char* what);
 
-/// The memory of some tensors, a block each, as offsets from the lowest of them. What is not
-/// contiguous is copied, and an output copied back by store().
+/// The only way from a tensor to memory: contiguous memory of `where`, the tensor's own if that
+/// holds its values as they are. Else a copy: of its values if `load`, to be copied back if not.
+at::Tensor memory_of(const at::Tensor& tensor, bool load, at::Device where);
+
+/// The memory of some tensors, a block each, as offsets from the lowest of them. What memory_of()
+/// has copied of an output is copied back by store().
 class Blocks {
  public:
   Blocks() = default;
   /// `load`: their values count.
   Blocks(const std::vector<at::Tensor>& tensors, bool load);
-  /// Blocks of equal or given lengths along the first dimension of one tensor, which is contiguous;
-  /// `sizes` empty: equal.
-  static Blocks rows(const at::Tensor& tensor, const std::vector<std::int64_t>& sizes, int ranks,
-                     const char* what);
+  /// Blocks of equal or given lengths along the first dimension of one tensor; `sizes` empty:
+  /// equal.
+  static Blocks rows(const at::Tensor& tensor, bool load, const std::vector<std::int64_t>& sizes,
+                     int ranks, const char* what);
 
   const std::vector<at::Tensor>& tensors() const { return given_; }
   /// Where the blocks lie: those, or copies.

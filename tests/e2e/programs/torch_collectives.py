@@ -6,6 +6,7 @@ import penstock.torch  # noqa: F401, makes the back end known
 import torch
 import torch.distributed as dist
 from torch.distributed import ReduceOp
+from torch.distributed import distributed_c10d as c10d
 
 dist.init_process_group("penstock")
 rank, ranks = dist.get_rank(), dist.get_world_size()
@@ -124,6 +125,88 @@ def movements():
     check(come, torch.cat([torch.full((owner + 1, 2), float(owner)) for owner in range(ranks)]), "all_to_all_single")
 
 
+def lazy(owner, kind, size=6):
+    """A tensor whose values differ from its memory, and the values."""
+    numbers = (torch.arange(size) * (1 + 2j) + owner * (10 - 3j)).to(torch.complex64)
+    if kind == "zero":
+        return torch._efficientzerotensor(size), torch.zeros(size)
+    tensor = numbers.conj() if kind == "conjugate" else numbers.conj().imag
+    return tensor, tensor.clone().resolve_conj().resolve_neg()
+
+
+def lazy_inputs():
+    """Inputs that PyTorch has not computed yet; lists, and the back end without the dispatcher's help."""
+    backend = dist.distributed_c10d._get_default_group()._get_backend(torch.device("cpu"))
+    for kind, size in (("conjugate", 6), ("negative", 6), ("negative", 1), ("zero", 6)):
+        mine, wanted = lazy(rank, kind, size)[0], [lazy(owner, kind, size)[1] for owner in range(ranks)]
+        mixed = [lazy(rank + owner, kind, size)[0] for owner in range(ranks)]
+        mixed_wanted = [lazy(rank + owner, kind, size)[1] for owner in range(ranks)]
+        whole, pool = torch.stack(wanted), [torch.empty_like(wanted[0]) for _ in range(ranks)]
+        into = torch.empty_like(wanted[0])
+
+        def is_right(found, right, what):
+            check(found, right, (what, kind, size))
+
+        backend.allgather([pool], [mine], c10d.AllgatherOptions()).wait()
+        is_right(torch.stack(pool), whole, "all_gather")
+        backend.gather([pool] if rank == 0 else [], [mine], c10d.GatherOptions()).wait()
+        is_right(torch.stack(pool), whole, "gather")
+        backend.scatter([into], [mixed] if rank == 0 else [], c10d.ScatterOptions()).wait()
+        is_right(into, wanted[rank], "scatter")
+        backend.reduce_scatter([into], [mixed], c10d.ReduceScatterOptions()).wait()
+        is_right(into, sum(mixed_wanted), "reduce_scatter")
+        backend.alltoall(pool, mixed, c10d.AllToAllOptions()).wait()
+        is_right(torch.stack(pool), torch.stack(mixed_wanted), "all_to_all")
+        gathered = torch.empty_like(torch.cat(wanted))
+        backend._allgather_base(gathered, mine).wait()
+        is_right(gathered, torch.cat(wanted), "all_gather_into_tensor")
+        split, split_wanted = lazy(rank, kind, size * ranks)
+        backend._reduce_scatter_base(into, split).wait()
+        own = slice(rank * size, (rank + 1) * size)
+        is_right(into, sum(lazy(owner, kind, size * ranks)[1][own] for owner in range(ranks)), "reduce_scatter_tensor")
+        backend.alltoall_base(gathered, split, [], []).wait()
+        is_right(gathered, torch.cat([lazy(owner, kind, size * ranks)[1][own] for owner in range(ranks)]), "all_to_all_single")
+        backend.broadcast([mine if rank == 0 else into], c10d.BroadcastOptions()).wait()
+        is_right(into if rank else mine.clone().resolve_conj().resolve_neg(), wanted[0], "broadcast")
+        works = [backend.send([mine], (rank + 1) % ranks, 3), backend.recv([into], (rank - 1) % ranks, 3)]
+        for work in works:
+            work.wait()
+        is_right(into, wanted[(rank - 1) % ranks], "message")
+
+
+def lazy_outputs():
+    """The values that a lazy tensor has after the call are right, whatever its memory holds."""
+    backend = dist.distributed_c10d._get_default_group()._get_backend(torch.device("cpu"))
+    for kind in ("conjugate", "negative"):
+        mine, own = lazy(rank, kind)
+        wanted = [lazy(owner, kind)[1] for owner in range(ranks)]
+        pool = [lazy(5, kind)[0] for _ in range(ranks)]
+        backend.allgather([pool], [own], c10d.AllgatherOptions()).wait()
+        assert all(torch.equal(found, right) for found, right in zip(pool, wanted)), ("all_gather", kind, pool)
+        backend.allreduce([mine], c10d.AllreduceOptions()).wait()
+        assert torch.equal(mine, sum(wanted)), ("all_reduce", kind, mine)
+        backend.broadcast([mine if rank == 0 else pool[0]], c10d.BroadcastOptions()).wait()
+        assert torch.equal(pool[0], wanted[0] if rank == 0 else sum(wanted)), ("broadcast", kind, pool[0])
+    try:
+        backend.allreduce([torch._efficientzerotensor(3)], c10d.AllreduceOptions())
+    except RuntimeError as error:
+        assert "has no memory" in str(error), error
+    else:
+        raise AssertionError("a reduction into a tensor without memory")
+
+
+def strided_splits():
+    """What is split along its first dimension need not be contiguous."""
+    turned = torch.arange(6.0 * ranks).reshape(3, 2 * ranks).t() + rank
+    come = torch.empty(3, 2 * ranks).t()
+    dist.all_to_all_single(come, turned)
+    own = slice(2 * rank, 2 * rank + 2)
+    check(come, torch.cat([turned[own] - rank + owner for owner in range(ranks)]), "all_to_all_single, not contiguous")
+    part = torch.empty(3, 2).t()
+    dist.reduce_scatter_tensor(part, turned)
+    check(part, ranks * (turned[own] - rank) + sum(range(ranks)), "reduce_scatter_tensor, not contiguous")
+
+
 def others():
     objects = [None] * ranks
     dist.all_gather_object(objects, {"rank": rank})
@@ -166,6 +249,9 @@ def others():
 reductions()
 odd_tensors()
 movements()
+lazy_inputs()
+lazy_outputs()
+strided_splits()
 others()
 dist.barrier()
 dist.destroy_process_group()
