@@ -78,7 +78,7 @@ Backend::~Backend() {
 
 void Backend::connect() {
   if (comm_ != nullptr) return;
-  Meeting meeting(store_, rank_, size_, name_of(*this), options_->timeout, cancelled_);
+  Meeting meeting(store_, rank_, size_, name_of(*this), limit(), cancelled_);
   try {
     open(meeting);
   } catch (const c10::Error& error) {
@@ -132,7 +132,7 @@ Mail& Backend::mail() {
     attached = attached_;
   }
   if (attached == nullptr) {
-    Meeting meeting(store_, rank_, size_, name_of(*this), options_->timeout, cancelled_);
+    Meeting meeting(store_, rank_, size_, name_of(*this), limit(), cancelled_);
     attached = Attached::meet(meeting);
   }
   std::vector<std::uint64_t> tokens;  // of those that have met in a collective
@@ -161,8 +161,7 @@ penstock_call_t Backend::call_of(const std::string& name, const Part& part,
   call.output_count = static_cast<std::uint32_t>(part.output.list().size());
   call.max_is_known = part.max_is_known ? 1 : 0;
   call.max_block_bytes = part.max_bytes;
-  call.timeout_ns =
-      static_cast<std::uint64_t>(std::max<std::int64_t>(timeout.count(), 0)) * 1'000'000;
+  call.timeout_ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(timeout).count());
   return call;
 }
 
@@ -230,7 +229,7 @@ Pending Backend::start(const How& how, std::vector<Part> parts, Tensors results)
   const std::uint64_t sequence = ++sequence_;
   auto work = make_work(how, parts, sequence, std::move(results));
   How used = how;
-  if (used.timeout == c10d::kUnsetTimeout) used.timeout = options_->timeout;
+  used.timeout = limit_of_call(how);
   const bool ran = !how.async && worker_.now([&] { run(used, sequence, parts, *work); });
   if (!ran)
     worker_.later([this, used, sequence, work, held = std::move(parts)] {

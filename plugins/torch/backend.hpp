@@ -14,6 +14,7 @@
 #include "mail.hpp"
 #include "rendezvous.hpp"
 #include "tensors.hpp"
+#include "timeout.hpp"
 #include "work.hpp"
 #include "worker.hpp"
 
@@ -107,6 +108,10 @@ class Backend : public c10d::Backend {
     std::chrono::milliseconds timeout;
     bool async = true;
   };
+  std::chrono::milliseconds limit() const { return limit_of(options_->timeout); }
+  std::chrono::milliseconds limit_of_call(const How& how) const {
+    return how.timeout == c10d::kUnsetTimeout ? limit() : limit_of(how.timeout);
+  }
   Pending start(const How& how, std::vector<Part> parts, Tensors results);
   /// The same of CUDA tensors: on a stream.
   Pending start_on_gpu(const How& how, const std::vector<Part>& parts, Tensors results,

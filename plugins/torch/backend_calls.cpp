@@ -315,10 +315,10 @@ Pending Backend::post(bool is_send, Tensors& tensors, int peer, int tag) {
     const c10::impl::VirtualGuardImpl devices(tensor.device().type());
     devices.synchronizeStream(devices.getStream(tensor.device()));
   }
-  const How how{type, peer == Mail::anybody ? "recvAnySource" : name, options_->timeout};
+  const How how{type, peer == Mail::anybody ? "recvAnySource" : name, limit()};
   auto work = make_work(how, {}, sequence_.load(), tensors);
   if (peer != Mail::anybody) work->set_source(peer);
-  mail().post({is_send, peer, static_cast<std::uint64_t>(tag), tensor, work, options_->timeout});
+  mail().post({is_send, peer, static_cast<std::uint64_t>(tag), tensor, work, how.timeout});
   return work;
 }
 

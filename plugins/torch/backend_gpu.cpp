@@ -40,7 +40,7 @@ void Backend::enqueue_parts(const How& how, const std::string& name, const std::
 Pending Backend::start_on_gpu(const How& how, const std::vector<Part>& parts, Tensors results,
                               c10::Device device) {
   How used = how;
-  if (used.timeout == c10d::kUnsetTimeout) used.timeout = options_->timeout;
+  used.timeout = limit_of_call(how);
   const std::uint64_t sequence = ++sequence_;
   const std::string name = how.name + (" #" + std::to_string(sequence));
   const c10::Stream stream = gpu_stream_.begin(device);

@@ -7,6 +7,8 @@
 
 #include <thread>
 
+#include "timeout.hpp"
+
 namespace penstock::torch {
 
 GpuWork::GpuWork(int rank, const Of& of, const std::vector<at::Tensor>& inputs,
@@ -41,7 +43,7 @@ void GpuWork::synchronize() {
 bool GpuWork::wait(std::chrono::milliseconds timeout) {
   synchronize();
   if (timeout == kNoTimeout) return true;
-  const auto until = std::chrono::steady_clock::now() + timeout;
+  const auto until = std::chrono::steady_clock::now() + limit_of(timeout);
   while (!end_->query()) {
     TORCH_CHECK(std::chrono::steady_clock::now() < until,
                 "penstock: ", c10d::opTypeToString(of_.type), " #", of_.sequence,

@@ -4,6 +4,8 @@
 
 #include <thread>
 
+#include "timeout.hpp"
+
 namespace penstock::torch {
 
 Work::Work(int rank, c10d::OpType type, const char* title, const std::vector<at::Tensor>& inputs,
@@ -27,7 +29,7 @@ bool Work::wait(std::chrono::milliseconds timeout) {
   const auto over = [this] { return completed_; };
   if (timeout == kNoTimeout) {
     cv_.wait(lock, over);
-  } else if (!cv_.wait_for(lock, timeout, over)) {
+  } else if (!cv_.wait_for(lock, limit_of(timeout), over)) {
     TORCH_CHECK(false, "penstock: ", c10d::opTypeToString(opType_), " #", sequence_,
                 " has not ended within ", timeout.count(), " ms");
   }

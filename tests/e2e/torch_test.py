@@ -52,7 +52,7 @@ class Torch(Switches):
                     self.assertEqual((status, out), (0, "collectives: ok\n"), err)
 
     def test_habits(self):
-        for ranks, what in ((2, "callbacks"), (4, "beside"), (2, "later")):
+        for ranks, what in ((2, "callbacks"), (4, "beside"), (2, "later"), (2, "timeouts")):
             with self.subTest(what=what):
                 for status, out, err in self.ranks(ranks, "torch_habits.py", what):
                     self.assertEqual((status, out), (0, "habits: ok\n"), err)

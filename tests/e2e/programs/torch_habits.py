@@ -1,11 +1,12 @@
 """Habits of PyTorch programs: callbacks that call collectives, groups beside a gloo world, groups of the same name again.
 
-    torch_habits.py callbacks | beside | again | later
+    torch_habits.py callbacks | beside | again | later | timeouts
 """
 
 import datetime
 import os
 import sys
+import time
 
 import torch
 import torch.distributed as dist
@@ -71,7 +72,41 @@ def later():
             raise AssertionError("no error")
 
 
-{"callbacks": callbacks, "beside": beside, "again": again, "later": later}[sys.argv[1]]()
+def timeouts():
+    """A timeout that no clock can count means "for ever", and a short one is short."""
+    days = datetime.timedelta(days=1)
+    dist.init_process_group("penstock", timeout=365 * 100 * days)
+    rank = dist.get_rank()
+    group = dist.new_group(timeout=datetime.timedelta.max)
+    backend = group._get_backend(torch.device("cpu"))
+    for limit in (datetime.timedelta(milliseconds=2**31), 365 * 290 * days, 365 * 2000 * days, datetime.timedelta.max,
+                  datetime.timedelta(0), datetime.timedelta(seconds=-1)):
+        for late in (0, 1):  # the other one waits for it
+            backend.options._timeout = limit
+            numbers, into = torch.ones(3), torch.zeros(1)
+            time.sleep(0.02 * (rank == late))
+            dist.all_reduce(numbers, group=group)
+            time.sleep(0.02 * (rank == late))
+            work = dist.all_reduce(numbers, group=group, async_op=True)
+            work.wait(limit)
+            time.sleep(0.02 * (rank == late))
+            if rank == late:
+                dist.send(numbers[:1], 1 - rank, group=group)
+            else:
+                dist.recv(into, 1 - rank, group=group)
+                assert into == 4, into
+    backend.options._timeout = datetime.timedelta(milliseconds=50)
+    if rank == 0:
+        try:
+            dist.recv(torch.zeros(1), 1, group=group)
+        except RuntimeError as error:
+            assert "rank 1" in str(error) and "within 50 ms" in str(error), error
+        else:
+            raise AssertionError("a message that nobody has sent")
+    dist.barrier()
+
+
+{"callbacks": callbacks, "beside": beside, "again": again, "later": later, "timeouts": timeouts}[sys.argv[1]]()
 if dist.is_initialized():
     dist.destroy_process_group()
 os.write(1, b"habits: ok\n")
