@@ -541,6 +541,7 @@ void Messenger::receive(std::uint32_t from, std::uint64_t tag, void* data, std::
       my.fetch(message);
     else if (message->whole)
       my.finish(message);
+    if (!busy()) my.endpoint->rest();
     return;
   }
   if (from != any_rank && !my.gone[from].empty())
@@ -556,7 +557,9 @@ void Messenger::receive(std::uint32_t from, std::uint64_t tag, void* data, std::
 bool Messenger::progress() {
   impl_->unheard = 0;
   if (!impl_->late_calls.empty()) impl_->try_calls_again();
-  return impl_->endpoint->progress() != 0;
+  const bool moved = impl_->endpoint->progress() != 0;
+  if (!busy()) impl_->endpoint->rest();
+  return moved;
 }
 
 bool Messenger::cancel(Request& request) {

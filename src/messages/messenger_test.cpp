@@ -63,6 +63,27 @@ class Messages : public testing::Test {
   std::vector<std::unique_ptr<Messenger>> of_;
 };
 
+/// A thread that ends one after the other, as a program of one process does: the others look no
+/// more.
+TEST_F(Messages, EndsAtOnceIfAllWasReceived) {
+  for (const std::uint64_t bytes : {1u, 5000u, 3'000'000u}) {
+    for (const bool early : {false, true}) {
+      const auto data = pattern(bytes, 3);
+      std::vector<std::byte> got(bytes);
+      Request sent, received;
+      if (early) of_[1]->receive(0, 9, got.data(), got.size(), received);
+      of_[0]->send(1, 9, data.data(), data.size(), sent);
+      if (!early) let_them_go_on();
+      if (!early) of_[1]->receive(0, 9, got.data(), got.size(), received);
+      finish(sent);
+      finish(received);
+    }
+  }
+  testing::internal::CaptureStderr();
+  of_.clear();
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
 TEST_F(Messages, ComeBeforeAndAfterTheirReceives) {
   for (const std::uint64_t bytes : {0u, 1u, 56u, 5000u, 3'000'000u}) {
     for (const bool early : {false, true}) {

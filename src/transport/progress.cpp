@@ -67,6 +67,10 @@ void Endpoint::flush() {
   impl_->rx_context.no_deferral_until_ns = base::now_ns() + flush_ns;
 }
 
+void Endpoint::rest() {
+  impl_->poller.return_all_credits();
+}
+
 std::uint64_t InvalidatedPrefix::of_this_thread() const {
   return bytes != 0 && thread == pthread_self() ? bytes : 0;
 }

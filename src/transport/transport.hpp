@@ -254,6 +254,9 @@ class Endpoint {
   void report_waiting(const PendingReceives& pending);
   /// The user probes for unexpected messages: none is deferred for the next 0.1 s.
   void flush();
+  /// The user may not come back for long: peers learn now how much of what they sent is taken, and
+  /// need not wait for this one when they close.
+  void rest();
   /// True if nothing is queued or half received, and peers have consumed all that was sent.
   bool drained() const;
 
