@@ -40,6 +40,7 @@ struct Config {
   const char* comm_name;
 };
 inline constexpr unsigned config_magic = 0xcafebeef;
+inline constexpr int undefined = -2147483647 - 1;  ///< NCCL_CONFIG_UNDEF_INT
 inline constexpr int no_color = -1;
 
 /// ncclTeam_t

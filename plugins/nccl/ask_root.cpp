@@ -22,18 +22,27 @@ constexpr int max_breaks = 50;  // of connections, by a root that listens
 
 enum class Outcome { answered, nobody, broken };
 
-bool await(int socket, short events, Clock::time_point until) {
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now());
-  if (left.count() <= 0) return false;
+/// How long this rank waits.
+struct Patience {
+  Clock::time_point until;
+  const std::atomic<bool>& aborted;
+  bool is_over() const { return aborted || Clock::now() >= until; }
+};
+
+bool await(int socket, short events, const Patience& patience) {
   pollfd polled{socket, events, 0};
-  return poll(&polled, 1, static_cast<int>(left.count())) > 0;
+  while (!patience.is_over()) {
+    const int found = poll(&polled, 1, static_cast<int>(between_attempts.count()));
+    if (found != 0) return found > 0;
+  }
+  return false;
 }
 
 template <class Move>
-bool move_all(int socket, short events, std::size_t bytes, Clock::time_point until,
+bool move_all(int socket, short events, std::size_t bytes, const Patience& patience,
               const Move& move) {
   for (std::size_t done = 0; done < bytes;) {
-    if (!await(socket, events, until)) return false;
+    if (!await(socket, events, patience)) return false;
     const ssize_t moved = move(done);
     if (moved == 0 || (moved < 0 && errno != EAGAIN && errno != EINTR)) return false;
     if (moved > 0) done += static_cast<std::size_t>(moved);
@@ -42,7 +51,7 @@ bool move_all(int socket, short events, std::size_t bytes, Clock::time_point unt
 }
 
 /// One connection.
-Outcome attempt(const Address& address, const Question& question, Clock::time_point until,
+Outcome attempt(const Address& address, const Question& question, const Patience& patience,
                 Answer& answer) {
   sockaddr_storage at;
   const socklen_t bytes = to_system(address, at);
@@ -53,7 +62,7 @@ Outcome attempt(const Address& address, const Question& question, Clock::time_po
   socklen_t error_bytes = sizeof error;
   if (connect(socket.get(), reinterpret_cast<sockaddr*>(&at), bytes) != 0) error = errno;
   if (error == EINPROGRESS) {
-    if (!await(socket.get(), POLLOUT, until)) return Outcome::nobody;
+    if (!await(socket.get(), POLLOUT, patience)) return Outcome::nobody;
     (void)getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &error_bytes);
   }
   if (error != 0) {
@@ -63,11 +72,11 @@ Outcome attempt(const Address& address, const Question& question, Clock::time_po
   const auto* const from = reinterpret_cast<const char*>(&question);
   auto* const to = reinterpret_cast<char*>(&answer);
   const bool moved =
-      move_all(socket.get(), POLLOUT, sizeof question, until,
+      move_all(socket.get(), POLLOUT, sizeof question, patience,
                [&](std::size_t done) {
                  return send(socket.get(), from + done, sizeof question - done, MSG_NOSIGNAL);
                }) &&
-      move_all(socket.get(), POLLIN, sizeof answer, until, [&](std::size_t done) {
+      move_all(socket.get(), POLLIN, sizeof answer, patience, [&](std::size_t done) {
         return recv(socket.get(), to + done, sizeof answer - done, 0);
       });
   return moved && answer.magic == Question::our_magic ? Outcome::answered : Outcome::broken;
@@ -76,22 +85,24 @@ Outcome attempt(const Address& address, const Question& question, Clock::time_po
 }  // namespace
 
 Result ask_root(const Address& address, const Question& question, bool may_come_later,
-                Answer& answer) {
-  const auto until =
+                const std::atomic<bool>& aborted, Answer& answer) {
+  const Patience patience{
       Clock::now() + (may_come_later ? std::chrono::nanoseconds(longest_for_late_root)
-                                     : std::chrono::nanoseconds(base::default_timeout_ns()));
+                                     : std::chrono::nanoseconds(base::default_timeout_ns())),
+      aborted};
   int breaks = 0;
   Outcome outcome = Outcome::nobody;
   std::string why;
   do {
     errno = 0;
-    outcome = attempt(address, question, until, answer);
+    outcome = attempt(address, question, patience, answer);
     why = errno != 0 ? std::strerror(errno) : "it does not answer";
     if (outcome == Outcome::answered) break;
     const bool in_vain = outcome == Outcome::nobody ? true : ++breaks > max_breaks;
     if (in_vain && !may_come_later) break;
     std::this_thread::sleep_for(between_attempts);
-  } while (Clock::now() < until);
+  } while (!patience.is_over());
+  if (aborted) return failed(internal_error, "the communicator was aborted");
   if (outcome != Outcome::answered)
     return failed(remote_error,
                   fmt::format("ncclCommInitRank: rank {} does not reach the process that called "

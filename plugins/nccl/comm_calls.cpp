@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <future>
 
 #include "base/format.hpp"
 #include "nccl/arguments.hpp"
@@ -18,15 +19,26 @@ Result check_ranks(const char* call, const void* comm, int ranks, int rank) {
   return failed(invalid_argument, fmt::format("{}: rank {} of {} ranks", call, rank, ranks));
 }
 
-/// The name of a communicator, where there is a configuration that has one.
-Result read_config(const char* call, const Config* config, std::string& name) {
+/// The wishes of a configuration. Those that it does not name stay as they are.
+struct Wished {
+  std::string name;
+  bool blocks = true;
+};
+
+Result read_config(const char* call, const Config* config, Wished& wished) {
   if (config == nullptr) return success;
   if (config->magic != config_magic || config->size < offsetof(Config, cga_cluster_size))
     return failed(
         invalid_argument,
         fmt::format("{}: the configuration was not made by NCCL_CONFIG_INITIALIZER", call));
   if (config->size >= sizeof(Config) && config->comm_name != nullptr)
-    name = std::string("NCCL communicator ") + config->comm_name;
+    wished.name = std::string("NCCL communicator ") + config->comm_name;
+  if (config->blocking == undefined) return success;
+  if (config->blocking != 0 && config->blocking != 1)
+    return failed(invalid_argument,
+                  fmt::format("{}: the configuration's \"blocking\" is {}: 0 or 1 is needed", call,
+                              config->blocking));
+  wished.blocks = config->blocking == 1;
   return success;
 }
 
@@ -34,11 +46,18 @@ Result init(const char* call, Comm* comm, int ranks, const UniqueId& id, int ran
             const Config* config) {
   return guarded(call, [&] {
     Making making{.rank = rank, .ranks = ranks};
+    Wished wished;
     Result checked = check_ranks(call, comm, ranks, rank);
-    if (checked == success) checked = read_config(call, config, making.name);
+    if (checked == success) checked = read_config(call, config, wished);
     if (checked == success) checked = read_invitation(id, making.invitation);
     if (checked != success) return refused_in_group(checked);
-    return in_group(nullptr, [making, comm] { return make_comm(making, comm); });
+    making.name = wished.name;
+    if (wished.blocks) return in_group(nullptr, [making, comm] { return make_comm(making, comm); });
+    Comm const made = *comm = new ncclComm;
+    made->blocks = false;
+    return in_group(nullptr, [making, made] {
+      return made->begin([making, made] { return open_comm(*made, making); });
+    });
   });
 }
 
@@ -65,35 +84,89 @@ Making making_of(const std::vector<Wish>& wishes, const Wish& own, std::uint64_t
           .attached = attached};
 }
 
-Result split(ncclComm& comm, int color, int key, Comm* made, const std::string& name) {
+/// Of a communicator that is made of another one, by both of them.
+std::function<Result()> both_are_there(const ncclComm& comm, const ncclComm& made,
+                                       std::vector<int> excluded = {}) {
+  return [&comm, &made, excluded = std::move(excluded)] {
+    if (made.aborted) return failed(internal_error, "the new communicator was aborted");
+    return comm.still_all_there(excluded);
+  };
+}
+
+Result split(ncclComm& comm, int color, int key, ncclComm& made, const std::string& name) {
   const ncclComm::InCall in(comm);
-  *made = nullptr;
   const std::uint64_t split_key = derived_key(comm.key, 16 + ++comm.children);
   const Wish own{color, key, comm.rank};
   std::vector<Wish> wishes(static_cast<std::size_t>(comm.ranks));
   Meeting meeting(comm.attached->pool(), split_key, comm.rank, comm.ranks,
-                  [&comm] { return comm.still_all_there(); });
+                  both_are_there(comm, made));
   if (const Result met = meeting.exchange(&own, wishes.data(), sizeof own); met != success)
     return met;
   if (color == no_color) return success;
   Making making = making_of(wishes, own, split_key, name, comm.attached);
-  making.goes_on = [&comm] { return comm.still_all_there(); };
-  return make_comm(making, made);
+  making.goes_on = both_are_there(comm, made);
+  return open_comm(made, making);
 }
 
 /// Those that stay meet without the others.
-Result shrink(ncclComm& comm, const std::vector<int>& excluded, Comm* made,
+Result shrink(ncclComm& comm, const std::vector<int>& excluded, ncclComm& made,
               const std::string& name) {
   const ncclComm::InCall in(comm);
-  *made = nullptr;
   std::vector<Wish> wishes;
   for (int rank = 0; rank < comm.ranks; ++rank)
     if (std::find(excluded.begin(), excluded.end(), rank) == excluded.end())
       wishes.push_back({0, rank, rank});
   Making making = making_of(wishes, {0, comm.rank, comm.rank},
                             derived_key(comm.key, 16 + ++comm.children), name, comm.attached);
-  making.goes_on = [&] { return comm.still_all_there(excluded); };
-  return make_comm(making, made);
+  making.goes_on = both_are_there(comm, made, excluded);
+  return open_comm(made, making);
+}
+
+/// How the making of a communicator ended, in the thread of the one that it is made of.
+struct Made {
+  Result result = success;
+  std::string words;
+};
+
+/// Makes `*place` of `comm` by `make`, or nothing, where this rank `is_in_none`. Of one that does
+/// not block both are in progress meanwhile.
+Result derive(ncclComm& comm, const Wished& wished, bool is_in_none, Comm* place,
+              const std::function<Result(ncclComm&)>& make) {
+  *place = nullptr;
+  auto made = std::make_shared<std::unique_ptr<ncclComm>>(std::make_unique<ncclComm>());
+  if (wished.blocks)
+    return in_group(
+        &comm,
+        [made, make, is_in_none, place] {
+          const Result result = make(**made);
+          if (result == success && !is_in_none) *place = made->release();
+          return result;
+        },
+        true);
+  (*made)->blocks = false;
+  const auto end = std::make_shared<std::promise<Made>>();
+  ncclComm& child = **made;
+  if (!is_in_none) {
+    *place = made->release();
+    child.tasks.post([ended = end->get_future().share()] {
+      try {
+        const Made how = ended.get();
+        return how.result == success ? success : failed(how.result, how.words);
+      } catch (const std::future_error&) {  // it was not begun
+        return failed(internal_error, "the communicator that this one is made of has failed");
+      }
+    });
+  }
+  const auto task = [made, make, end, &child] {
+    const Result result = guarded("ncclCommSplit", [&] { return make(child); });
+    end->set_value({result, result == success ? "" : last_error()});
+    return result;
+  };
+  const auto later = [&comm, task] {
+    comm.tasks.post(task);
+    return in_progress;
+  };
+  return in_group(&comm, comm.blocks ? std::function<Result()>(later) : task, true);
 }
 
 Result with_comm(const char* call, Comm comm, const void* place,
@@ -103,6 +176,14 @@ Result with_comm(const char* call, Comm comm, const void* place,
     if (place == nullptr)
       return failed(invalid_argument, fmt::format("{}: no place for the result", call));
     return body(*comm);
+  });
+}
+
+/// The same of one that may still be in the making.
+Result with_handle(const char* call, Comm comm, const std::function<Result(ncclComm&)>& body) {
+  return guarded(call, [&] {
+    const Result checked = check_handle(call, comm);
+    return checked == success ? body(*comm) : checked;
   });
 }
 
@@ -154,18 +235,19 @@ PENSTOCK_NCCL(Result, ncclCommInitAll, (Comm * comms, int devices, const int* li
 }
 
 PENSTOCK_NCCL(Result, ncclCommFinalize, (Comm comm)) {
-  return with_comm("ncclCommFinalize", comm, comm, [](ncclComm& c) { return c.finish(); });
+  return with_comm("ncclCommFinalize", comm, comm,
+                   [](ncclComm& c) { return c.begin([&c] { return c.finish(); }, true); });
 }
 PENSTOCK_NCCL(Result, ncclCommDestroy, (Comm comm)) {
   if (comm == nullptr) return success;
-  return with_comm("ncclCommDestroy", comm, comm, [](ncclComm& c) {
+  return with_handle("ncclCommDestroy", comm, [](ncclComm& c) {
     if (!destroy_after_group(&c)) delete &c;
     return success;
   });
 }
 PENSTOCK_NCCL(Result, ncclCommAbort, (Comm comm)) {
   if (comm == nullptr) return success;
-  return with_comm("ncclCommAbort", comm, comm, [](ncclComm& c) {
+  return with_handle("ncclCommAbort", comm, [](ncclComm& c) {
     forget_in_group(&c);
     c.abort();
     c.await_calls();
@@ -174,7 +256,7 @@ PENSTOCK_NCCL(Result, ncclCommAbort, (Comm comm)) {
   });
 }
 PENSTOCK_NCCL(Result, ncclCommRevoke, (Comm comm, int)) {
-  return with_comm("ncclCommRevoke", comm, comm, [](ncclComm& c) {
+  return with_handle("ncclCommRevoke", comm, [](ncclComm& c) {
     c.abort();
     return success;
   });
@@ -185,10 +267,13 @@ PENSTOCK_NCCL(Result, ncclCommSplit,
   return with_comm("ncclCommSplit", comm, made, [&](ncclComm& c) {
     if (color < no_color)
       return failed(invalid_argument, fmt::format("ncclCommSplit: color {}", color));
-    std::string name = c.name;
-    if (const Result read = read_config("ncclCommSplit", config, name); read != success)
+    Wished wished{c.name, c.blocks};
+    if (const Result read = read_config("ncclCommSplit", config, wished); read != success)
       return read;
-    return in_group(&c, [&c, color, key, made, name] { return split(c, color, key, made, name); });
+    return derive(c, wished, color == no_color, made,
+                  [&c, color, key, name = wished.name](ncclComm& child) {
+                    return split(c, color, key, child, name);
+                  });
   });
 }
 PENSTOCK_NCCL(Result, ncclCommShrink,
@@ -200,11 +285,16 @@ PENSTOCK_NCCL(Result, ncclCommShrink,
     const std::vector<int> out(excluded, excluded + count);
     if (std::find(out.begin(), out.end(), c.rank) != out.end())
       return failed(invalid_usage, "ncclCommShrink: called by a rank that is excluded");
-    if (flags != 0) c.abort();  // NCCL_SHRINK_ABORT
-    std::string name = c.name;
-    if (const Result read = read_config("ncclCommShrink", config, name); read != success)
+    if (flags != 0) {  // NCCL_SHRINK_ABORT
+      c.abort();
+      c.tasks.start_anew();
+    }
+    Wished wished{c.name, c.blocks};
+    if (const Result read = read_config("ncclCommShrink", config, wished); read != success)
       return read;
-    return in_group(&c, [&c, out, made, name] { return shrink(c, out, made, name); });
+    return derive(c, wished, false, made, [&c, out, name = wished.name](ncclComm& child) {
+      return shrink(c, out, child, name);
+    });
   });
 }
 
@@ -227,7 +317,9 @@ PENSTOCK_NCCL(Result, ncclCommCuDevice, (Comm comm, int* device)) {
   });
 }
 PENSTOCK_NCCL(Result, ncclCommGetAsyncError, (Comm comm, Result* found)) {
-  return with_comm("ncclCommGetAsyncError", comm, found, [&](ncclComm& c) {
+  return with_handle("ncclCommGetAsyncError", comm, [&](ncclComm& c) {
+    if (found == nullptr)
+      return failed(invalid_argument, "ncclCommGetAsyncError: no place for the result");
     *found = c.error();
     return success;
   });

@@ -134,36 +134,48 @@ void give_up(const ncclComm& comm) {
 
 }  // namespace
 
+Result open_comm(ncclComm& comm, const Making& making) {
+  comm.rank = making.rank;
+  comm.ranks = making.ranks;
+  comm.key = making.key;
+  comm.name = making.name.empty() ? "NCCL communicator" : making.name;
+  comm.attached = making.attached;
+  Venue venue;
+  if (comm.attached == nullptr) {
+    Result there = accept(making.invitation, making.rank, making.ranks, comm.aborted, venue);
+    if (there == success) there = Attached::get(venue.spec, venue.key, making.rank, comm.attached);
+    if (there != success) return there;
+    comm.key = venue.key;
+  }
+  const auto goes_on = [&] {
+    if (comm.aborted) return failed(internal_error, "the communicator was aborted");
+    if (making.goes_on) return making.goes_on();
+    const auto trouble = venue.root != nullptr ? venue.root->trouble(making.invitation.key)
+                                               : trouble_of(making.invitation);
+    return trouble ? failed(remote_error, "ncclCommInitRank: " + *trouble) : success;
+  };
+  const Result opened = open_all(comm, goes_on);
+  if (opened != success) give_up(comm);
+  comm.opened = opened == success;
+  return opened;
+}
+
 Result make_comm(const Making& making, Comm* made) {
   auto comm = std::make_unique<ncclComm>();
-  comm->rank = making.rank;
-  comm->ranks = making.ranks;
-  comm->key = making.key;
-  comm->name = making.name.empty() ? "NCCL communicator" : making.name;
-  comm->attached = making.attached;
-  Venue venue;
-  auto goes_on = making.goes_on;
-  if (comm->attached == nullptr) {
-    Result there = accept(making.invitation, making.rank, making.ranks, venue);
-    if (there == success) there = Attached::get(venue.spec, venue.key, making.rank, comm->attached);
-    if (there != success) return there;
-    comm->key = venue.key;
-    goes_on = [&] {
-      const auto trouble = venue.root != nullptr ? venue.root->trouble(making.invitation.key)
-                                                 : trouble_of(making.invitation);
-      return trouble ? failed(remote_error, "ncclCommInitRank: " + *trouble) : success;
-    };
-  }
-  const Result opened = open_all(*comm, goes_on);
-  if (opened != success) {
-    give_up(*comm);
-    return opened;
-  }
-  *made = comm.release();
-  return success;
+  const Result opened = open_comm(*comm, making);
+  if (opened == success) *made = comm.release();
+  return opened;
 }
 
 Result check_comm(const char* call, Comm comm) {
+  if (const Result checked = check_handle(call, comm); checked != success) return checked;
+  if (comm->opened) return success;
+  return failed(invalid_argument, fmt::format("{}: the communicator is not made yet: use it when "
+                                              "ncclCommGetAsyncError has told of ncclSuccess",
+                                              call));
+}
+
+Result check_handle(const char* call, Comm comm) {
   if (comm != nullptr && comm->magic == ncclComm::alive_magic) return success;
   return failed(invalid_argument,
                 fmt::format("{}: {}", call,
@@ -174,6 +186,22 @@ Result check_comm(const char* call, Comm comm) {
 }  // namespace penstock::nccl
 
 namespace nccl = penstock::nccl;
+
+bool ncclComm::posts(bool waits) const {
+  return !blocks && (waits || !opened || gpu == nullptr || !tasks.is_idle());
+}
+
+nccl::Result ncclComm::begin(std::function<nccl::Result()> call, bool waits) {
+  if (!posts(waits)) {
+    tasks.await();  // a split of one that blocks into others that do not
+    return call();
+  }
+  if (const nccl::Result state = tasks.state();
+      state != nccl::success && state != nccl::in_progress)
+    return state;
+  tasks.post(std::move(call));
+  return nccl::in_progress;
+}
 
 nccl::Result ncclComm::run(const penstock_call_t& call, nccl::Stream stream) {
   const InCall in(*this);
@@ -212,7 +240,7 @@ nccl::Result ncclComm::finish() {
       drained != nccl::success)
     return drained;
   mail->drain();
-  return error();
+  return health();
 }
 
 nccl::Result ncclComm::still_all_there(const std::vector<int>& excluded) const {
@@ -234,6 +262,16 @@ void ncclComm::await_calls() const {
 }
 
 nccl::Result ncclComm::error() {
+  const nccl::Result state = tasks.state();
+  if (state == nccl::in_progress || (state != nccl::success && !aborted)) return state;
+  if (!aborted && !opened)
+    return nccl::failed(nccl::invalid_usage,
+                        "the communicator was not made: the group that it belongs to has failed");
+  return health();
+}
+
+/// The state of messages and collectives that a GPU carries.
+nccl::Result ncclComm::health() {
   if (other != nullptr && !aborted) {
     nccl::Result found = nccl::success;
     const nccl::Result asked = library->CommGetAsyncError(other, &found);
@@ -247,6 +285,8 @@ nccl::Result ncclComm::error() {
 void ncclComm::abort() {
   aborted = true;
   __atomic_store_n(&cancelled, 1, __ATOMIC_RELEASE);
+  tasks.drop();
+  if (!opened) return;  // who makes it looks whether it was aborted
   if (other != nullptr) {
     (void)library->CommAbort(std::exchange(other, nullptr));
     return;
@@ -257,6 +297,7 @@ void ncclComm::abort() {
 
 ncclComm::~ncclComm() {
   magic = 0;
+  tasks.await();
   nccl::forget_windows(this);
   if (other != nullptr) (void)library->CommDestroy(other);
   mail.reset();

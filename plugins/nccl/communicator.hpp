@@ -15,6 +15,7 @@
 #include "nccl/meeting.hpp"
 #include "nccl/other_library.hpp"
 #include "nccl/point_to_point.hpp"
+#include "nccl/tasks.hpp"
 #include "penstock/gpu.h"
 
 namespace penstock::nccl {
@@ -60,11 +61,20 @@ struct ncclComm {
   std::atomic<std::uint64_t> children{0};  ///< splits so far
   std::atomic<bool> aborted{false};
   volatile int cancelled = 0;
+  bool blocks = true;               ///< its calls; those of others return in_progress
+  std::atomic<bool> opened{false};  ///< all above is there
+  penstock::nccl::Tasks tasks;      ///< of calls that do not block
+
+  /// Does a call, which `waits` for other ranks also with a GPU: now, or where it must not block
+  /// after those before it, when in_progress is returned and error() tells of the end.
+  penstock::nccl::Result begin(std::function<penstock::nccl::Result()> call, bool waits = false);
+  /// begin() would not do it now.
+  bool posts(bool waits) const;
 
   /// Enqueues, or without a GPU runs, a collective call.
   penstock::nccl::Result run(const penstock_call_t& call, penstock::nccl::Stream stream);
   penstock::nccl::Result transfer(const std::vector<penstock::nccl::Transfer>& transfers);
-  /// Of calls that were begun.
+  /// Of calls that were begun. in_progress: of one that does not block, and is not over.
   penstock::nccl::Result error();
   void abort();
   /// Errors: it was aborted; a rank that is not `excluded` has died.
@@ -75,6 +85,7 @@ struct ncclComm {
   void await_calls() const;
 
  private:
+  penstock::nccl::Result health();
   penstock::nccl::Result transfer_by_other(const std::vector<penstock::nccl::Transfer>& transfers);
 
   std::atomic<int> calls_{0};  ///< threads in a call
@@ -91,9 +102,13 @@ struct Making {
   std::shared_ptr<Attached> attached = nullptr;  ///< null: to be found
   std::function<Result()> goes_on = nullptr;     ///< an error: it need not wait any more
 };
-/// Waits for all ranks.
+/// Waits for all ranks. An abort() of the communicator ends that.
+Result open_comm(ncclComm& comm, const Making& making);
+/// The same with a new one.
 Result make_comm(const Making& making, Comm* comm);
 /// Errors: invalid_argument, no communicator of ours.
+Result check_handle(const char* call, Comm comm);
+/// The same, and one that is still being made.
 Result check_comm(const char* call, Comm comm);
 /// What is registered with a communicator that ends.
 void forget_windows(Comm comm);

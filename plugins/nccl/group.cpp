@@ -1,14 +1,15 @@
 #include "nccl/group.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 #include <string>
 #include <thread>
 #include <utility>
 
 #include "base/format.hpp"
-#include "cuda/driver.hpp"
 #include "nccl/communicator.hpp"
+#include "nccl/context_of.hpp"
 #include "nccl/export.hpp"
 #include "nccl/outcome.hpp"
 
@@ -21,6 +22,7 @@ struct Calls {
   Comm comm = nullptr;
   std::vector<std::function<Result()>> bodies;
   std::vector<Transfer> transfers;
+  bool waits = false;     ///< one of the bodies does, also with a GPU
   bool destroys = false;  ///< in the end
 };
 
@@ -41,26 +43,40 @@ struct Group {
 };
 thread_local Group group;
 
-/// In the thread of a communicator: the caller's context is this thread's meanwhile.
-class ContextOf {
- public:
-  ContextOf() {
-    if (const auto driver = cuda::driver()) (void)(*driver)->context_current(&context_);
-  }
-  void enter() const {
-    if (context_ != nullptr) (void)(*cuda::driver())->context_push(context_);
-  }
+bool is_error(Result result) {
+  return result != success && result != in_progress;
+}
 
- private:
-  cuda::Context context_ = nullptr;
-};
+/// The result of two calls.
+Result both(Result first, Result second) {
+  return is_error(first) || second == success ? first : second;
+}
+
+Result run_bodies(const Calls& calls) {
+  Result result = success;
+  for (const auto& body : calls.bodies) result = both(result, body());
+  if (!is_error(result) && !calls.transfers.empty())
+    result = both(result, calls.comm->transfer(calls.transfers));
+  return result;
+}
 
 Result run_calls(const Calls& calls) {
-  Result result = success;
-  for (const auto& body : calls.bodies)
-    if (const Result done = body(); result == success) result = done;
-  if (result == success && !calls.transfers.empty()) result = calls.comm->transfer(calls.transfers);
+  const Result result =
+      calls.comm->posts(calls.waits)
+          ? calls.comm->begin([calls] { return run_bodies(calls); }, calls.waits)
+          : calls.comm->begin([&calls] { return run_bodies(calls); }, calls.waits);
   if (calls.destroys) delete calls.comm;
+  return result;
+}
+
+/// Begins the calls of communicators that do not block, and takes them out.
+Result post_calls(std::vector<Calls>& all) {
+  Result result = success;
+  std::erase_if(all, [&result](const Calls& calls) {
+    if (!calls.comm->posts(calls.waits)) return false;
+    result = both(result, run_calls(calls));
+    return true;
+  });
   return result;
 }
 
@@ -72,14 +88,14 @@ Result run_side_by_side(const std::vector<std::function<Result()>>& bodies) {
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < bodies.size(); ++i)
     threads.emplace_back([&, i] {
-      context.enter();
+      const ContextOf::Scope scope(context);
       results[i] = guarded("ncclGroupEnd", bodies[i]);
-      if (results[i] != success) words[i] = last_error();
+      if (is_error(results[i])) words[i] = last_error();
     });
   for (auto& thread : threads) thread.join();
   for (std::size_t i = 0; i < bodies.size(); ++i)
-    if (results[i] != success) return failed(results[i], words[i]);
-  return success;
+    if (is_error(results[i])) return failed(results[i], words[i]);
+  return std::accumulate(results.begin(), results.end(), success, both);
 }
 
 /// Communicators of GPUs, each with one rank here. Their calls do not wait for other ranks, and in
@@ -100,26 +116,35 @@ Result run_one_by_one(const std::vector<Calls>& all) {
     if (calls.comm->other != nullptr && !calls.destroys) by = calls.comm->library;
   Result result =
       by != nullptr ? by->passed_on(by->GroupStart(), "ncclGroupStart", nullptr) : success;
-  for (const Calls& calls : all)
-    if (const Result done = run_calls(calls); result == success) result = done;
+  for (const Calls& calls : all) result = both(result, run_calls(calls));
   if (by == nullptr) return result;
   const Result ended = by->passed_on(by->GroupEnd(), "ncclGroupEnd", nullptr);
-  return result != success ? result : ended;
+  return both(result, ended);
+}
+
+Result run_rest(const Group& ended) {
+  if (go_one_by_one(ended)) return run_one_by_one(ended.calls);
+  std::vector<std::function<Result()>> bodies = ended.independent;
+  for (const Calls& calls : ended.calls) bodies.emplace_back([&calls] { return run_calls(calls); });
+  if (bodies.size() == 1) return bodies[0]();
+  return run_side_by_side(bodies);
 }
 
 }  // namespace
 
-Result in_group(Comm comm, std::function<Result()> body) {
-  if (group.depth == 0) return body();
-  if (comm == nullptr)
+Result in_group(Comm comm, std::function<Result()> body, bool waits) {
+  if (group.depth == 0) return comm == nullptr ? body() : comm->begin(std::move(body), waits);
+  if (comm == nullptr) {
     group.independent.push_back(std::move(body));
-  else
+  } else {
     group.of(comm).bodies.push_back(std::move(body));
+    group.of(comm).waits |= waits;
+  }
   return success;
 }
 
 Result in_group(Comm comm, const Transfer& transfer) {
-  if (group.depth == 0) return comm->transfer({transfer});
+  if (group.depth == 0) return comm->begin([comm, transfer] { return comm->transfer({transfer}); });
   group.of(comm).transfers.push_back(transfer);
   return success;
 }
@@ -152,15 +177,12 @@ Result end_group(const char* call) {
   if (group.depth == 0)
     return failed(invalid_usage, std::string(call) + " without an ncclGroupStart before it");
   if (--group.depth > 0) return success;
-  const Group ended = std::exchange(group, {});
+  Group ended = std::exchange(group, {});
   if (ended.refused != success)
     return failed(ended.refused,
                   fmt::format("{}: nothing of the group was started: {}", call, ended.words));
-  if (go_one_by_one(ended)) return run_one_by_one(ended.calls);
-  std::vector<std::function<Result()>> bodies = ended.independent;
-  for (const Calls& calls : ended.calls) bodies.emplace_back([&calls] { return run_calls(calls); });
-  if (bodies.size() == 1) return bodies[0]();
-  return run_side_by_side(bodies);
+  const Result posted = post_calls(ended.calls);
+  return both(posted, run_rest(ended));
 }
 
 Result drop_group() {

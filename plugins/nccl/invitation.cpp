@@ -121,7 +121,8 @@ Result accept_as_root(const Invitation& invitation, int ranks, Venue& venue) {
   return success;
 }
 
-Result accept_by_root(const Invitation& invitation, int rank, int ranks, Venue& venue) {
+Result accept_by_root(const Invitation& invitation, int rank, int ranks,
+                      const std::atomic<bool>& aborted, Venue& venue) {
   const std::string named = penstock_default_spec();
   Question question;
   question.key = invitation.key;
@@ -131,7 +132,7 @@ Result accept_by_root(const Invitation& invitation, int rank, int ranks, Venue& 
   question.names_pool = named.empty() ? 0 : 1;
   (void)gethostname(question.host_name, sizeof question.host_name - 1);
   Answer answer;
-  const Result asked = ask_root(invitation.root, question, invitation.is_env != 0, answer);
+  const Result asked = ask_root(invitation.root, question, invitation.is_env != 0, aborted, answer);
   if (asked != success) return asked;
   venue.key = answer.key;
   venue.spec = named.empty() ? answer.spec : named;
@@ -171,9 +172,10 @@ Result read_invitation(const UniqueId& id, Invitation& invitation) {
                 "LD_PRELOAD), or none");
 }
 
-Result accept(const Invitation& invitation, int rank, int ranks, Venue& venue) {
+Result accept(const Invitation& invitation, int rank, int ranks, const std::atomic<bool>& aborted,
+              Venue& venue) {
   if (invitation.is_env != 0 && rank == 0) return accept_as_root(invitation, ranks, venue);
-  if (invitation.root.family != 0) return accept_by_root(invitation, rank, ranks, venue);
+  if (invitation.root.family != 0) return accept_by_root(invitation, rank, ranks, aborted, venue);
   const std::string named = penstock_default_spec();
   venue.spec = named.empty() ? invitation.spec : named;
   venue.key = invitation.key;

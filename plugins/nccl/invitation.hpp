@@ -3,6 +3,7 @@
 // (root.hpp), which makes a temporary pool for its host.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -35,7 +36,8 @@ struct Venue {
   std::unique_ptr<Root> root;  ///< rank 0's, with NCCL_COMM_ID: kept until all have met
 };
 /// Errors: invalid_usage, no pool that this rank and the inviter share; those of ask_root().
-Result accept(const Invitation& invitation, int rank, int ranks, Venue& venue);
+Result accept(const Invitation& invitation, int rank, int ranks, const std::atomic<bool>& aborted,
+              Venue& venue);
 
 /// Why a rank that this process has invited cannot come, if one cannot.
 std::optional<std::string> trouble_of(const Invitation& invitation);

@@ -176,7 +176,8 @@ Result Meeting::check_others(const std::vector<std::uint64_t>& tokens) {
   return check_given_up();
 }
 
-/// A rank that dies meanwhile needs nothing any more. False: one is stopped, and may still write.
+/// A rank that dies meanwhile needs nothing any more. False: one may still write, as it is stopped
+/// or as this rank does not wait any more.
 bool Meeting::await_all_gone(const std::byte* memory) {
   const auto until = std::chrono::steady_clock::now() + longest_wait;
   for (int rank = 0; rank < ranks_; ++rank) {
@@ -187,6 +188,7 @@ bool Meeting::await_all_gone(const std::byte* memory) {
       if (arrival.has_read != 0 || penstock_pool_alive(pool_, arrival.token, nullptr, 0) == 0)
         break;
       if (std::chrono::steady_clock::now() > until) return false;
+      if (goes_on_ && goes_on_() != success) return false;
       std::this_thread::sleep_for(std::chrono::microseconds(50));
     }
   }

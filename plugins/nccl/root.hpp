@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -73,9 +74,10 @@ class Root {
   std::thread thread_;
 };
 
-/// Asks the root at `address`. `may_come_later`: it need not listen yet. Errors: remote_error, it
-/// does not answer; invalid_usage, it refuses this rank.
+/// Asks the root at `address`. `may_come_later`: it need not listen yet. `aborted`, by another
+/// thread, ends that. Errors: remote_error, it does not answer; invalid_usage, it refuses this
+/// rank.
 Result ask_root(const Address& address, const Question& question, bool may_come_later,
-                Answer& answer);
+                const std::atomic<bool>& aborted, Answer& answer);
 
 }  // namespace penstock::nccl

@@ -199,6 +199,16 @@ class NcclMeeting(Case):
         file.write_bytes(told)
         self.all_well(self.outcomes([self.start_rank(1, 2, "come"), rank]))
 
+    def test_calls_that_do_not_block(self):
+        for pool in ({}, {"PENSTOCK_POOL": self.pool("128M", "simulated"), "PENSTOCK_NODES": 3}):
+            with self.subTest(pool=pool):
+                self.all_well(self.ranks(3, "without_blocking", **pool))
+                (self.folder / "id").unlink()
+
+    def test_ends_one_after_the_other_are_silent(self):
+        said = self.outcomes([self.start_rank(0, 4, "ends")])
+        self.assertEqual(said, [(0, "no error: \n", "")])
+
     def test_memory_in_the_pool(self):
         self.all_well(self.ranks(2, "memory", PENSTOCK_NCCL_MEMORY="pool"))
         (self.folder / "id").unlink()

@@ -11,7 +11,20 @@ typedef struct {
 } ncclUniqueId;
 typedef int ncclResult_t, ncclDataType_t, ncclRedOp_t;
 typedef void* cudaStream_t;
-enum { ncclSuccess = 0, ncclInvalidArgument = 4, ncclInvalidUsage = 5, ncclRemoteError = 6 };
+enum {
+  ncclSuccess = 0,
+  ncclInvalidArgument = 4,
+  ncclInvalidUsage = 5,
+  ncclRemoteError = 6,
+  ncclInProgress = 7
+};
+/* The head of ncclConfig_t; an int that is not set is NCCL_CONFIG_UNDEF_INT. */
+typedef struct {
+  size_t size;
+  unsigned magic, version;
+  int blocking;
+  char others[112];
+} ncclConfig_t;
 enum {
   ncclInt8,
   ncclUint8,
@@ -34,6 +47,8 @@ enum { ncclSum, ncclProd, ncclMax, ncclMin, ncclAvg };
 CALL ncclGetVersion(int* version);
 CALL ncclGetUniqueId(ncclUniqueId* id);
 CALL ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank);
+CALL ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank,
+                            ncclConfig_t* config);
 CALL ncclCommInitAll(ncclComm_t* comms, int devices, const int* list);
 CALL ncclCommFinalize(ncclComm_t comm);
 CALL ncclCommDestroy(ncclComm_t comm);

@@ -158,6 +158,114 @@ static void memory(int rank, int ranks, const char* folder) {
   print_failure(ncclSuccess);
 }
 
+/* Of a call that need not be over. */
+static void begin(ncclResult_t result) {
+  if (result != ncclInProgress) CHECK(result);
+}
+static ncclResult_t state_of(ncclComm_t of) {
+  ncclResult_t state = -1;
+  CHECK(ncclCommGetAsyncError(of, &state));
+  return state;
+}
+static void finish(ncclComm_t of) {
+  ncclResult_t state;
+  while ((state = state_of(of)) == ncclInProgress) usleep(1000);
+  CHECK(state);
+}
+
+/* A message around the ring, and a sum, in one group: of a communicator that does not block. */
+static void exchange(ncclComm_t of, int rank, int ranks) {
+  int32_t mine = rank + 1, sum = 0, come = 0;
+  begin(ncclGroupStart());
+  begin(ncclSend(&mine, 1, ncclInt32, (rank + 1) % ranks, of, NULL));
+  begin(ncclRecv(&come, 1, ncclInt32, (rank + ranks - 1) % ranks, of, NULL));
+  begin(ncclAllReduce(&mine, &sum, 1, ncclInt32, ncclSum, of, NULL));
+  begin(ncclGroupEnd());
+  finish(of);
+  NEED(come == (rank + ranks - 1) % ranks + 1 && sum == ranks * (ranks + 1) / 2);
+}
+
+/* What waits for ranks that do not come is in progress until it is aborted: the making of a
+ * communicator, a collective, a message, a split, each begun by rank 0 alone. */
+static void abort_what_waits(ncclConfig_t* config, int rank, int ranks) {
+  ncclComm_t one = NULL, part = NULL;
+  if (rank == 0) {
+    ncclUniqueId alone;
+    int count = 0;
+    CHECK(ncclGetUniqueId(&alone));
+    NEED(ncclCommInitRankConfig(&one, ranks, alone, 0, config) == ncclInProgress);
+    NEED(one != NULL && state_of(one) == ncclInProgress);
+    REFUSED(ncclCommCount(one, &count), "is not made yet");
+    usleep(100000);
+    NEED(state_of(one) == ncclInProgress);
+    CHECK(ncclCommAbort(one));
+  }
+  for (int what = 0; what < 3; ++what) {
+    int32_t value = 1;
+    begin(ncclCommSplit(comm, 0, rank, &one, NULL)); /* as its parent */
+    finish(comm);
+    finish(one);
+    if (rank == 0) {
+      if (what == 0) begin(ncclAllReduce(&value, &value, 1, ncclInt32, ncclSum, one, NULL));
+      if (what == 1) begin(ncclRecv(&value, 1, ncclInt32, 1, one, NULL));
+      if (what == 2) begin(ncclCommSplit(one, 0, rank, &part, NULL));
+      usleep(20000);
+      NEED(state_of(one) == ncclInProgress);
+      if (part != NULL) NEED(state_of(part) == ncclInProgress);
+      if (part != NULL) CHECK(ncclCommAbort(part));
+      CHECK(ncclCommAbort(one));
+    }
+    exchange(comm, rank, ranks);
+    if (rank != 0) CHECK(ncclCommDestroy(one));
+  }
+}
+
+static void without_blocking(int rank, int ranks, const char* folder) {
+  ncclConfig_t config = {offsetof(ncclConfig_t, others), 0xcafebeef, 22700, 2, {0}};
+  const ncclUniqueId id = meet(rank, folder);
+  REFUSED(ncclCommInitRankConfig(&comm, ranks, id, rank, &config), "\"blocking\" is 2");
+  config.blocking = 0;
+  CHECK(ncclGroupStart());
+  begin(ncclCommInitRankConfig(&comm, ranks, id, rank, &config));
+  begin(ncclGroupEnd());
+  finish(comm);
+  exchange(comm, rank, ranks);
+  ncclComm_t part = NULL;
+  begin(ncclCommSplit(comm, rank == 0 ? -1 : 7, rank, &part, &config));
+  finish(comm);
+  NEED((part == NULL) == (rank == 0));
+  if (part != NULL) {
+    finish(part);
+    exchange(part, rank - 1, ranks - 1);
+    begin(ncclCommFinalize(part));
+    finish(part);
+    CHECK(ncclCommDestroy(part));
+  }
+  abort_what_waits(&config, rank, ranks);
+  begin(ncclCommFinalize(comm));
+  finish(comm);
+  CHECK(ncclCommDestroy(comm));
+  print_failure(ncclSuccess);
+}
+
+/* One thread ends the ranks of its process one after the other. */
+static void ends(int ranks) {
+  enum { most = 8 };
+  ncclComm_t all[most];
+  int32_t out[most], in[most];
+  CHECK(ncclCommInitAll(all, ranks, NULL));
+  CHECK(ncclGroupStart());
+  for (int i = 0; i < ranks; ++i) {
+    out[i] = i;
+    CHECK(ncclSend(&out[i], 1, ncclInt32, (i + 1) % ranks, all[i], NULL));
+    CHECK(ncclRecv(&in[i], 1, ncclInt32, (i + ranks - 1) % ranks, all[i], NULL));
+  }
+  CHECK(ncclGroupEnd());
+  for (int i = 0; i < ranks; ++i) NEED(in[i] == (i + ranks - 1) % ranks);
+  for (int i = 0; i < ranks; ++i) CHECK(ncclCommDestroy(all[i]));
+  print_failure(ncclSuccess);
+}
+
 int main(int argc, char** argv) {
   if (argc != 5) return 2;
   const int rank = atoi(argv[1]), ranks = atoi(argv[2]);
@@ -169,6 +277,10 @@ int main(int argc, char** argv) {
     forked(ranks);
   else if (strcmp(argv[4], "give_up") == 0)
     give_up(rank, ranks, argv[3]);
+  else if (strcmp(argv[4], "without_blocking") == 0)
+    without_blocking(rank, ranks, argv[3]);
+  else if (strcmp(argv[4], "ends") == 0)
+    ends(ranks);
   else if (strcmp(argv[4], "memory") == 0)
     memory(rank, ranks, argv[3]);
   else

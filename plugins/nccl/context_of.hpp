@@ -1,0 +1,35 @@
+// The caller's context of a GPU, for a thread that does its calls.
+#pragma once
+
+#include "cuda/driver.hpp"
+
+namespace penstock::nccl {
+
+class ContextOf {
+ public:
+  ContextOf() {
+    if (const auto driver = cuda::driver()) (void)(*driver)->context_current(&context_);
+  }
+
+  /// It is this thread's meanwhile.
+  class Scope {
+   public:
+    explicit Scope(const ContextOf& of) : context_(of.context_) {
+      if (context_ != nullptr) (void)(*cuda::driver())->context_push(context_);
+    }
+    ~Scope() {
+      cuda::Context left = nullptr;
+      if (context_ != nullptr) (void)(*cuda::driver())->context_pop(&left);
+    }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    cuda::Context context_;
+  };
+
+ private:
+  cuda::Context context_ = nullptr;
+};
+
+}  // namespace penstock::nccl
