@@ -68,7 +68,8 @@ constexpr std::array table{
     Variable{"PENSTOCK_COLL", "all", "all|none|NAME,...",
              "MPI's collectives that go through the pool; -NAME leaves one out."},
     Variable{"PENSTOCK_COLL_CHECK", "0", "0|1",
-             "Compare the collective calls of all ranks before each; slow."},
+             "Compare the collective calls of all ranks before each, and the sizes that they send "
+             "each other; slow."},
     Variable{"PENSTOCK_COLL_SWITCH", "auto", "auto|always|never",
              "Collectives in the switch that serves the pool (penstock switch): auto where the "
              "tuning table says so, always where it can; rank 0's counts."},

@@ -11,6 +11,7 @@
 #include "coll/direct.hpp"
 #include "coll/planning.hpp"
 #include "coll/running.hpp"
+#include "coll/size_check.hpp"
 #include "coll/switch_run.hpp"
 
 namespace penstock::coll {
@@ -69,6 +70,8 @@ struct Communicator::Impl {
         in_switch(state, options.switch_region, !options.mixed),
         direct(state),
         check(state, options.check),
+        checks(options.check),
+        sizes(state.group.ranks(), state.self()),
         changeover(state),
         plan_override(options.plan_override),
         is_direct(options.direct && options.shape.direct),
@@ -89,6 +92,15 @@ struct Communicator::Impl {
   Call current;                    ///< the call in progress
   std::shared_ptr<Prepared> rest;  ///< of it, where the switch is gone
   CallCheck check;
+  const bool checks;
+  SizeCheck sizes;
+  /// A call that waits until its sizes are compared.
+  struct Held {
+    Call call;
+    std::shared_ptr<const Prepared> prepared;
+  };
+  std::optional<Held> held;
+  std::shared_ptr<const Prepared> compared;  ///< the last one that was held
   Changeover changeover;
   PlanOverride plan_override;
   const bool is_direct, shares_gpu, mixed;
@@ -100,6 +112,10 @@ struct Communicator::Impl {
 
   Result<Plan> fitting_plan(const Call& call) const;
   Result<const Prepared*> prepare(const Call& call);
+  Result<void> start(const Call& of, const Prepared& prepared);
+  Result<void> compare_sizes(const Problem& by);
+  Result<void> go_on_comparing();
+  Plan plan_for(const Problem& problem) const;
   void begin(const Call& of, const Prepared& prepared);
   void begin_plainly(const Prepared& prepared);
   Result<bool> step();
@@ -130,8 +146,38 @@ Result<const Prepared*> Communicator::Impl::prepare(const Call& call) {
   return schedules.get(*call.problem, PENSTOCK_TRY(fitting_plan(call)));
 }
 
+/// Begins the call, or first what compares its sizes.
+Result<void> Communicator::Impl::start(const Call& of, const Prepared& prepared) {
+  if (!checks || of.mover != nullptr || !SizeCheck::concerns(prepared.problem.collective)) {
+    begin(of, prepared);
+    return {};
+  }
+  held = Held{of, prepared.shared_from_this()};
+  return compare_sizes(sizes.tell(prepared.problem));
+}
+
+Result<void> Communicator::Impl::compare_sizes(const Problem& by) {
+  const Call call{.name = held->call.name,
+                  .problem = &by,
+                  .plan = plan_for(by),
+                  .input = sizes.input(),
+                  .output = sizes.output()};
+  begin(call, *PENSTOCK_TRY(prepare(call)));
+  return {};
+}
+
+Result<void> Communicator::Impl::go_on_comparing() {
+  if (sizes.has_told()) return compare_sizes(sizes.find());
+  PENSTOCK_TRY(sizes.verdict(name));
+  const Held call = *std::exchange(held, std::nullopt);
+  compared = call.prepared;
+  begin(call.call, *call.prepared);
+  return {};
+}
+
 void Communicator::Impl::begin(const Call& of, const Prepared& prepared) {
-  state.begin_call(prepared.facts, of.fingerprint);
+  const Prepared& told = held ? *held->prepared : prepared;
+  state.begin_call(told.facts, held ? held->call.fingerprint : of.fingerprint);
   check.begin();
   current = of;
   name = of.name;
@@ -180,7 +226,14 @@ Result<bool> Communicator::Impl::step() {
   if (done && !*done && ++fruitless % looks_between_checks == 0) {
     state.restore_own_words();
     PENSTOCK_TRY(check.compare(name, missing));
-    PENSTOCK_TRY(state.check_failures(name, missing));
+    auto living = state.check_failures(name, missing);
+    // A rank that failed because sizes differ had heard of all before, and so can this one.
+    if (!living && agreed && held) done = advance();
+    if (!living && !(done && *done)) return unexpected(living.error());
+  }
+  if (done && *done && held) {
+    PENSTOCK_TRY(go_on_comparing());
+    done = false;
   }
   return done;
 }
@@ -248,19 +301,21 @@ Communicator::Communicator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) 
 Communicator::~Communicator() = default;
 
 Plan Communicator::plan(const Problem& problem) const {
-  const Impl& my = *impl_;
-  const NodeMap& nodes = my.schedules.nodes();
-  Plan plan = my.plan_override.applied_to(my.plans.plan(problem, my.state.shape, nodes), problem,
-                                          nodes.ranks() != 0);
-  plan.in_switch = plan.in_switch || my.always_in_switch;
-  plan.eager = plan.eager && !my.mixed;
-  return plan;
+  return impl_->plan_for(problem);
+}
+
+Plan Communicator::Impl::plan_for(const Problem& problem) const {
+  const NodeMap& nodes = schedules.nodes();
+  Plan made = plan_override.applied_to(plans.plan(problem, state.shape, nodes), problem,
+                                       nodes.ranks() != 0);
+  made.in_switch = made.in_switch || always_in_switch;
+  made.eager = made.eager && !mixed;
+  return made;
 }
 
 Result<void> Communicator::begin(const Call& call) {
   if (impl_->state.failure()) return unexpected(*impl_->state.failure());
-  impl_->begin(call, *PENSTOCK_TRY(impl_->prepare(call)));
-  return {};
+  return impl_->start(call, *PENSTOCK_TRY(impl_->prepare(call)));
 }
 
 Result<std::shared_ptr<const Prepared>> Communicator::prepare(const Call& call) {
@@ -308,8 +363,7 @@ std::uint64_t Communicator::packets() const {
 
 Result<void> Communicator::begin(const Call& call, const Prepared& prepared) {
   if (impl_->state.failure()) return unexpected(*impl_->state.failure());
-  impl_->begin(call, prepared);
-  return {};
+  return impl_->start(call, prepared);
 }
 
 const std::vector<std::uint32_t>& Communicator::awaited() const {

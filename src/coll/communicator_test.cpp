@@ -14,6 +14,7 @@
 #include "coll/fingerprint.hpp"
 #include "coll/test_calls.hpp"
 #include "pool/test_pool.hpp"
+#include "coll/uniform.hpp"
 
 namespace penstock::coll {
 namespace {
@@ -337,6 +338,51 @@ TEST_F(CommunicatorTest, ACallElsewhereThatAnotherHasLeftIsNone) {
 }
 
 /// All it is awaited for is there when a rank leaves.
+/// Rank 1 sends 8 bytes to rank 2, which expects another size of it.
+TEST_F(CommunicatorTest, NamesOnAllRanksTwoWhoseSizesDoNotMeet) {
+  constexpr std::uint32_t ranks = 3, sender = 1, receiver = 2;
+  const auto error_with = [](Communicator& comm, Collective collective, std::uint64_t expected) {
+    const std::uint32_t root = collective == Collective::gather ? receiver : sender;
+    Problem problem = uniform_problem(collective, ranks, comm.self(), root, 8);
+    problem.max_block_bytes.reset();
+    if (comm.self() == receiver) {
+      const bool of_each = problem.output.size() == ranks;
+      problem.output[of_each ? sender : 0].bytes = expected;
+      if (collective == Collective::reduce_scatter) problem.input[receiver].bytes = expected;
+    }
+    const WordArithmetic arithmetic;
+    std::vector<std::byte> in(200), out(200);
+    const auto done = comm.run({.name = "a call",
+                                .problem = &problem,
+                                .plan = comm.plan(problem),
+                                .input = in.data(),
+                                .output = out.data(),
+                                .arithmetic = &arithmetic});
+    return done ? "" : done.error().message;
+  };
+  for (const auto mode : {coherence::Mode::hardware, coherence::Mode::software}) {
+    make_pool(mode);
+    for (const auto collective : {Collective::alltoall, Collective::gather, Collective::scatter,
+                                  Collective::allgather, Collective::reduce_scatter}) {
+      for (const std::uint64_t expected : {0u, 4u, 12u}) {
+        SCOPED_TRACE(fmt::format("{}, {}", name_of(collective), expected));
+        run(
+            ranks, 2, small,
+            [&](Communicator& comm) {
+              EXPECT_EQ(error_with(comm, collective, 8), "");
+              const std::string found = error_with(comm, collective, expected);
+              // Of a reduction all send rank 2 too much or too little.
+              const auto first = collective == Collective::reduce_scatter ? 0 : sender;
+              EXPECT_THAT(found, HasSubstr(fmt::format("a call: rank {} sends 8 bytes to rank 2, "
+                                                       "which expects {}:",
+                                                       first, expected)));
+            },
+            true);
+      }
+    }
+  }
+}
+
 TEST_F(CommunicatorTest, WhoHasFinishedMayLeave) {
   make_pool(coherence::Mode::software);
   constexpr std::uint64_t bytes = 4000;  // several looks of an eager payload

@@ -151,6 +151,15 @@ class Torch(Switches):
                     self.assertGreaterEqual(len([line for line in said if "DistBackendError" in line]), told, said)
                     self.assertTrue(any(words in line for line in said), said)
 
+    def test_sizes_that_do_not_meet_are_named(self):
+        for what, words in (("splits", r"all_to_all_single #2: rank 0 sends 12 bytes to rank 1, which expects 8:"),
+                            ("lists", r"all_gather #2: rank 0 sends 8 bytes to rank 1, which expects 4:")):
+            with self.subTest(what=what):
+                said = self.lines(3, "torch_failures.py", what, PENSTOCK_COLL_CHECK=1)
+                self.assertEqual(len(said), 3, said)
+                for line in said:
+                    self.assertRegex(line, "DistBackendError: penstock: " + words)
+
     def runs(self, command, **more):
         done = subprocess.run(command, capture_output=True, text=True, timeout=100, env=self.environment(**more))
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -60,6 +60,18 @@ def order():
     attempt(*((dist.all_reduce, torch.ones(9)) if rank == 1 else (dist.broadcast, torch.ones(9), 0)))
 
 
+def splits():
+    """Rank 0 sends rank 1 more than that expects; all else meets."""
+    mine = [2] * ranks
+    mine[1] += rank == 0
+    attempt(dist.all_to_all_single, torch.empty(2 * ranks), torch.ones(sum(mine)), [2] * ranks, mine)
+
+
+def lists():
+    """Rank 1 gathers less of rank 0 than that sends."""
+    attempt(dist.all_gather, [torch.empty(1 if rank == 1 and owner == 0 else 2) for owner in range(ranks)], torch.ones(2))
+
+
 def abort():
     if rank == 0:
         threading.Timer(0.5, dist.distributed_c10d._get_default_group().abort).start()
@@ -89,6 +101,6 @@ def tensors():
     dist.barrier()
 
 
-{"dies": dies, "late": late, "size": size, "type": type_, "order": order, "abort": abort,
+{"dies": dies, "late": late, "size": size, "type": type_, "order": order, "splits": splits, "lists": lists, "abort": abort,
  "shutdown": shutdown, "tensors": tensors}[sys.argv[1]]()
 dist.destroy_process_group()
