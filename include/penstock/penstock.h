@@ -115,8 +115,8 @@ typedef struct {
  * invalid_argument, no_space, permission. */
 PENSTOCK_API penstock_status_t penstock_pool_create(const char* spec,
                                                     const penstock_pool_options_t* options);
-/* A pool in /dev/shm for `ranks` processes of one program on one host, of PENSTOCK_SIZE bytes, or
- * 256 MB, or 32 MB a rank. Its SPEC goes to `spec`, which has room for `spec_bytes`; 64 are enough.
+/* A pool in /dev/shm for `ranks` processes on one host. It grows to PENSTOCK_SIZE bytes; by default
+ * to 4 GB, or 512 MB a rank, or half of /dev/shm. `spec`: room for its SPEC, 64 bytes are enough.
  * Who made it removes it at the end; one that was left by a killed program is removed by the next
  * call, or the next `penstock run`. Errors: as penstock_pool_create. */
 PENSTOCK_API penstock_status_t penstock_pool_create_temporary(uint32_t ranks, char* spec,

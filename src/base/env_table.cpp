@@ -86,8 +86,8 @@ constexpr std::array table{
     Variable{"PENSTOCK_NCCL_MEMORY", "device", "device|pool",
              "Where the memory of ncclMemAlloc lies."},
     Variable{"PENSTOCK_SIZE", "", "bytes",
-             "Size of the temporary pool that a program on one host makes. Default: 256M, or 32M a "
-             "rank."},
+             "Size up to which the temporary pool of a program on one host grows. Default: 4G, or "
+             "512M a rank, but half of /dev/shm at most."},
     Variable{"PENSTOCK_COLL_PLAN", "", "NAME=VALUE,...",
              "How collectives go through the pool, in place of what is chosen by size: "
              "algorithm, variant, chunk, chunks, turns, form, devices."},

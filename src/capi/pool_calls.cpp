@@ -1,4 +1,5 @@
 // penstock_pool_* and penstock_default_*.
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -75,12 +76,22 @@ DefaultPool& default_pool() {
 
 namespace {
 
+/// Memory is taken as it is used, up to this.
+std::uint64_t temporary_bytes(std::uint32_t ranks) {
+  constexpr std::uint64_t usual = 4ull << 30, each = 512ull << 20, least = 32 << 20, page = 2 << 20;
+  const std::uint64_t most = std::max(usual, each * ranks);
+  struct statvfs memory {};
+  if (::statvfs("/dev/shm", &memory) != 0) return most;
+  const std::uint64_t half = std::uint64_t{memory.f_blocks} * memory.f_frsize / 2;
+  return std::clamp(half / page * page, least, most);
+}
+
 Result<std::string> create_temporary(std::uint32_t ranks) {
-  constexpr std::uint64_t least = 256ull << 20, each = 32ull << 20;
   // A program that was killed could not remove its own.
   (void)pool::sweep_leftovers();
   pool::CreateOptions options;
-  options.bytes = std::max(least, each * ranks);
+  options.bytes = temporary_bytes(ranks);
+  options.sparse = true;
   if (base::env_is_set("PENSTOCK_SIZE"))
     options.bytes = PENSTOCK_TRY(base::env_number("PENSTOCK_SIZE"));
   // The form that the sweep knows.

@@ -137,7 +137,10 @@ Result<void> Agreement::offer(Space space, const Wishes& wishes) {
   if (self_ != 0) return {};
   // A switch needs somebody who writes packets.
   if (own_.direct != 0 && is_always_in_switch() && is_served(space_->arena)) own_.direct = 0;
-  const std::uint64_t bytes = space_->arena.stats().bytes_total;
+  // A job has a communicator for each group of its ranks: the fuller the pool, the less each takes.
+  const arena::Stats stats = space_->arena.stats();
+  const std::uint64_t left = stats.bytes_total - std::min(stats.bytes_used, stats.bytes_total);
+  const std::uint64_t bytes = std::min(stats.bytes_total, 2 * left);
   const auto shape_on = [&](const Devices& devices) {
     Shape taken = shape_for(ranks_, bytes, devices);
     taken.direct = own_.direct != 0;

@@ -11,10 +11,11 @@
 
 #include "arena/arena.hpp"
 #include "base/seed_in_tests.hpp"
+#include "coll/agreement.hpp"
 #include "coll/fingerprint.hpp"
 #include "coll/test_calls.hpp"
-#include "pool/test_pool.hpp"
 #include "coll/uniform.hpp"
+#include "pool/test_pool.hpp"
 
 namespace penstock::coll {
 namespace {
@@ -337,7 +338,6 @@ TEST_F(CommunicatorTest, ACallElsewhereThatAnotherHasLeftIsNone) {
   });
 }
 
-/// All it is awaited for is there when a rank leaves.
 /// Rank 1 sends 8 bytes to rank 2, which expects another size of it.
 TEST_F(CommunicatorTest, NamesOnAllRanksTwoWhoseSizesDoNotMeet) {
   constexpr std::uint32_t ranks = 3, sender = 1, receiver = 2;
@@ -383,6 +383,7 @@ TEST_F(CommunicatorTest, NamesOnAllRanksTwoWhoseSizesDoNotMeet) {
   }
 }
 
+/// All it is awaited for is there when a rank leaves.
 TEST_F(CommunicatorTest, WhoHasFinishedMayLeave) {
   make_pool(coherence::Mode::software);
   constexpr std::uint64_t bytes = 4000;  // several looks of an eager payload
@@ -460,6 +461,22 @@ TEST_F(CommunicatorTest, RefusesWhatCannotBe) {
   const auto naive =
       opened->run({.name = "a call", .problem = &problem, .plan = {.variant = Variant::naive}});
   EXPECT_THAT(naive.error().message, HasSubstr("a call: the variant naive needs slots of its own"));
+}
+
+/// A job that trains has as many groups. The first have long slots, the last short ones.
+TEST_F(CommunicatorTest, FiftyGroupsFitIntoASmallPool) {
+  constexpr std::uint32_t ranks = 4;
+  ASSERT_TRUE(pool::create({.spec = spec_, .bytes = 192 << 20, .sparse = true}));
+  const auto pool = *pool::Pool::attach({.spec = spec_});
+  const auto arena = *arena::Arena::open(*pool);
+  std::vector<std::unique_ptr<Agreement>> groups;
+  for (int i = 0; i < 50; ++i) {
+    groups.push_back(std::make_unique<Agreement>(ranks, 0));
+    const auto made = groups.back()->offer(space_in(*arena, fmt::format("group {}", i)), {});
+    ASSERT_TRUE(made) << "group " << i << ": " << made.error().message;
+  }
+  EXPECT_GT(groups.front()->own().slot_bytes, groups.back()->own().slot_bytes);
+  for (const auto& group : groups) group->give_back();
 }
 
 }  // namespace

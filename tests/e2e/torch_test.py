@@ -52,9 +52,9 @@ class Torch(Switches):
                     self.assertEqual((status, out), (0, "collectives: ok\n"), err)
 
     def test_habits(self):
-        for ranks, what in ((2, "callbacks"), (4, "beside"), (2, "later"), (2, "timeouts")):
+        for ranks, what in ((2, "callbacks"), (4, "beside"), (2, "later"), (2, "timeouts"), (4, "groups")):
             with self.subTest(what=what):
-                for status, out, err in self.ranks(ranks, "torch_habits.py", what):
+                for status, out, err in self.ranks(ranks, "torch_habits.py", what, PENSTOCK_SIZE="256M"):
                     self.assertEqual((status, out), (0, "habits: ok\n"), err)
 
     def test_groups_again_in_a_store_that_outlives_them(self):

@@ -1,6 +1,6 @@
 """Habits of PyTorch programs: callbacks that call collectives, groups beside a gloo world, groups of the same name again.
 
-    torch_habits.py callbacks | beside | again | later | timeouts
+    torch_habits.py callbacks | beside | again | later | timeouts | groups
 """
 
 import datetime
@@ -106,7 +106,18 @@ def timeouts():
     dist.barrier()
 
 
-{"callbacks": callbacks, "beside": beside, "again": again, "later": later, "timeouts": timeouts}[sys.argv[1]]()
+def groups():
+    """As many as large trainings make; each has calls that take slots of the pool."""
+    dist.init_process_group("penstock", timeout=TIMEOUT)
+    made = []
+    for _ in range(50):
+        made.append(dist.new_group(timeout=TIMEOUT))
+        values = torch.ones(20_000)
+        dist.all_reduce(values, group=made[-1])
+        assert values.unique().tolist() == [dist.get_world_size()]
+
+
+{"callbacks": callbacks, "beside": beside, "again": again, "later": later, "timeouts": timeouts, "groups": groups}[sys.argv[1]]()
 if dist.is_initialized():
     dist.destroy_process_group()
 os.write(1, b"habits: ok\n")
