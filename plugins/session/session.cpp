@@ -65,6 +65,7 @@ Result<PoolView> look_at_pool() {
   view.spec = base::env_text("PENSTOCK_POOL");
   view.configured = !view.spec.empty();
   if (!view.configured) return view;
+  PENSTOCK_TRY(base::check_variables());
   auto info = PENSTOCK_TRY(pool::inspect(view.spec));
   view.id = info.id;
   auto mode = wanted_mode();

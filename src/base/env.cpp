@@ -3,10 +3,10 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cassert>
 #include <cstdlib>
-#include <limits>
 
 #include "base/format.hpp"
 #include "base/log.hpp"
@@ -45,6 +45,15 @@ const RenamedVariable* find_renamed(std::string_view name) {
   return nullptr;
 }
 
+bool is_one_of(const std::string& text, std::initializer_list<const char*> words) {
+  return std::any_of(words.begin(), words.end(),
+                     [&](const char* word) { return strcasecmp(text.c_str(), word) == 0; });
+}
+
+bool is_number(const Variable& variable) {
+  return is_one_of(variable.values, {"count", "ms", "bytes", "index", "number"});
+}
+
 std::string nearest_variable(std::string_view name) {
   std::vector<std::string> keys;
   for (const Variable& variable : variables())
@@ -66,23 +75,26 @@ Result<std::uint64_t> env_number(std::string_view name) {
   const std::string text = env_text(name);
   if (text.empty())
     return fail(ErrorCode::invalid_argument, "{} is not set and has no default", name);
-  auto number = parse_bytes(text);
-  if (number) return number;
   const Variable* variable = find_variable(name);
-  return fail(
-      ErrorCode::invalid_argument,
-      "{} is '{}'; it must be a number ({}), such as 4096 or 64K: export {}=NUMBER or unset it",
-      name, text, variable != nullptr ? variable->values : "count", name);
+  auto number = parse_bytes(text);
+  if (!number) {
+    return fail(
+        ErrorCode::invalid_argument,
+        "{} is '{}'; it must be a number ({}), such as 4096 or 64K: export {}=NUMBER or unset it",
+        name, text, variable != nullptr ? variable->values : "count", name);
+  }
+  if (variable != nullptr && (*number < variable->least || *number > variable->most)) {
+    return fail(ErrorCode::invalid_argument,
+                "{} is {}; it must be a number ({}) from {} to {}: export {}=NUMBER or unset it",
+                name, text, variable->values, variable->least, variable->most, name);
+  }
+  return number;
 }
 
 Result<std::optional<std::uint32_t>> env_index(std::string_view name) {
   if (!env_is_set(name)) return std::optional<std::uint32_t>();
   const auto number = env_number(name);
   if (!number) return unexpected(number.error());
-  if (*number > std::numeric_limits<std::uint32_t>::max()) {
-    return fail(ErrorCode::invalid_argument,
-                "{} is {}; needed is a small number from 0: export {}=0", name, *number, name);
-  }
   return std::optional(static_cast<std::uint32_t>(*number));
 }
 
@@ -91,11 +103,23 @@ bool env_is_set(std::string_view name) {
 }
 
 bool env_flag(std::string_view name) {
-  const std::string text = env_text(name);
-  for (const char* yes : {"1", "true", "yes", "on"}) {
-    if (strcasecmp(text.c_str(), yes) == 0) return true;
+  return is_one_of(env_text(name), {"1", "true", "yes", "on"});
+}
+
+Result<void> check_variables() {
+  for (const Variable& variable : variables()) {
+    if (!env_is_set(variable.name)) continue;
+    const std::string_view values = variable.values;
+    if (is_number(variable)) {
+      if (auto number = env_number(variable.name); !number) return unexpected(number.error());
+    } else if (values == "0|1") {
+      const std::string text = env_text(variable.name);
+      if (env_flag(variable.name) || is_one_of(text, {"0", "false", "no", "off"})) continue;
+      return fail(ErrorCode::invalid_argument, "{} is '{}'; it must be 0 or 1: export {}=1",
+                  variable.name, text, variable.name);
+    }
   }
-  return false;
+  return {};
 }
 
 std::vector<UnknownVariable> unknown_variables() {

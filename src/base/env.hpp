@@ -18,6 +18,7 @@ struct Variable {
   const char* fallback;  ///< the default as text; "" for none
   const char* values;    ///< accepted: "SPEC", "software|hardware", "count", "ms", "bytes"
   const char* meaning;   ///< one sentence
+  std::uint64_t least = 0, most = UINT64_MAX;  ///< of a number
 };
 
 std::span<const Variable> variables();
@@ -32,13 +33,18 @@ std::span<const RenamedVariable> renamed_variables();
 
 /// The value set, or the default. `name` must be in the table (checked in debug builds).
 std::string env_text(std::string_view name);
-/// As a number with optional K/M/G suffix (1024s). Error: names variable, value and form needed.
+/// As a number with optional K/M/G suffix (1024s), within the variable's range. Error: names
+/// variable, value and form needed.
 Result<std::uint64_t> env_number(std::string_view name);
 /// As a 32-bit count from 0; nullopt when it is not set.
 Result<std::optional<std::uint32_t>> env_index(std::string_view name);
 bool env_is_set(std::string_view name);
-/// "1", "true", "yes", "on".
+/// "1", "true", "yes", "on". Anything else is false: check_variables() refuses what means nothing.
 bool env_flag(std::string_view name);
+
+/// Checks every number and every 0|1 that is set, before anything goes by it. Error: that of the
+/// first wrong one.
+Result<void> check_variables();
 
 /// Names set in the environment that start with PENSTOCK_ but are not in the table, each with the
 /// nearest known name ("" when none is near).

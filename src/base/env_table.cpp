@@ -19,14 +19,15 @@ constexpr std::array table{
     Variable{"PENSTOCK_JOB", "", "text",
              "Job key: only processes with the same key reach each other. Default: taken from the "
              "launcher."},
-    Variable{"PENSTOCK_NODE", "", "index", "Emulated node that this process belongs to, from 0."},
+    Variable{"PENSTOCK_NODE", "", "index", "Emulated node that this process belongs to, from 0.", 0,
+             UINT32_MAX},
     Variable{"PENSTOCK_NODES", "", "count",
-             "Emulated nodes of the job; ranks are dealt to them in blocks."},
+             "Emulated nodes of the job; ranks are dealt to them in blocks.", 0, UINT32_MAX},
     Variable{"PENSTOCK_EXIT_LOG", "", "folder",
              "Set by penstock run: the folder in which ranks record the order of their ends."},
     Variable{"PENSTOCK_PYTHON", "", "PATH",
              "Python that runs the experiments of penstock bench. Default: one beside the command, "
-             "else python3."},
+             "else that of the build's .venv, else python3."},
     // policy and messages
     Variable{"PENSTOCK_REQUIRE", "0", "0|1",
              "Fail rather than let the application use another provider."},
@@ -39,10 +40,13 @@ constexpr std::array table{
     // time
     Variable{"PENSTOCK_LEASE_MS", "10000", "ms",
              "A process of another host that gives no sign of life for this long counts as "
-             "dead."},
+             "dead.",
+             1, 1ull << 32},
     Variable{"PENSTOCK_SPIN", "", "count",
-             "Polls before a wait yields its core. Default: chosen from processes and cores."},
-    Variable{"PENSTOCK_TIMEOUT_MS", "60000", "ms", "Deadline of a wait for another process."},
+             "Polls before a wait yields its core. Default: chosen from processes and cores.", 0,
+             UINT32_MAX},
+    Variable{"PENSTOCK_TIMEOUT_MS", "60000", "ms", "Deadline of a wait for another process.", 1,
+             1ull << 40},
     // memory access
     Variable{"PENSTOCK_CELL", "", "bytes",
              "Size of the cells in which long messages are pipelined. Default: by mode."},
@@ -53,7 +57,8 @@ constexpr std::array table{
     Variable{"PENSTOCK_FLUSH", "auto", "auto|clflush|clflushopt|clwb",
              "Instruction that writes lines back in software mode; auto takes the fastest way."},
     Variable{"PENSTOCK_IDLE_MS", "10000", "ms",
-             "A channel on which nothing was sent for so long gives back what it has grown by."},
+             "A channel on which nothing was sent for so long gives back what it has grown by.",
+             100, 86'400'000},
     Variable{"PENSTOCK_ISA", "", "sse2|avx2|avx512|generic",
              "Use no instructions beyond these. Default: the best that the CPU has."},
     Variable{"PENSTOCK_RENDEZVOUS_GET", "", "bytes",

@@ -77,6 +77,50 @@ TEST(Env, NumberWithoutValueAndDefaultIsAnError) {
   EXPECT_THAT(number.error().message, HasSubstr("PENSTOCK_NODES is not set"));
 }
 
+TEST(Env, NumbersAreWhatTheyAreSaidToBe) {
+  for (const Variable& variable : variables()) {
+    const std::string values = variable.values;
+    if (values != "count" && values != "ms" && values != "bytes" && values != "index") continue;
+    for (const char* wrong : {"nan", "inf", "-inf", "1e999", "-1", "1.5", "0x10", " 1",
+                              "99999999999999999999999", "20000000T"}) {
+      const EnvironmentGuard guard(variable.name, wrong);
+      ASSERT_FALSE(env_number(variable.name)) << variable.name << "=" << wrong;
+      const auto checked = check_variables();
+      ASSERT_FALSE(checked) << variable.name << "=" << wrong;
+      EXPECT_THAT(checked.error().message, HasSubstr(variable.name));
+    }
+  }
+  EXPECT_TRUE(check_variables());
+}
+
+TEST(Env, NumbersHaveBounds) {
+  for (const Variable& variable : variables()) {
+    if (variable.most == UINT64_MAX) continue;
+    const EnvironmentGuard most(variable.name, std::to_string(variable.most).c_str());
+    EXPECT_EQ(env_number(variable.name).value_or(0), variable.most) << variable.name;
+    const EnvironmentGuard more(variable.name, std::to_string(variable.most + 1).c_str());
+    EXPECT_FALSE(env_number(variable.name)) << variable.name;
+  }
+  // In nanoseconds they fit into 64 bits.
+  for (const char* name : {"PENSTOCK_LEASE_MS", "PENSTOCK_TIMEOUT_MS", "PENSTOCK_IDLE_MS"}) {
+    const auto found = std::ranges::find_if(
+        variables(), [&](const Variable& variable) { return variable.name == std::string(name); });
+    EXPECT_LE(found->most, UINT64_MAX / 1'000'000) << name;
+  }
+}
+
+TEST(Env, FlagsThatMeanNothingAreRefused) {
+  for (const char* right : {"0", "1", "no", "ON"}) {
+    const EnvironmentGuard guard("PENSTOCK_REQUIRE", right);
+    EXPECT_TRUE(check_variables()) << right;
+  }
+  for (const char* wrong : {"2", "nan", "maybe"}) {
+    const EnvironmentGuard guard("PENSTOCK_REQUIRE", wrong);
+    ASSERT_FALSE(check_variables()) << wrong;
+    EXPECT_THAT(check_variables().error().message, HasSubstr("it must be 0 or 1"));
+  }
+}
+
 TEST(Env, IndexIsOfThirtyTwoBits) {
   {
     const EnvironmentGuard unset("PENSTOCK_NODE", nullptr);

@@ -56,7 +56,7 @@ std::optional<std::uint32_t> spins_asked_for() {
     if (!env_is_set("PENSTOCK_SPIN")) return std::nullopt;
     const auto number = number_or_warn("PENSTOCK_SPIN");
     if (!number) return std::nullopt;
-    return static_cast<std::uint32_t>(std::min<std::uint64_t>(*number, UINT32_MAX));
+    return static_cast<std::uint32_t>(*number);
   }();
   return spins;
 }
@@ -71,8 +71,7 @@ void sleep_for(std::uint64_t ns) {
 
 std::uint64_t default_timeout_ns() {
   static const std::uint64_t timeout_ns = [] {
-    const std::uint64_t ms = number_or_warn("PENSTOCK_TIMEOUT_MS").value_or(60'000);
-    return std::clamp<std::uint64_t>(ms, 1, 1ull << 40) * 1'000'000;
+    return number_or_warn("PENSTOCK_TIMEOUT_MS").value_or(60'000) * 1'000'000;
   }();
   return timeout_ns;
 }

@@ -9,11 +9,9 @@
 
 namespace penstock::pool {
 
-/// PENSTOCK_LEASE_MS, in ns. Error: it is no number.
+/// PENSTOCK_LEASE_MS, in ns. Error: that of base::env_number().
 inline Result<std::uint64_t> lease_from_environment() {
-  auto ms = base::env_number("PENSTOCK_LEASE_MS");
-  if (!ms) return ms;
-  return std::clamp<std::uint64_t>(*ms, 1, 1ull << 32) * 1'000'000;
+  return PENSTOCK_TRY(base::env_number("PENSTOCK_LEASE_MS")) * 1'000'000;
 }
 
 /// Exit status of a process that others have taken for dead (EX_TEMPFAIL).

@@ -50,12 +50,6 @@ Result<Settings> settings_for(coherence::Mode mode) {
                 first, s.ring_lines);
   s.first_ring_lines = static_cast<std::uint32_t>(first);  // 64: with all else 8 KiB
   const std::uint64_t idle_ms = PENSTOCK_TRY(base::env_number("PENSTOCK_IDLE_MS"));
-  if (idle_ms < 100 || idle_ms > 86'400'000)
-    return fail(
-        ErrorCode::invalid_argument,
-        "PENSTOCK_IDLE_MS is {}; a channel is idle after 100 ms to a day: for example export "
-        "PENSTOCK_IDLE_MS=10000",
-        idle_ms);
   s.idle_ns = idle_ms * 1'000'000;
   if (base::env_is_set("PENSTOCK_RENDEZVOUS_GET")) {
     auto rendezvous_get = PENSTOCK_TRY(base::env_number("PENSTOCK_RENDEZVOUS_GET"));
