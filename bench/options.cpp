@@ -4,7 +4,9 @@
 #include <CLI/CLI.hpp>
 
 #include "base/env.hpp"
+#include "base/exit_status.hpp"
 #include "base/log.hpp"
+#include "base/output_file.hpp"
 
 namespace penstock::bench {
 
@@ -39,10 +41,10 @@ int run_modes(const Options& options,
   std::vector<Report> reports;
   const auto failed = [](const Error& error) {
     base::log(base::Level::error, "{}", error.message);
-    return 1;
+    return base::exit_status_of(error.code);
   };
-  if (const auto writable = check_writable(options.json, "--json"); !writable)
-    return failed(writable.error());
+  auto file = base::OutputFile::open(options.json);
+  if (!file) return failed(file.error());
   for (const std::string& name : options.modes) {
     const auto mode = coherence::parse_mode(name);
     if (!mode) return failed(mode.error());
@@ -52,8 +54,7 @@ int run_modes(const Options& options,
     reports.push_back(std::move(*report));
   }
   if (options.json_only) fmt::print("{}", json_of(reports));
-  if (!options.json.empty())
-    if (auto written = write_json(options.json, reports); !written) return failed(written.error());
+  if (auto written = file->write(json_of(reports)); !written) return failed(written.error());
   return 0;
 }
 

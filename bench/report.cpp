@@ -1,13 +1,10 @@
 #include "bench/report.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
 
 #include "base/format.hpp"
 
@@ -115,37 +112,6 @@ std::string json_of(const std::vector<Report>& reports) {
   std::string out = "[\n";
   for (std::size_t i = 0; i < reports.size(); ++i) out += (i ? ",\n" : "") + reports[i].json();
   return out + "\n]\n";
-}
-
-namespace {
-
-tl::unexpected<Error> cannot_write(const std::string& path, const char* option) {
-  return fail(ErrorCode::permission,
-              "cannot write {}: name a file in a directory that exists, {} FILE", path, option);
-}
-
-}  // namespace
-
-Result<void> check_writable(const std::string& path, const char* option) {
-  if (path.empty()) return {};
-  const std::filesystem::path file(path), folder = file.parent_path();
-  const bool there = access(path.c_str(), F_OK) == 0;
-  const auto& asked = there ? file : folder.empty() ? std::filesystem::path(".") : folder;
-  if (std::filesystem::is_directory(file) || access(asked.c_str(), W_OK) != 0)
-    return cannot_write(path, option);
-  return {};
-}
-
-Result<void> write_text(const std::string& path, const std::string& text, const char* option) {
-  std::ofstream file(path);
-  file << text;
-  file.close();
-  if (!file) return cannot_write(path, option);
-  return {};
-}
-
-Result<void> write_json(const std::string& path, const std::vector<Report>& reports) {
-  return write_text(path, json_of(reports), "--json");
 }
 
 Cell ratio(std::optional<double> a, std::optional<double> b) {

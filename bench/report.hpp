@@ -56,11 +56,6 @@ class Report {
 
 /// All reports of a run as one JSON array.
 std::string json_of(const std::vector<Report>& reports);
-/// The same in a file.
-/// Before something is measured that is to go there; "": nothing is. `option` named the file.
-Result<void> check_writable(const std::string& path, const char* option);
-Result<void> write_text(const std::string& path, const std::string& text, const char* option);
-Result<void> write_json(const std::string& path, const std::vector<Report>& reports);
 
 inline Cell cell(std::optional<double> value) {
   return value ? Cell(*value) : Cell();

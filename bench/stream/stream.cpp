@@ -6,8 +6,10 @@
 #include <cstdio>
 #include <deque>
 
+#include "base/exit_status.hpp"
 #include "base/format.hpp"
 #include "base/log.hpp"
+#include "base/output_file.hpp"
 #include "bench/stream/results.hpp"
 
 namespace penstock::bench::stream {
@@ -16,7 +18,7 @@ namespace {
 
 int failed(const Error& error) {
   base::log(base::Level::error, "{}", error.message);
-  return 1;
+  return base::exit_status_of(error.code);
 }
 
 /// Powers of two, and all CPUs.
@@ -137,7 +139,11 @@ class Runner {
   std::vector<bool> broken_;
 };
 
-Result<void> tell(const StreamOptions& options, const std::vector<Figure>& figures,
+struct Files {
+  base::OutputFile csv, json;
+};
+
+Result<void> tell(Files& files, const std::vector<Figure>& figures,
                   const std::vector<Absent>& absent, const Facts& facts) {
   if (!figures.empty()) {
     tables_of(figures, facts).print();
@@ -145,16 +151,14 @@ Result<void> tell(const StreamOptions& options, const std::vector<Figure>& figur
   }
   print_absent(absent);
   std::fflush(stdout);
-  if (!options.csv.empty()) PENSTOCK_TRY(write_text(options.csv, csv_of(figures, facts), "--csv"));
-  if (!options.json.empty())
-    PENSTOCK_TRY(write_json(options.json, {all_of(figures, absent, facts)}));
-  return {};
+  PENSTOCK_TRY(files.csv.write(csv_of(figures, facts)));
+  return files.json.write(json_of({all_of(figures, absent, facts)}));
 }
 
 Result<int> run_checked(const StreamOptions& options) {
   const Settings settings = PENSTOCK_TRY(check(options));
-  PENSTOCK_TRY(check_writable(options.csv, "--csv"));
-  PENSTOCK_TRY(check_writable(options.json, "--json"));
+  Files files{PENSTOCK_TRY(base::OutputFile::open(options.csv)),
+              PENSTOCK_TRY(base::OutputFile::open(options.json))};
   const Topology topology = PENSTOCK_TRY(read_topology());
   Plan plan = options.targets.empty()
                   ? classes_of(topology, settings.cpus, settings.targets)
@@ -173,7 +177,7 @@ Result<int> run_checked(const StreamOptions& options) {
   for (unsigned i = 0; i < options.repeat && Interruptible::asked() == 0; ++i)
     right = runner.round() && right;
   const auto figures = runner.figures();
-  PENSTOCK_TRY(tell(options, figures, plan.absent,
+  PENSTOCK_TRY(tell(files, figures, plan.absent,
                     {.elements = runner.elements(),
                      .ntimes = options.ntimes,
                      .cache_bytes = topology.last_level_bytes(settings.cpus),

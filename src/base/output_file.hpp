@@ -1,0 +1,38 @@
+// A file for the result of long work. It is opened before the work begins, so that a name which
+// cannot be written costs no result.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/status.hpp"
+#include "base/unique_fd.hpp"
+
+namespace penstock::base {
+
+class OutputFile {
+ public:
+  /// Makes the file where it is absent and leaves its contents alone until write(). A path of ""
+  /// stands for no file. Error: permission, which names the path.
+  static Result<OutputFile> open(const std::string& path);
+
+  OutputFile(OutputFile&& other) noexcept = default;
+  OutputFile& operator=(OutputFile&& other) noexcept;
+  /// A file that open() made goes where nothing was written.
+  ~OutputFile() { remove_unused(); }
+
+  /// Replaces what the file holds. Does nothing without a file. Error: permission.
+  Result<void> write(std::string_view text);
+  const std::string& path() const { return path_; }
+
+ private:
+  OutputFile(std::string path, UniqueFd fd, bool made)
+      : path_(std::move(path)), fd_(std::move(fd)), made_(made) {}
+  void remove_unused() const;
+
+  std::string path_;
+  UniqueFd fd_;
+  bool made_ = false;  ///< by open(), and nothing was written yet
+};
+
+}  // namespace penstock::base
