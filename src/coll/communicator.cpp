@@ -13,6 +13,7 @@
 #include "coll/running.hpp"
 #include "coll/size_check.hpp"
 #include "coll/switch_run.hpp"
+#include "pool/job_counts.hpp"
 
 namespace penstock::coll {
 
@@ -146,6 +147,19 @@ Result<const Prepared*> Communicator::Impl::prepare(const Call& call) {
   return schedules.get(*call.problem, PENSTOCK_TRY(fitting_plan(call)));
 }
 
+namespace {
+
+pool::JobCounter collectives("collectives");
+
+/// What this rank puts in.
+std::uint64_t input_bytes(const Problem& problem) {
+  std::uint64_t bytes = 0;
+  for (const Block& block : problem.input) bytes += block.bytes;
+  return bytes;
+}
+
+}  // namespace
+
 /// Begins the call, or first what compares its sizes.
 Result<void> Communicator::Impl::start(const Call& of, const Prepared& prepared) {
   if (!checks || of.mover != nullptr || !SizeCheck::concerns(prepared.problem.collective)) {
@@ -176,6 +190,7 @@ Result<void> Communicator::Impl::go_on_comparing() {
 }
 
 void Communicator::Impl::begin(const Call& of, const Prepared& prepared) {
+  if (!held) collectives.add(input_bytes(prepared.problem));
   const Prepared& told = held ? *held->prepared : prepared;
   state.begin_call(told.facts, held ? held->call.fingerprint : of.fingerprint);
   check.begin();

@@ -13,6 +13,7 @@
 #include "base/env.hpp"
 #include "base/fork.hpp"
 #include "base/format.hpp"
+#include "pool/job_counts.hpp"
 
 namespace penstock::pool {
 
@@ -57,7 +58,9 @@ ExitLogEntry::ExitLogEntry(std::uint64_t pool_id, std::uint32_t slot, std::uint6
 }
 
 void ExitLogEntry::sign_off() {
-  if (!path_.empty() && process_ == ::getpid()) ::unlink(path_.c_str());
+  if (path_.empty() || process_ != ::getpid()) return;
+  write_job_counts(path_.substr(0, path_.rfind('/')));
+  ::unlink(path_.c_str());
 }
 
 void tell_of_abort(int code) {

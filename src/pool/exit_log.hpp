@@ -22,7 +22,7 @@ class ExitLogEntry {
  public:
   ExitLogEntry() = default;
   ExitLogEntry(std::uint64_t pool_id, std::uint32_t slot, std::uint64_t generation);
-  /// It leaves in order: there is no death to report.
+  /// It leaves in order: there is no death to report. Leaves the process's counts (job_counts.hpp).
   void sign_off();
 
  private:

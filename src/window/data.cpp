@@ -34,7 +34,10 @@ Result<void> Window::put(std::uint32_t target, std::span<const Extent> extents, 
                            impl.accessing && target < ranks() && impl.reachable[target];
   if (with_signal) {
     PENSTOCK_TRY(impl.within(target, extents));
-    if (impl.signals.piggyback(target, extents.front(), from)) return {};
+    if (impl.signals.piggyback(target, extents.front(), from)) {
+      impl.count(extents);
+      return {};
+    }
   }
   if (auto entered = impl.enter(target, extents); !entered) return entered;
   impl.copy_in(target, extents, from);

@@ -18,6 +18,8 @@ struct Window::Impl {
   Result<void> enter(std::uint32_t target, std::span<const Extent> extents);
   /// The range that covers all extents. Errors: invalid_argument (beyond the segment).
   Result<Range> within(std::uint32_t target, std::span<const Extent> extents) const;
+  /// For the totals of penstock run.
+  static void count(std::span<const Extent> extents);
   SegmentLocks& locks_of(std::uint32_t target) {
     return locks.try_emplace(target, context, target).first->second;
   }

@@ -1,6 +1,7 @@
 // A window's life, and the checks which accesses its epochs allow.
 #include "base/format.hpp"
 #include "base/log.hpp"
+#include "pool/job_counts.hpp"
 #include "window/impl.hpp"
 
 namespace penstock::window {
@@ -155,11 +156,24 @@ Result<Range> Window::Impl::within(std::uint32_t target, std::span<const Extent>
   return Range{from, to};
 }
 
+namespace {
+
+pool::JobCounter operations("one-sided operations");
+
+}  // namespace
+
+void Window::Impl::count(std::span<const Extent> extents) {
+  std::uint64_t bytes = 0;
+  for (const Extent& piece : extents) bytes += piece.bytes;
+  operations.add(bytes);
+}
+
 Result<void> Window::Impl::enter(std::uint32_t target, std::span<const Extent> extents) {
   context.pool.confirm();
   if (auto entered = enter(target); !entered) return entered;
   if (extents.empty()) return {};
   const auto range = PENSTOCK_TRY(within(target, extents));
+  count(extents);
   return reach.ensure(target, range.first, range.end, passive[target] != Passive::none);
 }
 

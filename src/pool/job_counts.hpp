@@ -1,0 +1,44 @@
+// Counts of calls that a process makes for its job besides sending messages, for the totals of
+// `penstock run`.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace penstock::pool {
+
+struct JobCount {
+  std::uint64_t calls = 0, bytes = 0;
+  bool operator==(const JobCount&) const = default;
+};
+
+/// Calls of one kind, counted from the start of the process. A static object for each kind: nothing
+/// is allocated, locked or shared by add(). Threads that add at the same moment may lose a count.
+class JobCounter {
+ public:
+  /// `what` is printed: "one-sided operations". A literal of one line.
+  explicit JobCounter(const char* what);
+  JobCounter(const JobCounter&) = delete;
+  JobCounter& operator=(const JobCounter&) = delete;
+
+  void add(std::uint64_t bytes) {
+    calls_.store(calls_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    bytes_.store(bytes_.load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);
+  }
+
+ private:
+  friend void write_job_counts(const std::string& folder);
+  const char* what_;
+  std::atomic<std::uint64_t> calls_{0}, bytes_{0};
+  JobCounter* next_;
+};
+
+/// Writes the counts of this library in this process into a file of its own, in place of those that
+/// it wrote before. Does nothing where the folder cannot be written.
+void write_job_counts(const std::string& folder);
+/// The sums of all processes that have written into the folder, by `what`.
+std::map<std::string, JobCount> read_job_counts(const std::string& folder);
+
+}  // namespace penstock::pool
