@@ -15,13 +15,9 @@ std::string libmpi_needed(const std::string& program) {
   const auto needs = elf_needs(program);
   if (!needs) return "";
   const auto found = std::find_if(needs->begin(), needs->end(), [](const std::string& name) {
-    return name == "libmpi.so.12" || name == "libmpich.so.12" || name == "libmpi.so.40";
+    return owner_of(name) || is_standard_abi(name);
   });
   return found == needs->end() ? "" : *found;
-}
-
-bool provides(MpiKind kind, const std::string& libmpi) {
-  return (kind == MpiKind::open_mpi) == (libmpi == "libmpi.so.40");
 }
 
 /// Checks whether this MPI is one of those requested.
@@ -38,14 +34,17 @@ class Filter {
                   "install it with '{}'",
                   runtime.name(), mpi_title(*wanted_.kind), install_command(*wanted_.kind));
     }
-    if (!libmpi_.empty() && !provides(runtime.kind, libmpi_)) {
-      const bool open_mpi = libmpi_ == "libmpi.so.40";
+    if (!libmpi_.empty() && !runtime.serves(libmpi_)) {
+      const bool open_mpi = owner_of(libmpi_) == MpiKind::open_mpi;
       return fail(
           ErrorCode::mismatch,
           "{} is linked with {} ({}) and {} brings another: build it with this MPI's mpicc, "
           "or name its own mpiexec with --mpiexec PATH, or install one with '{}'",
-          wanted_.program, libmpi_, open_mpi ? "Open MPI" : "MPICH or Intel MPI", runtime.name(),
-          install_command(open_mpi ? MpiKind::open_mpi : MpiKind::mpich));
+          wanted_.program, libmpi_,
+          open_mpi                   ? "Open MPI"
+          : is_standard_abi(libmpi_) ? "MPI's standard ABI"
+                                     : "MPICH or Intel MPI",
+          runtime.name(), install_command(open_mpi ? MpiKind::open_mpi : MpiKind::mpich));
     }
     return {};
   }

@@ -166,6 +166,9 @@ void find_library(MpiRuntime& runtime) {
       const std::string path = folder + "/" + name;
       if (!is_file(path)) continue;
       runtime.library = path;
+      for (const char* abi : {"/libmpi_abi.so.1", "/libmpi_abi.so.0"})
+        if (runtime.abi_library.empty() && is_file(folder + abi))
+          runtime.abi_library = folder + abi;
       return find_libfabric(runtime);
     }
   }
@@ -213,6 +216,17 @@ const char* install_command(MpiKind kind) {
   return "python3 -m venv .venv && .venv/bin/pip install mpich==5.0.2 mpi4py==4.1.2";
 }
 
+std::optional<MpiKind> owner_of(std::string_view library) {
+  if (library == "libmpi.so.40") return MpiKind::open_mpi;
+  // Intel MPI is of MPICH's kin: each serves the other's programs.
+  if (library == "libmpi.so.12" || library == "libmpich.so.12") return MpiKind::mpich;
+  return std::nullopt;
+}
+
+bool is_standard_abi(std::string_view library) {
+  return library.starts_with("libmpi_abi.so.");
+}
+
 Result<MpiKind> parse_mpi(std::string_view text) {
   if (text == "mpich") return MpiKind::mpich;
   if (text == "openmpi") return MpiKind::open_mpi;
@@ -229,6 +243,12 @@ std::string MpiRuntime::name() const {
 
 unsigned MpiRuntime::major() const {
   return static_cast<unsigned>(std::strtoul(version.c_str(), nullptr, 10));
+}
+
+bool MpiRuntime::serves(std::string_view library) const {
+  if (is_standard_abi(library)) return !abi_library.empty();
+  const auto owner = owner_of(library);
+  return owner && (*owner == MpiKind::open_mpi) == (kind == MpiKind::open_mpi);
 }
 
 Result<MpiRuntime> inspect_mpi(const std::string& mpiexec) {

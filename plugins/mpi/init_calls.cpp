@@ -9,6 +9,7 @@
 #include "export.hpp"
 #include "pool/exit_log.hpp"
 #include "pool_comms.hpp"
+#include "singleton.hpp"
 #include "stayed.hpp"
 #include "transport_check.hpp"
 
@@ -20,8 +21,9 @@ std::optional<penstock::base::Origin> started;  ///< by which process
 
 /// `known`: the MPI is one whose functions we can call.
 int begun(bool known, int result) {
-  if (known && result == constants().success) check_transport();
-  return result;
+  if (!known || result != constants().success) return result;
+  check_transport();
+  return check_world(result);
 }
 
 }  // namespace

@@ -202,6 +202,15 @@ pid_t parent_of(pid_t pid) {
 
 }  // namespace
 
+std::int32_t ranks_started(const LaunchSources& sources) {
+  std::int32_t fewest = 0;
+  for (const char* name : {"PMI_SIZE", "OMPI_COMM_WORLD_SIZE"}) {
+    const std::int32_t size = first_number(sources, {name}, 0);
+    if (size > 0 && (fewest == 0 || size < fewest)) fewest = size;
+  }
+  return fewest;
+}
+
 std::uint32_t emulated_node_of(std::uint32_t rank, std::uint32_t size, std::uint32_t nodes,
                                bool by_block) {
   if (nodes > size) nodes = size;

@@ -32,6 +32,10 @@ LaunchSources process_sources();
 /// Errors: a PENSTOCK_NODE or PENSTOCK_NODES that is no number.
 Result<Launch> read_launch(const LaunchSources& sources);
 
+/// How many ranks an mpiexec has started with this process; 0 where none did. Of nested launchers
+/// the one that has started fewest counts. Not srun: a program without it inherits its variables.
+std::int32_t ranks_started(const LaunchSources& sources);
+
 /// The node of `rank` when one machine emulates `nodes` hosts, distributed as MPICH distributes
 /// ranks to cliques: in blocks, the first ones longer; or round robin.
 std::uint32_t emulated_node_of(std::uint32_t rank, std::uint32_t size, std::uint32_t nodes,

@@ -14,7 +14,7 @@ namespace {
 
 class LauncherTest : public ::testing::Test {
  protected:
-  Result<Launch> read() {
+  LaunchSources sources() {
     LaunchSources sources;
     sources.environment = [this](const char* name) -> const char* {
       const auto found = environment.find(name);
@@ -23,8 +23,9 @@ class LauncherTest : public ::testing::Test {
     sources.ancestor_command = [this](unsigned n) {
       return n <= ancestors.size() ? ancestors[n - 1] : std::string();
     };
-    return read_launch(sources);
+    return sources;
   }
+  Result<Launch> read() { return read_launch(sources()); }
   static std::string command(const std::vector<std::string>& arguments) {
     std::string joined;
     for (const std::string& argument : arguments) joined += argument + '\0';
@@ -229,6 +230,15 @@ TEST_F(LauncherTest, ErrorsNameVariableAndValue) {
   launch = read();
   ASSERT_FALSE(launch);
   EXPECT_NE(launch.error().message.find("PENSTOCK_NODE "), std::string::npos);
+}
+
+TEST_F(LauncherTest, RanksStartedAreThoseOfTheNearestMpiexec) {
+  environment = {{"SLURM_NTASKS", "8"}};
+  EXPECT_EQ(ranks_started(sources()), 0);
+  environment["PMI_SIZE"] = "4";
+  EXPECT_EQ(ranks_started(sources()), 4);
+  environment["OMPI_COMM_WORLD_SIZE"] = "1";  // an mpiexec within one of the four
+  EXPECT_EQ(ranks_started(sources()), 1);
 }
 
 TEST(EmulatedNodes, BlocksAreLikeMpichs) {
