@@ -1,6 +1,8 @@
 #include <rdma/fi_errno.h>
 
 #include <atomic>
+#include <mutex>
+#include <set>
 
 #include "base/log.hpp"
 #include "info.hpp"
@@ -19,8 +21,12 @@ int no_pool(const std::string& why) {
   return -FI_ENODATA;
 }
 
+/// An MPI asks again and again: each reason is told once.
 int refused(const std::string& why) {
-  base::log(base::Level::info, "fi_getinfo: not offered: {}", why);
+  static std::mutex mutex;
+  static std::set<std::string> told;
+  const std::lock_guard guard(mutex);
+  if (told.insert(why).second) base::log(base::Level::info, "fi_getinfo: not offered: {}", why);
   return -FI_ENODATA;
 }
 

@@ -457,5 +457,22 @@ TEST(ProviderLog, GoesByTheLibrarysLogger) {
               "libfabric:.*penstock.*not offered: no pool is named");
 }
 
+TEST(ProviderLog, TellsEachReasonOnce) {
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  const auto ask = [] {
+    ::setenv("PENSTOCK_LOG", "info", 1);
+    ::unsetenv("PENSTOCK_POOL");
+    fi_info* hints = fi_allocinfo();
+    hints->fabric_attr->prov_name = ::strdup("penstock");
+    fi_info* info = nullptr;
+    for (int i = 0; i < 3; ++i)
+      (void)fi_getinfo(FI_VERSION(1, 17), nullptr, nullptr, 0, hints, &info);
+    ::_exit(0);
+  };
+  // No line break and second line of the same fit between the ends.
+  EXPECT_EXIT(ask(), ::testing::ExitedWithCode(0),
+              "^penstock: info: fi_getinfo: not offered: no pool is named[^\n]*\n$");
+}
+
 }  // namespace
 }  // namespace penstock::ofi::test
