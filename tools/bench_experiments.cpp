@@ -41,7 +41,9 @@ Result<std::string> python() {
     return fail(ErrorCode::not_found,
                 "PENSTOCK_PYTHON={} is no program: name a Python, or unset it", named);
   }
-  if (std::string beside = own_folder() + "/python3"; is_program(beside)) return beside;
+  const std::string of_the_build = folder_of(own_folder()) + "/python/environment/bin/python3";
+  for (const std::string& beside : {own_folder() + "/python3", of_the_build})
+    if (is_program(beside)) return beside;
   if (std::string found = find_on_path("python3"); !found.empty()) return found;
   return fail(ErrorCode::not_found,
               "no python3 beside this command or on the PATH, and the experiments need one: apt "
@@ -54,9 +56,10 @@ Result<void> become_python(const std::vector<std::string>& words) {
   const char* before = std::getenv("PYTHONPATH");
   const bool has = before != nullptr && *before != '\0';
   setenv("PYTHONPATH", (folder + (has ? std::string(":") + before : "")).c_str(), 1);
+  // No compiled files are left in folders that a package manager owns, by children either.
+  setenv("PYTHONDONTWRITEBYTECODE", "1", 1);
   const std::string own = own_folder() + "/penstock";
-  // -B: no compiled files are left in folders that a package manager owns.
-  std::vector<std::string> line = {program, "-B", "-m", "penstock.bench", "--command", own};
+  std::vector<std::string> line = {program, "-m", "penstock.bench", "--command", own};
   line.insert(line.end(), words.begin(), words.end());
   std::vector<char*> arguments;
   for (std::string& word : line) arguments.push_back(word.data());

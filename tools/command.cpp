@@ -9,15 +9,30 @@
 #include <iterator>
 
 #include "base/env.hpp"
+#include "base/exit_status.hpp"
 #include "base/format.hpp"
 #include "pool/part.hpp"
 #include "terminal.hpp"
 
 namespace penstock::tools {
 
+namespace {
+
+std::string& last_message() {
+  static std::string message;
+  return message;
+}
+
+}  // namespace
+
+const std::string& last_reported() {
+  return last_message();
+}
+
 int report(const Error& error) {
+  last_message() = error.message;
   fmt::print(stderr, "penstock: {} {}\n", coloured(Colour::red, "error:", stderr), error.message);
-  return exit_error;
+  return base::exit_status_of(error.code);
 }
 
 std::string counted(std::uint64_t count, std::string_view noun) {

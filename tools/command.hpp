@@ -41,8 +41,12 @@ void add_timeline_command(CLI::App& app, Action& chosen);
 /// And, hidden, what the build calls for the man pages.
 void add_completion_command(CLI::App& app, Action& chosen);
 
-/// Prints "penstock: error: ..." and gives exit_error.
+/// Prints "penstock: error: ..." and gives the exit status: exit_usage for invalid_argument, else
+/// exit_error.
 int report(const Error& error);
+
+/// The message of the last error that was reported, "" for none.
+const std::string& last_reported();
 
 using base::shell_quote;
 /// "1 node", "2 nodes", "2 processes".

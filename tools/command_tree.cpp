@@ -18,10 +18,11 @@ namespace {
 
 /// What options of these names take in every command, where no other word was given.
 const std::map<std::string, std::string> values_by_name = {
-    {"--export", "FILE"},  {"--import", "FILE"},    {"--json", "FILE"},
-    {"--mpiexec", "FILE"}, {"--group", "GROUP"},    {"--host-is-gone", "HOST"},
-    {"--mode", "MODE"},    {"--pool", "SPEC"},      {"--report", "FOLDER"},
-    {"--size", "SIZE"},    {"--timeout", "SECONDS"}};
+    {"--export", "FILE"},        {"--import", "FILE"},     {"--json", "FILE"},
+    {"--mpiexec", "FILE"},       {"--group", "GROUP"},     {"--host-is-gone", "HOST"},
+    {"--mode", "MODE"},          {"--pool", "SPEC"},       {"--report", "FOLDER"},
+    {"--size", "SIZE"},          {"--timeout", "SECONDS"}, {"--missing-after", "SECONDS"},
+    {"--traffic", "[=SECONDS]"}, {"--watch", "[=SECONDS]"}};
 
 /// The parser's own words for types become a reader's; "INT in [2 - 64]" is said by the meaning.
 void name_value(OptionText& text, std::string type) {
@@ -30,7 +31,7 @@ void name_value(OptionText& text, std::string type) {
   type = type.substr(0, colon);
   text.value = type == "UINT" || type == "INT" ? "N" : type == "FLOAT" ? "X" : type;
   const auto known = values_by_name.find(text.names.back());
-  if (known != values_by_name.end() && (type == "TEXT" || type == "UINT"))
+  if (known != values_by_name.end() && (type == "TEXT" || type == "UINT" || type == "FLOAT"))
     text.value = known->second;
   const std::size_t from = check.find(" in [");
   if (from != std::string::npos)
@@ -107,7 +108,7 @@ class HelpFormatter final : public CLI::FormatterBase {
 
 }  // namespace
 
-std::vector<std::string> OptionText::choices() const {
+std::vector<std::string> choices_of(const std::string& value) {
   std::vector<std::string> words;
   if (value.find('|') == std::string::npos) return words;
   for (std::size_t at = 0; at <= value.size();) {
@@ -171,7 +172,7 @@ const std::vector<ExitStatus>& exit_statuses() {
       {"1",
        "it could not be done, or doctor found what fails; the reason is on standard error, or the "
        "output could not be written"},
-      {"2", "the command line is wrong; nothing was done"},
+      {"2", "the command line, or a variable of Penstock, is wrong by itself; nothing was done"},
       {"128+N", "ended by signal N; of ps --watch: by Ctrl-C it is 0"},
       {"other",
        "of run: the status of the program, as its mpiexec gives it; 1 where that is 0 and a rank "

@@ -11,6 +11,9 @@ class App;
 
 namespace penstock::tools {
 
+/// Of "mpich|openmpi": the words between. Else none.
+std::vector<std::string> choices_of(const std::string& value);
+
 struct OptionText {
   std::vector<std::string> names;  ///< "-n", "--ranks"; of an argument its one name, "SPEC"
   std::string value;               ///< "SIZE", "mpich|openmpi", "[=SECONDS]"; "" for a flag
@@ -20,8 +23,7 @@ struct OptionText {
   bool repeats = false;  ///< takes all that follows
 
   bool takes_next_word() const { return !value.empty() && !value.starts_with("["); }
-  /// Of "mpich|openmpi": the words between. Else none.
-  std::vector<std::string> choices() const;
+  std::vector<std::string> choices() const { return choices_of(value); }
 };
 
 struct CommandText {

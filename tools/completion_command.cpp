@@ -13,12 +13,7 @@ void add_completion_command(CLI::App& app, Action& chosen) {
   CLI::App* command = app.add_subcommand(
       "completion", "print a script by which a shell completes penstock's words and options");
   auto shell = std::make_shared<std::string>();
-  command->add_option("SHELL", *shell, "bash | zsh")
-      ->required()
-      ->type_name("bash|zsh")
-      ->check([](const std::string& text) -> std::string {
-        return text == "bash" || text == "zsh" ? "" : text + ": there is one for bash and for zsh";
-      });
+  command->add_option("SHELL", *shell, "bash | zsh")->required()->type_name("bash|zsh");
   command->footer(
       "For one shell: eval \"$(penstock completion bash)\", or zsh, in ~/.bashrc or ~/.zshrc, "
       "there\n"

@@ -108,6 +108,8 @@ void check_huge_pages(Findings& findings, const Roots& roots) {
 }
 
 void check_variables(Findings& findings) {
+  if (const auto checked = base::check_variables(); !checked)
+    findings.fail(checked.error().message, "");
   for (const auto& [name, nearest] : base::unknown_variables()) {
     findings.warn(fmt::format("{} is not a variable of Penstock", name),
                   nearest.empty() ? "penstock env --list shows those there are"

@@ -58,12 +58,13 @@ int print_environment(const std::string& title, const Environment& environment,
                       const std::vector<std::string>& notes, bool json) {
   if (json) {
     Json exports = Json::object();
-    for (const auto& [name, value] : environment) exports[name] = value;
+    for (const auto& [name, value] : environment) exports[name] = value ? Json(*value) : Json();
     return print_json({{"for", title}, {"exports", exports}, {"notes", notes}});
   }
   fmt::print("# for {}\n", title);
   for (const auto& [name, value] : environment)
-    fmt::print("export {}={}\n", name, shell_quote(value));
+    fmt::print("{}\n", value ? fmt::format("export {}={}", name, shell_quote(*value))
+                             : fmt::format("unset {}", name));
   for (const std::string& note : notes) fmt::print("# {}\n", note);
   return exit_ok;
 }
@@ -97,6 +98,7 @@ int print_exports(const EnvArguments& arguments) {
                                "'penstock pool create SPEC --size 2G'",
                                arguments.mpi.empty() ? "--nccl" : "--mpi " + arguments.mpi)});
   }
+  if (auto checked = base::check_variables(); !checked) return report(checked.error());
   // Ranks may be started in another folder.
   const auto absolute = pool::absolute_spec(named);
   if (!absolute) return report(absolute.error());

@@ -94,7 +94,7 @@ Result<std::string> named_or_only(const std::string& named, const std::string& c
                 "one in a file, or penstock pool create SPEC --size 2G",
                 command);
   }
-  return fail(ErrorCode::invalid_argument,
+  return fail(ErrorCode::not_found,
               "of which pool? {} are {}on this host: {}; {} SPEC, or export PENSTOCK_POOL=SPEC",
               candidates.size(), in_use.empty() ? "" : "in use ", fmt::join(candidates, ", "),
               command);

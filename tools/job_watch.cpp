@@ -197,9 +197,28 @@ std::optional<JobWatch::Death> JobWatch::blame(const pool::ExitLog::Event& end) 
   if (end.kind != Kind::ended) return std::nullopt;
   const bool left_behind = stayed(end.pid);
   if (!left_behind && rank->wait_status.value_or(0) == 0) return std::nullopt;
+  if (rank->wait_status == 0 && all_exited_by_themselves()) return std::nullopt;
   const std::string how = rank->wait_status ? verdict_of(*rank->wait_status) : "ended";
   return Death{who, how + (left_behind ? " without finalizing MPI" : ""),
                ended_by_launcher(rank->wait_status.value_or(0))};
+}
+
+/// None was killed, called MPI_Abort or met an error of MPI, as those do whose peer has gone.
+bool JobWatch::all_exited_by_themselves() const {
+  const bool failed = std::any_of(ends_.begin(), ends_.end(), [&](const auto& event) {
+    return event.kind == Kind::aborts || (event.kind == Kind::fails && exit_log_.stands(event));
+  });
+  return !failed && std::all_of(ranks_.begin(), ranks_.end(), [](const auto& entry) {
+    const Rank& rank = entry.second;
+    return rank.wait_status && WIFEXITED(*rank.wait_status);
+  });
+}
+
+std::optional<std::string> JobWatch::find_unfinalized() const {
+  if (!all_exited_by_themselves()) return std::nullopt;
+  for (const auto& [key, rank] : ranks_)
+    if (exit_log_.stayed(key.first, key.second)) return name_of(rank.record);
+  return std::nullopt;
 }
 
 /// A rank that finalizes MPI while others wait for it, as a Python program does after an exception,
@@ -267,6 +286,7 @@ void JobWatch::finish(bool failed) {
     if (rank.process.valid()) note_end(rank.record.pid);
   on_exit_log();
   first_death_ = find_first();
+  if (!first_death_) unfinalized_ = find_unfinalized();
   if (first_death_ && first_death_->was_killed) first_death_->how += others_text();
   remove_segments(segments_);
   if (!failed && !first_death_) return;
@@ -287,6 +307,7 @@ JobTotals JobWatch::totals() const {
   // by process: those that were spawned have the numbers of others
   totals.ranks = static_cast<std::uint32_t>(processes_.size());
   totals.nodes = static_cast<std::uint32_t>(nodes.size());
+  totals.calls = pool::read_job_counts(folder_);
   return totals;
 }
 

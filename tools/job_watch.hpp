@@ -13,6 +13,7 @@
 #include "job_processes.hpp"
 #include "mpi_segments.hpp"
 #include "pool/exit_log.hpp"
+#include "pool/job_counts.hpp"
 #include "pool/pool.hpp"
 #include "processes.hpp"
 
@@ -21,6 +22,7 @@ namespace penstock::tools {
 struct JobTotals {
   std::uint32_t ranks = 0, nodes = 0;  ///< that attached
   std::uint64_t messages = 0, bytes = 0;
+  std::map<std::string, pool::JobCount> calls;  ///< of ranks that left the pool in order, by kind
 };
 
 class JobWatch {
@@ -71,6 +73,9 @@ class JobWatch {
     return first && !first->was_killed;
   }
   const std::optional<Death>& first_death() const { return first_death_; }
+  /// A rank that exited with status 0 without MPI_Finalize, where all ranks exited by themselves:
+  /// nobody was waiting for it, so that it is no death.
+  const std::optional<std::string>& unfinalized() const { return unfinalized_; }
   JobTotals totals() const;
 
  private:
@@ -106,6 +111,8 @@ class JobWatch {
   std::optional<Death> blame(const pool::ExitLog::Event& end) const;
   std::optional<Death> blame_leaver(const pool::ExitLog::Event& left, bool has_victims) const;
   std::optional<Death> find_first() const;
+  bool all_exited_by_themselves() const;
+  std::optional<std::string> find_unfinalized() const;
 
   std::unique_ptr<pool::Pool> pool_;
   std::string job_;
@@ -121,6 +128,7 @@ class JobWatch {
   std::set<std::string> foreign_;   ///< of other jobs: there before this one began
   std::uint64_t last_seen_ns_ = 0;  ///< when a rank was seen for the first time
   std::optional<Death> first_death_;
+  std::optional<std::string> unfinalized_;
 };
 
 }  // namespace penstock::tools

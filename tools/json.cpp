@@ -1,10 +1,6 @@
 #include "json.hpp"
 
 #include <fmt/core.h>
-#include <string.h>
-
-#include <cerrno>
-#include <fstream>
 
 #include "command.hpp"
 
@@ -26,12 +22,8 @@ std::string json_line(const Json& facts) {
   return text_of(facts, -1) + "\n";
 }
 
-Result<void> write_json(const std::string& path, const Json& facts) {
-  std::ofstream file(path);
-  file << text_of(facts, 2) << "\n" << std::flush;
-  if (file) return {};
-  return fail(ErrorCode::permission, "cannot write {}: {}; name a file in a folder of yours", path,
-              strerror(errno));
+Result<void> write_json(base::OutputFile& file, const Json& facts) {
+  return file.write(text_of(facts, 2) + "\n");
 }
 
 }  // namespace penstock::tools

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/output_file.hpp"
 #include "base/status.hpp"
 
 namespace penstock::tools {
@@ -17,6 +18,6 @@ int print_json(const Json& facts);
 /// The same as a line, for what is printed again and again (JSON Lines).
 std::string json_line(const Json& facts);
 /// Into a file. Error: permission, which names it.
-Result<void> write_json(const std::string& path, const Json& facts);
+Result<void> write_json(base::OutputFile& file, const Json& facts);
 
 }  // namespace penstock::tools

@@ -30,7 +30,7 @@ Result<std::string> own_library(const std::string& name, const char* without) {
 
 Result<std::string> preloadable(Result<std::string> library, const char* without) {
   if (!library || library->find_first_of(" :") == std::string::npos) return library;
-  return fail(ErrorCode::invalid_argument,
+  return fail(ErrorCode::unavailable,
               "LD_PRELOAD cannot name '{}', which has a blank or a colon in it: install "
               "elsewhere with 'make install PREFIX=...'{}",
               *library, without);

@@ -12,6 +12,7 @@
 #include "bench_experiments.hpp"
 #include "command.hpp"
 #include "command_tree.hpp"
+#include "option_values.hpp"
 #include "spelling.hpp"
 #include "version.hpp"
 
@@ -19,9 +20,9 @@ namespace penstock::tools {
 namespace {
 
 int refuse(const std::string& why, const std::string& help) {
-  (void)report({ErrorCode::invalid_argument, why});
+  const int status = report({ErrorCode::invalid_argument, why});
   fmt::print(stderr, "penstock: see '{}'\n", help);
-  return exit_usage;
+  return status;
 }
 
 int parse_and_run(CLI::App& app, const Action& chosen, const std::vector<std::string>& arguments) {
@@ -51,8 +52,9 @@ int check_and_hand_on(const CLI::App& app, const std::vector<std::string>& argum
 
 /// `eval "$(penstock env ...)"` ignores the exit status, so the printed text must stop the shell.
 /// An interactive shell is not ended: the rest of the line is not run, and no MPI falls back to
-/// another transport.
+/// another transport. The text says why by itself: it may be kept in a file and read much later.
 void stop_the_shell() {
+  fmt::print("echo {} >&2\n", shell_quote("penstock env failed: " + last_reported()));
   fmt::print(
       "case $- in *i*) export FI_PROVIDER=penstock-env-failed OMPI_MCA_pml=cm; kill -INT $$;; "
       "*) exit 1;; esac\n");
@@ -88,6 +90,7 @@ int run(int argc, char** argv) {
   add_model_command(app, chosen);
   add_timeline_command(app, chosen);
   add_completion_command(app, chosen);
+  check_values(app);
   const auto arguments = as_parsed(app, {argv + 1, argv + argc});
   const int status = flush_output(handed_on(arguments) ? check_and_hand_on(app, arguments)
                                                        : parse_and_run(app, chosen, arguments));

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 
 #include <memory>
+#include <optional>
 
 #include "base/env.hpp"
 #include "command.hpp"
@@ -88,7 +89,7 @@ Result<std::vector<model::Comparison>> model_calls(const ModelArguments& argumen
 }
 
 /// Of the engine's choice for the one call that was modelled.
-Result<void> leave_timeline(const std::string& path, const ModelResults& results) {
+Result<void> leave_timeline(base::OutputFile& file, const ModelResults& results) {
   if (results.calls.size() != 1)
     return fail(ErrorCode::invalid_argument,
                 "--timeline shows one call, and {} are modelled: name one by --collective, --nodes "
@@ -98,7 +99,7 @@ Result<void> leave_timeline(const std::string& path, const ModelResults& results
   const auto outcome =
       PENSTOCK_TRY(model::run_on_pool(results.platform, call.call, call.plans[0].plan, true));
   return write_timeline(
-      path, modelled_timeline(
+      file, modelled_timeline(
                 fmt::format("{} of {} ranks, {}, by {} on platform {}",
                             name_of(call.call.collective), call.call.ranks, about(call.call.bytes),
                             call.plans[0].how, results.platform.name),
@@ -108,12 +109,14 @@ Result<void> leave_timeline(const std::string& path, const ModelResults& results
 Result<ModelResults> model_all(const ModelArguments& arguments) {
   ModelResults results{.platform = *PENSTOCK_TRY(model::find_platform(arguments.platform))};
   PENSTOCK_TRY(model::change(results.platform, arguments.changes));
+  std::optional<base::OutputFile> timeline;
+  if (!arguments.timeline.empty()) timeline = PENSTOCK_TRY(open_timeline(arguments.timeline));
   const bool named = !arguments.collectives.empty() || !arguments.nodes.empty() ||
                      !arguments.sizes.empty() || arguments.per_node != 1;
   if (!named || arguments.growth_only) results.growth = PENSTOCK_TRY(model::published_growth());
   if (!arguments.growth_only)
     results.calls = PENSTOCK_TRY(model_calls(arguments, results.platform));
-  if (!arguments.timeline.empty()) PENSTOCK_TRY(leave_timeline(arguments.timeline, results));
+  if (timeline) PENSTOCK_TRY(leave_timeline(*timeline, results));
   return results;
 }
 

@@ -42,6 +42,9 @@ class Builder {
   void set_if_unset(const char* name, std::string value) {
     if (std::getenv(name) == nullptr) set(name, std::move(value));
   }
+  void unset(const char* name) {
+    if (std::getenv(name) != nullptr) environment_.emplace_back(name, std::nullopt);
+  }
   /// In front of what the variable already holds.
   void prepend(const char* name, std::string value) {
     const char* before = std::getenv(name);
@@ -143,6 +146,7 @@ Result<Environment> mpi_environment(const MpiRuntime& runtime, const JobEnvironm
   }
   // mpi4py's wheel fits every MPI, and otherwise takes the one that it finds beside it.
   builder.set_if_unset("MPI4PY_LIBMPI", runtime.library);
+  builder.unset("MPI4PY_MPIABI");
   builder.preload({windows, nccl});
   builder.set("PENSTOCK_POOL", job.pool);
   if (job.nodes > 0) builder.set("PENSTOCK_NODES", std::to_string(job.nodes));
@@ -165,8 +169,7 @@ Result<Environment> nccl_environment(const std::string& pool, std::uint32_t node
 
 namespace {
 
-/// Hydra, MPICH's launcher, has one proxy a host. With more than some 270 ranks it and its proxy
-/// wait for each other for ever while the MPI starts: each fills the other's socket (208 KiB).
+/// Hydra, MPICH's launcher, has one proxy a host, which (5.0.2) does not serve many more ranks.
 constexpr std::uint32_t ranks_of_one_proxy = 200, ranks_of_each_proxy = 128;
 
 /// "node0-0:128,node0-1:128,...": proxies of this host, some for each emulated node, as names of
@@ -218,9 +221,22 @@ std::vector<std::string> launch_command(const MpiRuntime& runtime, std::uint32_t
   return command;
 }
 
+std::vector<std::string> unset_notes(const Environment& environment) {
+  std::vector<std::string> notes;
+  for (const auto& [name, value] : environment) {
+    if (value) continue;
+    const char* before = std::getenv(name.c_str());
+    notes.push_back(
+        fmt::format("{}={} is unset: mpi4py would load the library of that ABI, and not the one of "
+                    "this mpiexec",
+                    name, before != nullptr ? before : ""));
+  }
+  return notes;
+}
+
 std::vector<std::string> launcher_notes(const MpiRuntime& runtime, const Environment& environment,
                                         const JobEnvironment& job) {
-  std::vector<std::string> notes;
+  std::vector<std::string> notes = unset_notes(environment);
   if (runtime.kind == MpiKind::intel && !job.require) {
     notes.push_back(
         "Intel MPI loads providers from the first folder of FI_PROVIDER_PATH only: it has nothing "
@@ -230,7 +246,7 @@ std::vector<std::string> launcher_notes(const MpiRuntime& runtime, const Environ
     // Its launcher takes variables of its own along to other hosts, and no others.
     std::string exported;
     for (const auto& [name, value] : environment) {
-      if (!name.starts_with("OMPI_")) exported += " -x " + name;
+      if (value && !name.starts_with("OMPI_")) exported += " -x " + name;
     }
     notes.push_back("mpiexec for other hosts:" + exported);
     notes.push_back("mpiexec for more ranks than cores: --oversubscribe" +

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,7 +12,11 @@
 
 namespace penstock::tools {
 
-using Environment = std::vector<std::pair<std::string, std::string>>;
+/// Names and values; nullopt: the variable is unset.
+using Environment = std::vector<std::pair<std::string, std::optional<std::string>>>;
+
+/// Why variables that the user has set are unset, a sentence each.
+std::vector<std::string> unset_notes(const Environment& environment);
 
 struct JobEnvironment {
   std::string pool;

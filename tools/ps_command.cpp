@@ -121,18 +121,19 @@ Result<Look> look_at_peers(const PsArguments& arguments) {
 }
 
 /// Two looks, some time apart.
-Result<Look> look_at_traffic(const PsArguments& arguments) {
+Result<Look> look_at_traffic(const PsArguments& arguments, const Rest& rest) {
   const auto view = PENSTOCK_TRY(observe(arguments.spec));
   const auto before = view->processes();
-  std::this_thread::sleep_for(std::chrono::duration<double>(arguments.traffic_seconds));
+  rest(arguments.traffic_seconds);
   const auto rows = traffic_of(before, view->processes());
   if (arguments.json) return Look{"", traffic_facts(rows)};
   return Look{traffic_table(rows), {}};
 }
 
-Result<Look> take_look(const PsArguments& arguments, Observers& observers, RateMeter* meter) {
+Result<Look> take_look(const PsArguments& arguments, Observers& observers, RateMeter* meter,
+                       const Rest& rest) {
   if (arguments.peers) return look_at_peers(arguments);
-  if (arguments.traffic_seconds != 0) return look_at_traffic(arguments);
+  if (arguments.traffic_seconds != 0) return look_at_traffic(arguments, rest);
   if (arguments.spec.empty()) return look_at_host(arguments, observers, meter);
   return look_at_pool(arguments, observers, meter);
 }
@@ -147,9 +148,9 @@ std::string title(const PsArguments& arguments) {
 int show_again_and_again(const PsArguments& arguments) {
   Observers observers;
   RateMeter meter;
-  return watch({arguments.watch_seconds, arguments.json}, [&]() -> std::string {
+  return watch({arguments.watch_seconds, arguments.json}, [&](const Rest& rest) -> std::string {
     meter.begin(base::now_ns());
-    const auto look = take_look(arguments, observers, &meter);
+    const auto look = take_look(arguments, observers, &meter, rest);
     if (arguments.json) {
       return json_line(
           {{"time", wall_text(base::wall_ns())},
@@ -177,7 +178,9 @@ int show(PsArguments arguments) {
   {
     // The first look decides whether there is anything to show at all.
     Observers observers;
-    const auto look = take_look(arguments, observers, nullptr);
+    const auto look = take_look(arguments, observers, nullptr, [](double seconds) {
+      std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+    });
     if (!look) return report(look.error());
     if (!arguments.spec.empty()) warn_of_owner(arguments.spec);
     if (arguments.watch_seconds == 0) return print(*look, arguments.json);
@@ -203,14 +206,12 @@ void add_ps_command(CLI::App& app, Action& chosen) {
       ->add_option("--traffic", arguments->traffic_seconds,
                    "the lines that each process reads from the device in a second, from two looks "
                    "3 seconds or so many apart")
-      ->type_name("[=SECONDS]")
       ->check(CLI::Range(0.1, 86400.0))
       ->excludes(command->get_option("--peers"));
   command
       ->add_option("--watch", arguments->watch_seconds,
                    "show it again and again, with rates, every 2 seconds or so many, until Ctrl-C; "
                    "with --json a line each time")
-      ->type_name("[=SECONDS]")
       ->check(CLI::Range(0.1, 86400.0));
   command->callback([&chosen, arguments] { chosen = [arguments] { return show(*arguments); }; });
 }

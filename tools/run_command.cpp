@@ -23,6 +23,7 @@
 #include "pool/leftovers.hpp"
 #include "run_job.hpp"
 #include "run_pool.hpp"
+#include "terminal.hpp"
 
 namespace penstock::tools {
 namespace {
@@ -116,6 +117,7 @@ Result<JobPlan> make_plan(const RunArguments& arguments, const MpiRuntime& runti
   job.scratch = scratch_of(own.folder);
   job.take_turns = arguments.ranks > base::usable_cpus();
   auto environment = PENSTOCK_TRY(mpi_environment(runtime, job));
+  for (const std::string& note : unset_notes(environment)) say("{}", note);
   JobPlan plan;
   plan.pool = spec;
   plan.job = own.job;
@@ -127,11 +129,19 @@ Result<JobPlan> make_plan(const RunArguments& arguments, const MpiRuntime& runti
   return plan;
 }
 
+/// One line: what the pool carried.
+void print_totals(const JobTotals& totals) {
+  std::string calls;
+  for (const auto& [what, count] : totals.calls)
+    calls += fmt::format(", {} {} with {}", count.calls, what, about(count.bytes));
+  say("{} on {} sent {} with {}{} through the pool", counted(totals.ranks, "rank"),
+      counted(totals.nodes, "node"), counted(totals.messages, "message"), about(totals.bytes),
+      calls);
+}
+
 void print_stats(const JobOutcome& outcome, const pool::Info& info, const std::string& spec) {
-  const JobTotals& totals = outcome.totals;
   say("transport: penstock, {} coherence, pool {}", coherence::mode_name(info.mode), spec);
-  say("{} on {} sent {} with {} through the pool", counted(totals.ranks, "rank"),
-      counted(totals.nodes, "node"), counted(totals.messages, "message"), about(totals.bytes));
+  print_totals(outcome.totals);
 }
 
 /// `status` is what the command ends with.
@@ -139,11 +149,15 @@ Json summary(const JobOutcome& outcome, const pool::Info& info, const MpiRuntime
              int status) {
   const JobTotals& totals = outcome.totals;
   Json death;
+  Json calls = Json::array();
+  for (const auto& [what, count] : totals.calls)
+    calls.push_back({{"what", what}, {"calls", count.calls}, {"bytes", count.bytes}});
   if (outcome.first_death)
     death = {{"who", outcome.first_death->who}, {"how", outcome.first_death->how}};
   return {{"status", status},
           {"interrupted_by", outcome.interrupted_by ? Json(*outcome.interrupted_by) : Json()},
           {"first_death", death},
+          {"unfinalized", outcome.unfinalized ? Json(*outcome.unfinalized) : Json()},
           {"mpi", runtime.name()},
           {"transport", totals.ranks > 0 ? Json("penstock") : Json()},
           {"pool", info.spec},
@@ -151,7 +165,8 @@ Json summary(const JobOutcome& outcome, const pool::Info& info, const MpiRuntime
           {"ranks", totals.ranks},
           {"nodes", totals.nodes},
           {"messages", totals.messages},
-          {"bytes", totals.bytes}};
+          {"bytes", totals.bytes},
+          {"calls", calls}};
 }
 
 /// A temporary pool is gone when its error message is read: say here what would have helped.
@@ -195,6 +210,9 @@ int judge(const JobOutcome& outcome, const RunArguments& arguments, const std::s
     say("{} {}; the job was ended", outcome.first_death->who, outcome.first_death->how);
     if (status == 0) status = exit_error;
   }
+  if (outcome.unfinalized)
+    say("{} {} exited without MPI_Finalize; MPI asks each rank to call it before it exits",
+        coloured(Colour::yellow, "warn:", stderr), *outcome.unfinalized);
   if (outcome.totals.ranks == 0) {
     if (status == 0)
       say("no process of the job attached to the pool: it used another transport, or {} is no MPI "
@@ -236,8 +254,11 @@ void print_stayed(const std::string& folder) {
 }
 
 int run(RunArguments arguments) {
+  if (auto checked = base::check_variables(); !checked) return report(checked.error());
   auto program = check_arguments(arguments);
   if (!program) return report(program.error());
+  auto summary_file = base::OutputFile::open(arguments.json);
+  if (!summary_file) return report(summary_file.error());
   auto runtime = choose_mpi(arguments, *program);
   if (!runtime) return report(runtime.error());
   const bool temporary = arguments.pool.empty();
@@ -263,12 +284,17 @@ int run(RunArguments arguments) {
   if (!plan) return report(plan.error());
   auto outcome = run_job(*plan);
   if (!outcome) return report(outcome.error());
-  if (arguments.stats) print_stats(*outcome, *info, spec);
-  if (arguments.stats) print_stayed(own.folder);
+  if (arguments.stats) {
+    print_stats(*outcome, *info, spec);
+    print_stayed(own.folder);
+  } else if (outcome->totals.ranks > 0 && ::isatty(STDERR_FILENO) == 1) {
+    print_totals(outcome->totals);
+  }
   const int status = judge(*outcome, arguments, spec);
-  if (arguments.json.empty()) return status;
-  const auto written = write_json(arguments.json, summary(*outcome, *info, *runtime, status));
-  return written || status != exit_ok ? status : report(written.error());
+  const auto written = write_json(*summary_file, summary(*outcome, *info, *runtime, status));
+  if (written) return status;
+  const int failed = report(written.error());
+  return status != exit_ok ? status : failed;
 }
 
 }  // namespace

@@ -49,7 +49,8 @@ class BlockedSignals {
 };
 
 [[noreturn]] void become(const JobPlan& plan, const sigset_t& mask) {
-  for (const auto& [name, value] : plan.environment) setenv(name.c_str(), value.c_str(), 1);
+  for (const auto& [name, value] : plan.environment)
+    value ? setenv(name.c_str(), value->c_str(), 1) : unsetenv(name.c_str());
   std::vector<char*> arguments;
   for (const std::string& argument : plan.command) {
     arguments.push_back(const_cast<char*>(argument.c_str()));
@@ -87,6 +88,7 @@ class Supervisor {
       step();
     watch_.finish(outcome_.status != 0);
     if (!outcome_.first_death) outcome_.first_death = watch_.first_death();
+    outcome_.unfinalized = watch_.unfinalized();
     outcome_.totals = watch_.totals();
     return outcome_;
   }

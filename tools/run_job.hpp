@@ -23,6 +23,7 @@ struct JobOutcome {
   int status = 0;                     ///< as a shell gives it: 128 + signal when killed
   std::optional<int> interrupted_by;  ///< a signal that we were sent
   std::optional<JobWatch::Death> first_death;
+  std::optional<std::string> unfinalized;  ///< JobWatch::unfinalized()
   JobTotals totals;
 };
 

@@ -39,7 +39,7 @@ Result<std::vector<ScalingNetwork>> networks_of(const ScalingArguments& argument
     if (known.find(each.set) == std::string::npos) known += (known.empty() ? "" : ", ") + each.set;
   for (const std::string& set : arguments.sets)
     if (std::none_of(all.begin(), all.end(), [&](const auto& each) { return each.set == set; }))
-      return fail(ErrorCode::not_found, "there is no set '{}'; there are {}{}", set, known,
+      return fail(ErrorCode::invalid_argument, "there is no set '{}'; there are {}{}", set, known,
                   arguments.measured.empty() ? ", and with --measured penstock-here" : "");
   for (const ScalingNetwork& each : all) {
     const bool named =

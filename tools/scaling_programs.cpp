@@ -39,7 +39,7 @@ Result<ScalingProgram> scaling_program(const std::string& name, const std::strin
         }};
   }
   return fail(
-      ErrorCode::not_found,
+      ErrorCode::invalid_argument,
       "there is no program '{}'; there are cg, miniamr, and by --replay any that was traced",
       base::printable(name));
 }

@@ -6,9 +6,7 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <optional>
 
@@ -144,11 +142,7 @@ void add_switch_command(CLI::App& app, Action& chosen) {
       ->add_option("--missing-after", arguments->missing_after_s,
                    "seconds after which the ranks of a collective that one has not come to go on "
                    "without the switch (default: never)")
-      ->type_name("SECONDS")
-      ->check(CLI::Range(0.0, 86400.0))
-      ->check([](const std::string& text) {  // which compares with no bound
-        return std::isnan(std::strtod(text.c_str(), nullptr)) ? "it is no number" : "";
-      });
+      ->check(CLI::Range(0.0, 86400.0));
   command
       ->add_option("--leaves", arguments->leaves,
                    "play the spine of a tree of so many leaf switches; with --leaf a leaf of it")

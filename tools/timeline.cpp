@@ -173,17 +173,16 @@ Timeline modelled_timeline(std::string title, std::vector<TraceSpan> spans) {
   return timeline;
 }
 
-Result<void> write_timeline(const std::string& path, const Timeline& timeline) {
-  if (path.ends_with(".json")) return write_json(path, chrome_trace(timeline));
-  if (!path.ends_with(".svg"))
+Result<base::OutputFile> open_timeline(const std::string& path) {
+  if (!path.ends_with(".json") && !path.ends_with(".svg"))
     return fail(ErrorCode::invalid_argument,
                 "{}: a picture is written to FILE.svg, and what Perfetto opens to FILE.json", path);
-  const std::string text = PENSTOCK_TRY(svg(timeline));
-  std::ofstream file(path);
-  file << text << std::flush;
-  if (file) return {};
-  return fail(ErrorCode::permission, "cannot write {}: {}; name a file in a folder of yours", path,
-              strerror(errno));
+  return base::OutputFile::open(path);
+}
+
+Result<void> write_timeline(base::OutputFile& file, const Timeline& timeline) {
+  if (file.path().ends_with(".json")) return write_json(file, chrome_trace(timeline));
+  return file.write(PENSTOCK_TRY(svg(timeline)));
 }
 
 }  // namespace penstock::tools

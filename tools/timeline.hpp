@@ -29,9 +29,12 @@ Timeline modelled_timeline(std::string title, std::vector<coll::TraceSpan> spans
 /// In the form of Chrome's trace viewer, for ui.perfetto.dev: a process for each rank, with a
 /// thread for each lane, and one for each device.
 Json chrome_trace(const Timeline& timeline);
-/// Errors: invalid_argument, with more spans than can be looked at.
+/// Errors: unavailable, with more spans than can be looked at.
 Result<std::string> svg(const Timeline& timeline);
-/// By the end of its name: .svg, else JSON. Errors: those of svg(); permission.
-Result<void> write_timeline(const std::string& path, const Timeline& timeline);
+/// A file that a timeline can be written to: FILE.svg or FILE.json. Errors: invalid_argument for
+/// another name; permission.
+Result<base::OutputFile> open_timeline(const std::string& path);
+/// In the form that the file's name asks for. Errors: those of svg(); permission.
+Result<void> write_timeline(base::OutputFile& file, const Timeline& timeline);
 
 }  // namespace penstock::tools

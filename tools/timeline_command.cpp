@@ -18,14 +18,20 @@ struct TimelineArguments {
 };
 
 int run_timeline(const TimelineArguments& arguments) {
+  std::vector<base::OutputFile> files;
+  for (const std::string& path : arguments.files) {
+    auto file = open_timeline(path);
+    if (!file) return report(file.error());
+    files.push_back(std::move(*file));
+  }
   const auto timeline = read_timeline(
       arguments.folder, arguments.call == 0 ? std::nullopt : std::optional(arguments.call));
   if (!timeline) return report(timeline.error());
-  if (arguments.files.empty()) return print_json(chrome_trace(*timeline));
-  for (const std::string& file : arguments.files) {
+  if (files.empty()) return print_json(chrome_trace(*timeline));
+  for (base::OutputFile& file : files) {
     if (const auto written = write_timeline(file, *timeline); !written)
       return report(written.error());
-    fmt::print("written: {}\n", file);
+    fmt::print("written: {}\n", file.path());
   }
   fmt::print("{} of {}{}{}\n", counted(timeline->spans.size(), "span"),
              counted(timeline->ranks.size(), "rank"),

@@ -191,7 +191,7 @@ Json chrome_trace(const Timeline& timeline) {
 
 Result<std::string> svg(const Timeline& timeline) {
   if (timeline.spans.size() > max_drawn)
-    return fail(ErrorCode::invalid_argument,
+    return fail(ErrorCode::unavailable,
                 "{} spans are more than the {} that a picture shows: choose a call by --call N, or "
                 "write JSON and open it in ui.perfetto.dev",
                 timeline.spans.size(), max_drawn);

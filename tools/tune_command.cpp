@@ -39,11 +39,8 @@ Result<View> attach(const std::string& spec) {
   return View{std::move(pool), std::move(arena)};
 }
 
-Result<void> write_text(const std::string& path, const coll::Tuning& tuning) {
-  std::ofstream file(path);
-  file << "# " << tuning.origin << "\n" << coll::print(tuning) << std::flush;
-  if (file) return {};
-  return fail(ErrorCode::permission, "cannot write {}: name a file in a folder of yours", path);
+Result<void> write_table(base::OutputFile& file, const coll::Tuning& tuning) {
+  return file.write(fmt::format("# {}\n{}", tuning.origin, coll::print(tuning)));
 }
 
 Result<std::string> spec_for(const TuneArguments& arguments, const char* option) {
@@ -94,7 +91,8 @@ Result<void> print_table(const TuneArguments& arguments) {
     fmt::print("# {} ({})\n{}", tuning.origin, where, coll::print(tuning));
   if (base::env_is_set("PENSTOCK_COLL_TUNING"))
     fmt::print(stderr, "# PENSTOCK_COLL_TUNING is set here: jobs go by it instead\n");
-  return arguments.export_to.empty() ? Result<void>() : write_text(arguments.export_to, tuning);
+  auto file = PENSTOCK_TRY(base::OutputFile::open(arguments.export_to));
+  return write_table(file, tuning);
 }
 
 Result<void> import_table(const TuneArguments& arguments) {
@@ -105,8 +103,7 @@ Result<void> import_table(const TuneArguments& arguments) {
                 arguments.import_from);
   auto tuning = coll::parse_tuning(text);
   if (!tuning)
-    return fail(ErrorCode::invalid_argument, "{}: {}", arguments.import_from,
-                tuning.error().message);
+    return fail(ErrorCode::wrong_format, "{}: {}", arguments.import_from, tuning.error().message);
   tuning->origin = "imported, " + wall_text(base::wall_ns());
   if (!arguments.dry_run) PENSTOCK_TRY(keep(spec, *tuning, arguments.json));
   if (arguments.json)
@@ -301,6 +298,7 @@ Result<std::vector<bench::TuningChoice>> measure_all(const TuneArguments& argume
 
 Result<void> measure(const TuneArguments& arguments) {
   const auto ranks = PENSTOCK_TRY(ranks_of(arguments));
+  auto export_to = PENSTOCK_TRY(base::OutputFile::open(arguments.export_to));
   const std::string named = named_or_set(arguments.pool);
   // An interruption goes through the supervisor's result, so that a temporary pool is removed.
   const bench::HeldSignals held;
@@ -317,7 +315,7 @@ Result<void> measure(const TuneArguments& arguments) {
   if (!arguments.json) print_choices(*choices);
   coll::Tuning tuning = bench::tuning_of(*choices);
   tuning.origin = origin_text(ranks, coherence::mode_name(mode));
-  if (!arguments.export_to.empty()) PENSTOCK_TRY(write_text(arguments.export_to, tuning));
+  PENSTOCK_TRY(write_table(export_to, tuning));
   const bool kept = !arguments.dry_run && !named.empty();
   if (arguments.json) {
     if (kept) PENSTOCK_TRY(keep(named, tuning, true));

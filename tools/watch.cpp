@@ -81,11 +81,19 @@ void stop(const Screen& screen) {
 
 }  // namespace
 
-int watch(const WatchOptions& options, const std::function<std::string()>& frame) {
+int watch(const WatchOptions& options, const std::function<std::string(const Rest&)>& frame) {
   const TakenSignals signals;
   const Screen screen(!options.lines_only);
-  for (bool first = true;; first = false) {
-    const std::string text = frame();
+  int ended_by = 0;
+  const auto rest = [&](double seconds) {
+    if (ended_by != 0) return;
+    const int signal = signals.wait(seconds);
+    if (signal == SIGTSTP) stop(screen);
+    if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP) ended_by = signal;
+  };
+  for (bool first = true; ended_by == 0; first = false) {
+    const std::string text = frame(rest);
+    if (ended_by != 0) break;
     if (screen.is_there()) {
       screen.show(text);
     } else {
@@ -93,11 +101,9 @@ int watch(const WatchOptions& options, const std::function<std::string()>& frame
       std::fflush(stdout);
     }
     if (std::ferror(stdout) != 0) return exit_error;
-    const int signal = signals.wait(options.seconds);
-    if (signal == SIGTSTP) stop(screen);
-    if (signal == SIGINT) return exit_ok;
-    if (signal == SIGTERM || signal == SIGHUP) return 128 + signal;
+    rest(options.seconds);
   }
+  return ended_by == SIGINT ? exit_ok : 128 + ended_by;
 }
 
 }  // namespace penstock::tools

@@ -12,10 +12,14 @@ struct WatchOptions {
   bool lines_only = false;  ///< each frame is a line for a program: no screen, nothing between
 };
 
+/// Rests for so many seconds, or until a signal ends the watch.
+using Rest = std::function<void(double seconds)>;
+
 /// Prints what `frame` gives, at once and after each pause, until SIGINT (as by Ctrl-C), SIGTERM or
 /// SIGHUP, or until standard output fails. The terminal is left as it was found, also while stopped
 /// by Ctrl-Z. Gives the exit status: exit_ok after SIGINT, else 128 + signal; exit_error where the
-/// output cannot be written. Blocks these signals in the calling thread: no other may be running.
-int watch(const WatchOptions& options, const std::function<std::string()>& frame);
+/// output cannot be written. Blocks these signals in the calling thread: no other may be running,
+/// and `frame` sleeps by `rest` alone.
+int watch(const WatchOptions& options, const std::function<std::string(const Rest& rest)>& frame);
 
 }  // namespace penstock::tools

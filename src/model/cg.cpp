@@ -85,7 +85,7 @@ Result<CgClass> cg_class(std::string_view name) {
     if (name.size() == 1 && name[0] == each.name) return each;
     known += std::string(known.empty() ? "" : ", ") + each.name;
   }
-  return fail(ErrorCode::not_found, "CG has no class '{}'; there are {}", name, known);
+  return fail(ErrorCode::invalid_argument, "CG has no class '{}'; there are {}", name, known);
 }
 
 Result<std::vector<CgExchange>> cg_exchanges(const CgClass& size, std::uint32_t ranks,

@@ -201,7 +201,7 @@ Result<const PlatformSet*> find_platform(std::string_view name) {
     if (set.name == name) return &set;
     known += (known.empty() ? "" : ", ") + std::string(set.name);
   }
-  return fail(ErrorCode::not_found, "there is no platform '{}'; there are {}", name, known);
+  return fail(ErrorCode::invalid_argument, "there is no platform '{}'; there are {}", name, known);
 }
 
 Platform PlatformSet::platform() const {

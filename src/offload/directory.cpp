@@ -123,7 +123,7 @@ Result<void> check_tree(const Directory& directory, const Role& role) {
     const auto other = directory.claim(number);
     if (!other || other->token == 0 || !pool.alive(other->token)) continue;
     if (other->leaves == role.leaves) continue;
-    return fail(ErrorCode::invalid_argument,
+    return fail(ErrorCode::mismatch,
                 "a {} does not fit the {} that serves pool {} ({}): name the same number of leaves",
                 text_of(role), text_of({number, other->leaves}), pool.info().spec,
                 pool.describe(other->token));

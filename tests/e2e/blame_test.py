@@ -66,6 +66,14 @@ class Blame(Case):
         for line in self.blamed(PYTHON, "-m", "mpi4py", program):
             self.assertIn("called MPI_Abort with code 1", line)
 
+    def test_a_rank_that_skips_finalize_when_all_is_done_is_warned_about(self):
+        """The status is the launcher's. One rank, for with more it may kill those that are left."""
+        program = self.compiled()
+        for options in ((), ("--no-windows",)):
+            done = self.penstock("run", "-n", "1", *options, "--", program, "unfinalized")
+            self.assertRegex(done.stderr, r"penstock run: warn: rank 0 \(pid \d+, emulated node 0\) exited without MPI_Finalize")
+            self.assertNotIn("the job was ended", done.stderr)
+
     def test_other_mpis(self):
         for venv in OTHER_VENVS.values():
             if not (venv / "bin/mpiexec").exists():

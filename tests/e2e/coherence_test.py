@@ -112,7 +112,7 @@ class Coherence(Case):
                      fix="penstock pool create")
         self.assertEqual(file.read_bytes(), b"somebody's" * 10000)
         spec = self.pool("16M")
-        self.refused("doctor", "coherence", spec, says="PENSTOCK_NODE",
+        self.refused("doctor", "coherence", spec, says="PENSTOCK_NODE", status=2,
                      environment=clean_environment(PENSTOCK_NODE="one"))
         for option, value in (("--timeout", "0"), ("--rounds", "-1"), ("--node", "first")):
             done = self.penstock("doctor", "coherence", spec, option, value, status=2)

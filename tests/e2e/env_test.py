@@ -1,5 +1,6 @@
 """penstock env: exports that work with one's own mpiexec, and the table of variables."""
 
+import json
 import shutil
 import subprocess
 import unittest
@@ -28,6 +29,28 @@ class Env(Case):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("all to all: ok", done.stdout)
         self.assertIn(spec, done.stdout + done.stderr)
+
+    def test_an_abi_that_mpi4py_would_prefer_is_unset(self):
+        """MPI4PY_MPIABI makes mpi4py take the first library of that ABI, whatever MPI4PY_LIBMPI says."""
+        spec = self.pool("64M", "software")
+        wrong = clean_environment(MPI4PY_MPIABI="openmpi")
+        exports = self.penstock("env", "--mpi", "mpich", "--pool", spec, environment=wrong).stdout
+        self.assertIn("\nunset MPI4PY_MPIABI\n", exports)
+        self.assertIn("# MPI4PY_MPIABI=openmpi is unset", exports)
+        done = self.with_exports(exports, "echo ${MPI4PY_MPIABI-not set}", MPI4PY_MPIABI="openmpi")
+        self.assertEqual(done.stdout, "not set\n")
+        facts = json.loads(self.penstock("env", "--mpi", "mpich", "--pool", spec, "--json", environment=wrong).stdout)
+        self.assertIsNone(facts["exports"]["MPI4PY_MPIABI"])
+        done = self.penstock("run", "-n", "2", "--", PYTHON, PROGRAMS / "all_to_all.py", environment=wrong)
+        self.assertIn("all to all: ok", done.stdout)
+        self.assertIn("penstock run: MPI4PY_MPIABI=openmpi is unset", done.stderr)
+        self.assertNotIn("MPI4PY_MPIABI", self.exports(spec))
+
+    def test_what_it_printed_when_it_failed_says_so_whenever_it_is_read(self):
+        printed = self.penstock("env", "--mpi", "mpich", "--pool", "shm:no-such-pool", status=1).stdout
+        done = self.with_exports(printed, "echo it went on")
+        self.assertEqual(done.stdout, "")
+        self.assertIn("penstock env failed: pool shm:no-such-pool is absent", done.stderr)
 
     def test_require_without_the_pool(self):
         spec = self.pool("32M", "software")
@@ -133,10 +156,10 @@ class Env(Case):
             self.assertRegex(doctor.stdout, f"(?m)^fail .*{says}.*{fix}")
 
     def test_pool_needed(self):
-        self.refused("env", "--mpi", "mpich", says="no pool is named", fix="penstock pool create")
+        self.refused("env", "--mpi", "mpich", says="no pool is named", fix="penstock pool create", status=2)
         self.refused("env", "--mpi", "mpich", "--pool", "shm:no-such-pool", says="absent",
                      fix="penstock pool create")
-        self.refused("env", "--mpi", "lam", "--pool", "shm:x", says="lam")
+        self.refused("env", "--mpi", "lam", "--pool", "shm:x", says="lam", status=2)
 
     def test_table(self):
         done = self.penstock("env", "--list", environment=clean_environment(PENSTOCK_LOG="error"))

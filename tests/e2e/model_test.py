@@ -62,7 +62,7 @@ class Model(Case):
                 (["--nodes", "2", "--sizes", "1K", "--timeline", self.folder / "t.svg"], "--timeline shows one call"),
                 (["--nodes", "2", "--sizes", "1K", "--collective", "scan", "--timeline", self.folder / "t.txt"], "t.txt"),
                 (["--nodes", "2", "--sizes", "1K", "--collective", "scan", "--timeline", "/proc/none/t.svg"], "/proc/none/t.svg")):
-            self.refused("model", "collectives", *arguments, says=says)
+            self.refused("model", "collectives", *arguments, says=says, status=1 if says.startswith("/proc") else 2)
         for option in ("--nodes", "--per-node"):
             for value in ("0", "257", "two"):
                 done = self.penstock("model", "collectives", option, value, status=None)

@@ -283,7 +283,7 @@ class Nccl(Switches):
         said = self.penstock("env", "--nccl", "--pool", pool).stdout
         self.assertIn(f"export LD_PRELOAD={LIBRARY}/libnccl.so.2\n", said)
         self.assertIn(f"export PENSTOCK_POOL={pool}\n", said)
-        self.refused("env", says="--nccl")
+        self.refused("env", says="--nccl", status=2)
         done = self.penstock("run", "-n", "2", "--nccl", "--pool", pool, "--allow-fallback", "--", "sh", "-c", "echo preloads $LD_PRELOAD")
         self.assertRegex(done.stdout, r"preloads \S*libpenstock-mpi.so:\S*penstock/nccl/libnccl.so.2")
 

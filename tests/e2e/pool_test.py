@@ -97,7 +97,7 @@ class Create(Case):
         self.penstock("pool", "create", parts, "--size", "64M", "--mode", "software")
         self.penstock("pool", "create", parts, "--overwrite")
         self.assertEqual(self.info(parts)["bytes"], 64 << 20)
-        self.refused("pool", "create", self.folder / "none", "--overwrite", says="needs a size",
+        self.refused("pool", "create", self.folder / "none", "--overwrite", says="needs a size", status=2,
                      fix="--size 2G --overwrite")
 
     def test_overwrite_keeps_the_mode(self):
@@ -204,14 +204,14 @@ class BadInput(Case):
 
     def test_too_small(self):
         self.refused("pool", "create", "shm:" + unique("tiny"), "--size", "1M",
-                     says=["1 MiB", "at least"], fix="--size 16M")
+                     says=["1 MiB", "at least"], fix="--size 16M", status=2)
 
     def test_size_not_aligned(self):
         self.refused("pool", "create", "shm:" + unique("odd"), "--size", "33000000",
-                     says=["33000000", "multiple"], fix="--size 31457280")
+                     says=["33000000", "multiple"], fix="--size 31457280", status=2)
 
     def test_size_is_no_number(self):
-        self.refused("pool", "create", "shm:" + unique("what"), "--size", "lots", says="lots")
+        self.refused("pool", "create", "shm:" + unique("what"), "--size", "lots", says="lots", status=2)
 
     def test_more_than_the_file_system_has(self):
         name = unique("huge")
@@ -261,7 +261,7 @@ class BadInput(Case):
 
     def test_unknown_group(self):
         self.refused("pool", "create", "shm:" + unique("group"), "--size", "32M", "--group",
-                     "no-such-group", says="no-such-group", fix="id -nG")
+                     "no-such-group", says="no-such-group", fix="id -nG", status=2)
 
     def test_absent_folder(self):
         self.refused("pool", "create", self.folder / "no" / "pool", "--size", "32M",
@@ -269,7 +269,7 @@ class BadInput(Case):
 
     def test_unknown_mode(self):
         self.refused("pool", "create", "shm:" + unique("mode"), "--size", "32M", "--mode", "magic",
-                     says="magic")
+                     says="magic", status=2)
 
     def test_usage(self):
         for arguments in ([], ["pool"], ["pool", "create"], ["paint"], ["pool", "info", "--shiny", "x"]):

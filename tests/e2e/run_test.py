@@ -112,6 +112,19 @@ class Jobs(Case):
             done = self.penstock("run", "-n", "2", *options, "--", PYTHON, PROGRAMS / "preloaded.py")
             self.assertIn(f"preloaded: {says}", done.stdout)
 
+    def test_totals_name_one_sided_operations_and_collectives(self):
+        summary = self.folder / "job.json"
+        program = ("from mpi4py import MPI\nimport numpy as np\nc = MPI.COMM_WORLD\n"
+                   "w = MPI.Win.Allocate(64, 8, comm=c)\nx, y = np.ones(1), np.zeros(1)\n"
+                   "w.Lock_all()\nfor i in range(5): w.Put(x, 1 - c.rank)\nw.Unlock_all()\n"
+                   "for i in range(50): c.Allreduce(x, y)\nw.Free()")
+        done = self.penstock("run", "-n", "2", "--stats", "--json", summary, "--", PYTHON, "-c", program)
+        counts = {each["what"]: each for each in json.loads(summary.read_text())["calls"]}
+        self.assertEqual((counts["one-sided operations"]["calls"], counts["one-sided operations"]["bytes"]), (10, 80))
+        # the first calls of a communicator go to the MPI
+        self.assertGreater(counts["collectives"]["calls"], 50)
+        self.assertIn(", 10 one-sided operations with 80 B through the pool", done.stderr)
+
     def test_standard_input_reaches_rank_0(self):
         done = self.penstock("run", "-n", "2", "--", PYTHON, "-c",
                              "from mpi4py import MPI; r = MPI.COMM_WORLD.rank\n"
@@ -200,8 +213,8 @@ class Refused(Case):
         self.refused("run", "-n", "2", "--", "no-such-program", says="no-such-program")
 
     def test_numbers_that_make_no_sense(self):
-        self.refused("run", "-n", "0", "--", PYTHON, HEAT, says="at least 1")
-        self.refused("run", "-n", "2", "--nodes", "3", "--", PYTHON, HEAT, says="--nodes 2")
+        self.refused("run", "-n", "0", "--", PYTHON, HEAT, says="at least 1", status=2)
+        self.refused("run", "-n", "2", "--nodes", "3", "--", PYTHON, HEAT, says="--nodes 2", status=2)
         self.penstock("run", "-n", "two", "--", PYTHON, HEAT, status=2)
 
     def test_pool_too_small_for_the_job(self):

@@ -202,7 +202,8 @@ class Scaling(Case):
                 (["--replay", nowhere, "--nodes", "2"], "names no traces"),
                 (["--replay", __file__], "which cannot be read"),
                 (["--program", "cg", "--traces", "/proc/none"], "cannot write /proc/none")):
-            self.refused("model", "scaling", *arguments, says=says)
+            of_a_file = {"--measured", "--replay", "--traces"} & set(arguments)
+            self.refused("model", "scaling", *arguments, says=says, status=1 if of_a_file else 2)
         traces.write_text("0 init\n1 send 0 0 1 0\n")
         nowhere.write_text("1.txt\n")
         self.refused("model", "scaling", "--replay", nowhere, says="has the line '1 send 0 0 1 0', and lines '0 ACTION ...' are needed")

@@ -76,17 +76,17 @@ class Stream(Case):
         self.assertGreater(float(row["Triad"]), 0)
 
     def test_wrong_options(self):
-        self.refused("bench", "stream", "--target", "nowhere", says="'nowhere' is no target; they are memory, numa:NODE")
-        self.refused("bench", "stream", "--kernels", "copy,fill", says="'fill' is no kernel of STREAM")
-        self.refused("bench", "stream", "--threads", "2-1", says="names no numbers of threads")
-        self.refused("bench", "stream", "--cores", "60000", says="CPU 60000", fix="taskset")
+        self.refused("bench", "stream", "--target", "nowhere", says="'nowhere' is no target; they are memory, numa:NODE", status=2)
+        self.refused("bench", "stream", "--kernels", "copy,fill", says="'fill' is no kernel of STREAM", status=2)
+        self.refused("bench", "stream", "--threads", "2-1", says="names no numbers of threads", status=2)
+        self.refused("bench", "stream", "--cores", "60000", says="CPU 60000", fix="taskset", status=2)
         self.refused("bench", "stream", "--elements", "1001", "--any-size", "--target", "memory",
-                     says="no multiple of 8", fix="--elements 1008")
+                     says="no multiple of 8", fix="--elements 1008", status=2)
         self.tables("--target", "memory")
         caches = self.report["last-level caches, bytes"]
         if caches != "unknown":
             self.refused("bench", "stream", "--elements", "4096", "--target", "memory", says="4096 are too few",
-                         fix="--any-size")
+                         fix="--any-size", status=2)
 
     def test_what_is_missing_is_said_and_the_rest_runs(self):
         tables = self.tables("--target", "memory", "numa:77", "pmem:/nowhere/at/all")

@@ -55,9 +55,10 @@ class Case(unittest.TestCase):
             self.assertEqual(done.returncode, status, f"{arguments}\n{done.stdout}\n{done.stderr}")
         return done
 
-    def refused(self, *arguments, says, fix=None, **more):
-        """The command fails with one error line that holds all of `says` and the fixing command."""
-        done = self.penstock(*arguments, status=1, **more)
+    def refused(self, *arguments, says, fix=None, status=1, **more):
+        """The command fails with one error line that holds all of `says` and the fixing command. Status 2: the command line is
+        wrong by itself."""
+        done = self.penstock(*arguments, status=status, **more)
         errors = [line for line in done.stderr.splitlines() if "penstock: error:" in line]
         self.assertEqual(len(errors), 1, done.stderr)
         for part in [says] if isinstance(says, str) else says:

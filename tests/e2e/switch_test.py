@@ -245,12 +245,12 @@ class SwitchTest(Switches):
         self.refused("switch", spec, "--leaves", 3, "--leaf", 0, says=["leaf 0 of 3", "spine of 2 leaves"],
                      fix="the same number of leaves")
         self.refused("switch", spec, "--leaves", 2, says="has a switch already")
-        self.refused("switch", spec, "--leaf", 2, "--leaves", 2, says="leaves count from 0", fix="--leaves")
+        self.refused("switch", spec, "--leaf", 2, "--leaves", 2, says="leaves count from 0", fix="--leaves", status=2)
 
     def test_wrong_input(self):
         self.refused("switch", "shm:there-is-none", says="there-is-none", fix="penstock pool create")
         for seconds in "-1", "nan", "soon":
             wrong = self.penstock("switch", "shm:x", "--missing-after", seconds, status=2)
             self.assertIn("--missing-after", wrong.stderr)
-        nothing = self.penstock("switch", status=1)
+        nothing = self.penstock("switch", status=2)
         self.assertTrue(re.search("penstock switch SPEC", nothing.stderr))

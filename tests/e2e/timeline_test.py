@@ -85,7 +85,7 @@ class Timeline(Case):
         self.penstock(*call, "--timeline", picture)
         self.assertIn("allgather of 4 ranks", picture.read_text())
         self.refused("model", "collectives", "--collective", "allgather", "--nodes", "2,4", "--sizes", "1M", "--timeline", trace,
-                     says="--timeline shows one call, and 2 are modelled")
+                     says="--timeline shows one call, and 2 are modelled", status=2)
 
     def test_of_several_hosts(self):
         """Two hosts, whose clocks began at other times; one process is two ranks."""

@@ -93,7 +93,7 @@ class Tuning(Case):
         for entry in self.lines(spec)[1]:
             self.assertRegex(entry, r"^[a-z_]+ ranks=4-7 bytes=\S+ per-node=(1|2-) ")
         self.refused("bench", "tune", "--ranks", "2", "--ranks-per-node", "2", "--force",
-                     says="leave no second node", fix="--ranks-per-node")
+                     says="leave no second node", fix="--ranks-per-node", status=2)
 
     def test_a_job_goes_by_the_ranks_of_its_nodes(self):
         spec = self.pool("128M")
@@ -163,7 +163,7 @@ class Tuning(Case):
                      says=["line 1: \"alreduce\" is no collective", "did you mean allreduce?"])
         self.refused(*tune, "--import", self.folder / "absent", says="there is no file")
         self.refused("bench", "tune", "--pool", "shm:e2e-absent", "--print", says="e2e-absent")
-        self.refused("bench", "tune", "--reset", says="none is named", fix="--pool SPEC")
+        self.refused("bench", "tune", "--reset", says="none is named", fix="--pool SPEC", status=2)
         many = (os.cpu_count() or 1) + 1
         if many <= 64:
             self.refused(*tune, "--ranks", many, says=f"{many} ranks on", fix="--force")
