@@ -8,12 +8,6 @@ import sys
 
 
 def start() -> int:
-    try:
-        import rich  # noqa: F401
-    except ImportError:
-        print(f"penstock: error: the Python package rich is absent, which draws tables and progress: {sys.executable} -m pip "
-              "install rich, or apt install python3-rich", file=sys.stderr)
-        return 1
     from penstock.bench.command import main
 
     try:

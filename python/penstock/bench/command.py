@@ -11,16 +11,18 @@ import shlex
 import signal
 import sys
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Mapping, NoReturn, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Mapping, NoReturn, Optional, Sequence, Tuple
 
-from rich.console import Console
-
-from penstock.bench import model, printing, running, sizes
+from penstock.bench import model, running, sizes
 from penstock.bench.experiment import Experiment, Settings, registry
 from penstock.bench.model import Outcome, Results
 from penstock.bench.places import Tools
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
 EXIT_OK, EXIT_ERROR, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 2, 130
+MOST_SECONDS = 1_000_000
 MODES = ("software", "hardware", "uncached")
 
 
@@ -44,7 +46,7 @@ def size_list(text: str) -> Tuple[int, ...]:
 
 def count_list(text: str) -> Tuple[int, ...]:
     words = [word for word in text.split(",") if word.strip()]
-    if not words or not all(word.strip().isdigit() and 1 <= int(word) <= 4096 for word in words):
+    if not words or not all(word.strip().isdecimal() and 1 <= int(word) <= 4096 for word in words):
         raise argparse.ArgumentTypeError(f"'{text}' is no list of numbers of processes: give numbers from 1 to 4096, such as "
                                          "2,4,8")
     return tuple(dict.fromkeys(map(int, words)))
@@ -59,8 +61,8 @@ def mode_list(text: str) -> Tuple[str, ...]:
 
 
 def natural(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"'{text}' is no number of at least 1")
+    if not text.isdecimal() or not 1 <= int(text) <= 1_000_000:
+        raise argparse.ArgumentTypeError(f"'{text}' is no number from 1 to 1000000")
     return int(text)
 
 
@@ -69,8 +71,8 @@ def seconds(text: str) -> float:
         number = float(text)
     except ValueError:
         number = math.nan
-    if not 0 < number < math.inf:
-        raise argparse.ArgumentTypeError(f"'{text}' is no number of seconds: give one above 0, such as 30")
+    if not 0 < number <= MOST_SECONDS:
+        raise argparse.ArgumentTypeError(f"'{text}' is no number of seconds: give one above 0, up to {MOST_SECONDS}, such as 30")
     return number
 
 
@@ -131,30 +133,36 @@ def version_of(command: Path) -> str:
 
 
 def run(options: argparse.Namespace, words: Sequence[str]) -> int:
+    try:
+        from penstock.bench import printing
+    except ImportError as error:
+        if error.name != "rich":
+            raise
+        complain(f"the Python package rich is absent, which draws tables and progress: {sys.executable} -m pip install rich, or "
+                 "apt install python3-rich")
+        return EXIT_ERROR
     console = printing.console()
     wanted, complaints = chosen(options.EXPERIMENT)
-    for each in complaints:
-        complain(each)
-    if not wanted:
+    if complaints:
+        for each in complaints:
+            complain(each)
         return EXIT_USAGE
     if options.osu and not os.path.isdir(options.osu):
         complain(f"--osu: {options.osu} is no folder: name the one that holds osu_latency, or IMB-MPI1")
-        return EXIT_USAGE
+        return EXIT_ERROR
     if options.stream and not os.access(options.stream, os.X_OK):
         complain(f"--stream: {options.stream} is no program: build STREAM as published (gcc -O3 -fopenmp stream.c), and name what came out")
-        return EXIT_USAGE
-    if options.report:
-        try:
-            running.check_folder(options.report)
-        except running.FolderError as error:
-            complain(f"{error}; the figures are printed only")
-            complaints.append(str(error))
-            options.report = None
+        return EXIT_ERROR
+    try:
+        running.check_outputs([path for path in (options.json, options.csv) if path], options.report)
+    except OSError as error:
+        complain(f"cannot write {error.filename}: {error.strerror}: name another; nothing was measured")
+        return EXIT_ERROR
     try:
         before = model.read(options.before) if options.before else None
     except model.ModelError as error:
         complain(str(error))
-        return EXIT_USAGE
+        return EXIT_ERROR
     settings = Settings(options.sizes, options.procs, options.repeat, options.quick, options.mode, options.timeout,
                         options.limit, options.budget, options.osu, options.stream, options.peer, options.pool, before)
     command = command_of(options)
@@ -170,11 +178,13 @@ def run(options: argparse.Namespace, words: Sequence[str]) -> int:
     if not whole:
         complain("interrupted; what was measured is kept" if written else "interrupted")
         return EXIT_INTERRUPTED
-    return EXIT_USAGE if complaints else EXIT_ERROR if failed or lost else EXIT_OK
+    return EXIT_ERROR if failed or lost else EXIT_OK
 
 
-def measure(console: Console, wanted: Sequence[Experiment], settings: Settings, tools: Tools, results: Results,
+def measure(console: "Console", wanted: Sequence[Experiment], settings: Settings, tools: Tools, results: Results,
             folder: Optional[Path]) -> bool:
+    from penstock.bench import printing
+
     for each in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(each, lambda *_: signal.raise_signal(signal.SIGINT))
     show, stop = printing.progress_line(console)
@@ -212,6 +222,15 @@ def leave(results: Results, options: argparse.Namespace) -> List[str]:
     return written
 
 
+def print_list(experiments: "Iterable[Experiment]") -> None:
+    """Without rich, which only measuring needs."""
+    rows = [("experiment", "what it measures", "source", "needs")]
+    rows += [(each.name, each.title, each.source, each.needs) for each in experiments]
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    for row in rows:
+        print("  ".join(word.ljust(width) for word, width in zip(row, widths)).rstrip())
+
+
 def main(arguments: Sequence[str]) -> int:
     options = parser().parse_args(arguments)
     if options.verb == "list":
@@ -221,7 +240,7 @@ def main(arguments: Sequence[str]) -> int:
                                "emulated": each.emulated, "needs": each.needs} for each in experiments], indent=1,
                              ensure_ascii=False))
         else:
-            printing.print_list(printing.console(), experiments)
+            print_list(experiments)
         return EXIT_OK
     if options.verb == "compare":
         from penstock.bench import compare

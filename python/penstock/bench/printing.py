@@ -8,7 +8,6 @@ from rich.console import Console
 from rich.table import Table
 
 from penstock.bench import sizes
-from penstock.bench.experiment import Experiment
 from penstock.bench.model import METRICS, Outcome, Row
 
 Part = Tuple[str, str, str, int]  # group, op, metric, procs where several were measured
@@ -162,15 +161,6 @@ def print_machine(console: Console, facts: Mapping[str, object], warned: Sequenc
     for words in warned:
         console.print("[yellow]warning[/yellow]: ", end="")
         console.print(words, highlight=False, markup=False)
-
-
-def print_list(console: Console, experiments: Iterable[Experiment]) -> None:
-    table = Table(box=None, pad_edge=False)
-    for column in ("experiment", "what it measures", "source", "needs"):
-        table.add_column(column)
-    for each in experiments:
-        table.add_row(each.name, each.title, each.source, each.needs)
-    console.print(table)
 
 
 def progress_line(console: Console) -> Tuple[Callable[[str, int, int, str], None], Callable[[], None]]:

@@ -21,20 +21,17 @@ Progress = Callable[[str, int, int, str], None]  # experiment, done, most, what 
 Finished = Callable[[str, Outcome], None]
 
 
-class FolderError(Exception):
-    """The report's folder cannot be written."""
-
-
-def check_folder(folder: Path) -> None:
-    """Before anything is measured: an hour of figures is not lost at the end."""
-    try:
+def check_outputs(files: Sequence[Path], folder: Optional[Path]) -> None:
+    """Before anything is measured: an hour of figures is not lost at the end. OSError names what cannot be written."""
+    if folder:
         folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / ".penstock-bench"
-        probe.write_text("")
-        probe.unlink()
-    except OSError as error:
-        raise FolderError(f"cannot write into the report's folder {folder}: {error.strerror or error}: name another by "
-                          "--report DIR") from None
+        files = [*files, folder / ".penstock-bench"]
+    for file in files:
+        there = file.exists()
+        with open(file, "a", encoding="utf-8"):
+            pass
+        if not there:
+            file.unlink()
 
 
 def commit_of(folder: Path) -> Optional[str]:
