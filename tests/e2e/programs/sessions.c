@@ -46,8 +46,7 @@ int main(int argc, char** argv) {
   const int rounds = argc > 1 ? atoi(argv[1]) : 1;
   int rank = 0;
   for (int round = 0; round < rounds; ++round) {
-    /* MPICH 5.0.2 names its segment of shared memory alike in each session and unlinks it when the
-       first rank of a node is done. Another that is faster opens the old one and waits forever. */
+    /* MPICH 5.0.2 must have ended a session on all ranks before the next one begins. */
     if (round > 0) sleep(1);
     MPI_Session session;
     MPI_Group group;
