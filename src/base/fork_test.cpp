@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "base/per_process.hpp"
 #include "base/wait.hpp"
 
 namespace penstock::base {
@@ -39,6 +40,18 @@ TEST_F(Fork, AChildKnowsThatItIsOne) {
   EXPECT_EQ(in_child([&] { return !before.here() && Origin().here() ? 7 : 1; }), 7);
   EXPECT_EQ(in_child([&] { return in_child([&] { return before.here() ? 1 : 7; }); }), 7);
   EXPECT_TRUE(before.here());
+}
+
+TEST_F(Fork, AChildHasAValueOfItsOwn) {
+  PerProcess<int> value;
+  value.here() = 5;
+  EXPECT_EQ(in_child([&] {
+              const bool fresh = value.here() == 0;
+              value.here() = 6;
+              return fresh && value.here() == 6 ? 7 : 1;
+            }),
+            7);
+  EXPECT_EQ(value.here(), 5);
 }
 
 TEST_F(Fork, AChildKeepsNoDescriptor) {

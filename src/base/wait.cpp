@@ -11,6 +11,7 @@
 #include "base/cpus.hpp"
 #include "base/env.hpp"
 #include "base/format.hpp"
+#include "base/interruptible.hpp"
 #include "base/log.hpp"
 
 namespace penstock::base {
@@ -61,6 +62,8 @@ std::optional<std::uint32_t> spins_asked_for() {
   return spins;
 }
 
+thread_local const DeadCheck* interruption = nullptr;
+
 void sleep_for(std::uint64_t ns) {
   const timespec length{static_cast<time_t>(ns / 1'000'000'000),
                         static_cast<long>(ns % 1'000'000'000)};
@@ -68,6 +71,13 @@ void sleep_for(std::uint64_t ns) {
 }
 
 }  // namespace
+
+Interruptible::Interruptible(const DeadCheck& check)
+    : outer_(std::exchange(interruption, &check)) {}
+
+Interruptible::~Interruptible() {
+  interruption = outer_;
+}
 
 std::uint64_t default_timeout_ns() {
   static const std::uint64_t timeout_ns = [] {
@@ -113,9 +123,10 @@ Result<void> Waiter::pause() {
 Result<void> Waiter::slow_checks() {
   const std::uint64_t now = awake_.now_ns();
   looked_ns_ = now;
-  if (dead_check_ && now >= next_check_ns_) {
+  if (now >= next_check_ns_) {
     next_check_ns_ = now + dead_check_interval_ns;
-    if (auto alive = dead_check_(); !alive) return alive;
+    if (interruption != nullptr) PENSTOCK_TRY((*interruption)());
+    if (dead_check_) PENSTOCK_TRY(dead_check_());
   }
   if (now < timeout_ns_) return {};
   const std::uint64_t waited_ms = now / 1'000'000;

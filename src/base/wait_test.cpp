@@ -13,6 +13,7 @@
 #include "base/cpus.hpp"
 #include "base/fork_in_tests.hpp"
 #include "base/format.hpp"
+#include "base/interruptible.hpp"
 
 namespace penstock::base {
 namespace {
@@ -63,6 +64,23 @@ TEST(Waiter, GivesWhatTheDeadCheckSays) {
   EXPECT_EQ(error.message, "rank 3 died");
   EXPECT_EQ(checks, 2);
   EXPECT_GE(waiter.waited_ns(), 40'000'000u) << "at most one check every 20 ms";
+}
+
+TEST(Waiter, GivesWhatInterruptsItsThread) {
+  const DeadCheck outer = [] { return fail(ErrorCode::unavailable, "outer"); };
+  const DeadCheck inner = [] { return fail(ErrorCode::unavailable, "inner"); };
+  const Interruptible interruptible(outer);
+  {
+    const Interruptible nested(inner);
+    Waiter waiter("nothing", 10'000'000'000, {}, all_phases);
+    EXPECT_EQ(wait_in_vain(waiter).message, "inner");
+  }
+  Waiter waiter("nothing", 10'000'000'000, {}, all_phases);
+  EXPECT_EQ(wait_in_vain(waiter).message, "outer");
+  std::thread([&] {
+    Waiter elsewhere("nothing", 30'000'000, {}, all_phases);
+    EXPECT_EQ(wait_in_vain(elsewhere).code, ErrorCode::deadline) << "of another thread";
+  }).join();
 }
 
 /// Nobody knows whether a process that was stopped would have waited in vain.
