@@ -73,11 +73,11 @@ static inline penstock_status_t cxl_memory_await(const cxl_memory_t* memory, uin
 static inline penstock_status_t cxl_memory_ring(const cxl_memory_t* memory, uint64_t offset,
                                                 uint64_t number) {
   penstock_doorbell_t* bell = NULL;
-  const penstock_status_t status = penstock_doorbell_open(memory->lines, offset, &bell);
+  penstock_status_t status = penstock_doorbell_open(memory->lines, offset, &bell);
   if (status != PENSTOCK_OK) return status;
-  penstock_doorbell_ring(bell, number);
+  status = penstock_doorbell_ring(bell, number);
   penstock_doorbell_close(bell);
-  return PENSTOCK_OK;
+  return status;
 }
 
 /* Rank 0 makes the lines; the others look for them every millisecond. */

@@ -5,10 +5,15 @@
  *            by pointer are left untouched, but for handles, which become NULL.
  * Ownership  Handles (_t pointers) are the caller's and are given back to the function named with
  *            them. Every handle keeps its attachment alive: the process detaches when the pool's
- *            handle and all handles made from it are given back. Strings passed in are copied.
- * Threads    Thread-safe, except that one handle of a barrier, lock or doorbell is used by one
- *            thread at a time, and that a handle is given back once and not used afterwards.
- * Fork       A child of fork() must not use the parent's handles; it attaches by itself.
+ *            handle and all handles made from it are given back. When the process ends, handles
+ *            that are still open are given back after its exit handlers. Strings passed in are
+ *            copied.
+ * Threads    Thread-safe. A handle is given back once and not used afterwards; calls that other
+ *            threads are in by then still have it: their waits end (unavailable). One thread at a
+ *            time uses a handle of a barrier, lock or undo log: another one is refused.
+ * Fork       A child of fork() attaches by itself. Its parent's handles are refused there
+ *            (invalid_argument, or 0 or NULL from functions that return no status), and giving them
+ *            back does nothing.
  * Units      Sizes in bytes, times in ns. A timeout of 0 means the default (PENSTOCK_TIMEOUT_MS).
  * Memory     Object bytes are ordinary memory of this process, but between hosts no cache is
  *            coherent: write, then penstock_publish(); penstock_observe(), then read. At any moment
@@ -77,6 +82,10 @@ PENSTOCK_API const char* penstock_status_name(int32_t status);
 /* What the last failed call of this thread met, needed, and the command that fixes it. Valid until
  * the next call of this thread; "" before the first failure. */
 PENSTOCK_API const char* penstock_last_error(void);
+/* From now on the waits of this thread call `look(user)`, some 50 times a second: what is not 0
+ * ends the wait (unavailable). For languages that handle signals between their own instructions.
+ * `look` NULL: no longer. It is not called within itself. */
+PENSTOCK_API void penstock_interrupt_by(int (*look)(void* user), void* user);
 
 /* ---- Pools --------------------------------------------------------------------------------- */
 /* SPEC: "/dev/daxX.Y", a file path or "shm:NAME"; several joined by commas interleave. */
@@ -188,6 +197,8 @@ PENSTOCK_API void penstock_arena_close(penstock_object_t* object);
  * failure. Errors: not_found when another has destroyed it; unavailable while an undo log of
  * another process has it, or a transaction changes it. */
 PENSTOCK_API penstock_status_t penstock_arena_destroy(penstock_object_t* object);
+/* The same, but the handle stays, to be given to penstock_arena_close. */
+PENSTOCK_API penstock_status_t penstock_arena_remove(penstock_object_t* object);
 /* Calls `visit` for every object, by name. */
 PENSTOCK_API penstock_status_t penstock_arena_list(penstock_pool_t* pool,
                                                    void (*visit)(const penstock_object_info_t* info,
@@ -239,6 +250,9 @@ PENSTOCK_API penstock_status_t penstock_barrier_open(const penstock_object_t* ob
  * what each observes after. Errors: deadline, peer_dead; both name the participant. */
 PENSTOCK_API penstock_status_t penstock_barrier_wait(penstock_barrier_t* barrier,
                                                      uint64_t timeout_ns);
+/* Waits of other threads in this handle end, now and later (unavailable). For who wants to give it
+ * back when they have. */
+PENSTOCK_API void penstock_barrier_cancel(penstock_barrier_t* barrier);
 PENSTOCK_API void penstock_barrier_close(penstock_barrier_t* barrier);
 
 /* Lock (Lamport's bakery): one line a participant; the dead are passed over. */
@@ -253,8 +267,11 @@ PENSTOCK_API penstock_status_t penstock_lock_acquire(penstock_lock_t* lock, uint
 /* The same, held together with all others that share it, for a process that only reads. */
 PENSTOCK_API penstock_status_t penstock_lock_acquire_shared(penstock_lock_t* lock,
                                                             uint64_t timeout_ns);
-/* What the holder published before is visible to the next holder. Only the holder calls it. */
-PENSTOCK_API void penstock_lock_release(penstock_lock_t* lock);
+/* What the holder published before is visible to the next holder. Errors: invalid_argument, when
+ * this handle does not hold the lock. */
+PENSTOCK_API penstock_status_t penstock_lock_release(penstock_lock_t* lock);
+/* As penstock_barrier_cancel. */
+PENSTOCK_API void penstock_lock_cancel(penstock_lock_t* lock);
 /* A lock still held is released. */
 PENSTOCK_API void penstock_lock_close(penstock_lock_t* lock);
 
@@ -265,7 +282,8 @@ PENSTOCK_API penstock_status_t penstock_doorbell_open(const penstock_object_t* o
                                                       penstock_doorbell_t** doorbell);
 /* Ringer only. What it published before is visible to what a listener observes after it has read
  * this number. */
-PENSTOCK_API void penstock_doorbell_ring(penstock_doorbell_t* doorbell, uint64_t number);
+PENSTOCK_API penstock_status_t penstock_doorbell_ring(penstock_doorbell_t* doorbell,
+                                                      uint64_t number);
 /* The latest number, 0 at first. One device access. */
 PENSTOCK_API uint64_t penstock_doorbell_read(const penstock_doorbell_t* doorbell);
 /* Waits until the number is >= `number`. `ringer`: its token (penstock_pool_info), whose death
@@ -273,6 +291,8 @@ PENSTOCK_API uint64_t penstock_doorbell_read(const penstock_doorbell_t* doorbell
 PENSTOCK_API penstock_status_t penstock_doorbell_wait(const penstock_doorbell_t* doorbell,
                                                       uint64_t number, uint64_t timeout_ns,
                                                       uint64_t ringer);
+/* As penstock_barrier_cancel. */
+PENSTOCK_API void penstock_doorbell_cancel(penstock_doorbell_t* doorbell);
 PENSTOCK_API void penstock_doorbell_close(penstock_doorbell_t* doorbell);
 
 #ifdef __cplusplus

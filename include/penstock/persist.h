@@ -123,6 +123,8 @@ PENSTOCK_API penstock_status_t penstock_checkpoint_open(penstock_pool_t* pool, c
 PENSTOCK_API void penstock_checkpoint_close(penstock_checkpoint_t* checkpoint);
 /* Removes both copies and the handle. Errors: not_found. */
 PENSTOCK_API penstock_status_t penstock_checkpoint_destroy(penstock_checkpoint_t* checkpoint);
+/* The same, but the handle stays, to be given to penstock_checkpoint_close. */
+PENSTOCK_API penstock_status_t penstock_checkpoint_remove(penstock_checkpoint_t* checkpoint);
 
 /* What is valid now. One serialized device access. Errors: wrong_format. */
 PENSTOCK_API penstock_status_t penstock_checkpoint_info(const penstock_checkpoint_t* checkpoint,

@@ -36,17 +36,19 @@ penstock_object_info_t info_of(const arena::Object& object) {
   return {object.name.c_str(), object.data, object.bytes, object.offset, object.generation};
 }
 
-penstock_status_t hand_out(penstock_pool_t* pool, Result<arena::Object> found,
+penstock_status_t hand_out(const penstock_pool& pool, Result<arena::Object> found,
                            penstock_object_t** object) {
   if (!found) return report(found.error());
-  *object = new penstock_object{pool->attachment, std::move(*found)};
+  *object = new penstock_object(pool.attachment, std::move(*found));
   return PENSTOCK_OK;
 }
 
-/// Lines that this process stored to and did not publish must not be written back when the space
-/// has another owner.
-void send_on(const penstock_object& handle) {
-  handle.attachment->arena->send_on(handle.object);
+Result<void> remove(penstock_object& handle) {
+  arena::Arena& arena = *handle.attachment->arena;
+  arena.send_on(handle.object);
+  PENSTOCK_TRY(persist::destroy(arena, handle.object));
+  handle.is_gone = true;
+  return {};
 }
 
 }  // namespace
@@ -60,55 +62,47 @@ extern "C" {
 penstock_status_t penstock_arena_create(penstock_pool_t* pool, const char* name, uint64_t bytes,
                                         const penstock_object_options_t* options,
                                         penstock_object_t** object) {
-  return capi::guarded([&] {
-    if (object != nullptr) *object = nullptr;
-    if (pool == nullptr || name == nullptr || object == nullptr) {
-      return capi::report(ErrorCode::invalid_argument,
-                          "the pool, the name or the handle's place is NULL");
-    }
+  if (object != nullptr) *object = nullptr;
+  return capi::use(pool, [&](const penstock_pool& handle) {
+    if (name == nullptr || object == nullptr)
+      return capi::report(ErrorCode::invalid_argument, "the name or the handle's place is NULL");
     const auto create = capi::creation(options);
     if (!create) return capi::report(create.error());
-    return capi::hand_out(pool, pool->attachment->arena->create(name, bytes, *create), object);
+    return capi::hand_out(handle, handle.attachment->arena->create(name, bytes, *create), object);
   });
 }
 
 penstock_status_t penstock_arena_open(penstock_pool_t* pool, const char* name,
                                       penstock_object_t** object) {
-  return capi::guarded([&] {
-    if (object != nullptr) *object = nullptr;
-    if (pool == nullptr || name == nullptr || object == nullptr) {
-      return capi::report(ErrorCode::invalid_argument,
-                          "the pool, the name or the handle's place is NULL");
-    }
-    return capi::hand_out(pool, pool->attachment->arena->open(name), object);
+  if (object != nullptr) *object = nullptr;
+  return capi::use(pool, [&](const penstock_pool& handle) {
+    if (name == nullptr || object == nullptr)
+      return capi::report(ErrorCode::invalid_argument, "the name or the handle's place is NULL");
+    return capi::hand_out(handle, handle.attachment->arena->open(name), object);
   });
 }
 
 void penstock_arena_close(penstock_object_t* object) {
-  capi::guarded([&] {
-    const std::unique_ptr<penstock_object> handle(object);
-    if (handle) capi::send_on(*handle);
-    return PENSTOCK_OK;
-  });
+  capi::Handle::close(object);
+}
+
+penstock_status_t penstock_arena_remove(penstock_object_t* object) {
+  return capi::use(object, capi::remove);
 }
 
 penstock_status_t penstock_arena_destroy(penstock_object_t* object) {
-  return capi::guarded([&] {
-    if (object == nullptr) return capi::report(ErrorCode::invalid_argument, "the object is NULL");
-    const std::unique_ptr<penstock_object> handle(object);
-    capi::send_on(*handle);
-    return capi::report(persist::destroy(*handle->attachment->arena, handle->object));
-  });
+  const penstock_status_t removed = penstock_arena_remove(object);
+  capi::Handle::close(object);
+  return removed;
 }
 
 penstock_status_t penstock_arena_list(penstock_pool_t* pool,
                                       void (*visit)(const penstock_object_info_t* info, void* user),
                                       void* user) {
-  return capi::guarded([&] {
-    if (pool == nullptr || visit == nullptr) {
-      return capi::report(ErrorCode::invalid_argument, "the pool or the function to call is NULL");
-    }
-    for (const auto& object : pool->attachment->arena->list()) {
+  return capi::use(pool, [&](const penstock_pool& handle) {
+    if (visit == nullptr)
+      return capi::report(ErrorCode::invalid_argument, "the function to call is NULL");
+    for (const auto& object : handle.attachment->arena->list()) {
       const auto info = capi::info_of(object);
       visit(&info, user);
     }
@@ -118,12 +112,12 @@ penstock_status_t penstock_arena_list(penstock_pool_t* pool,
 
 penstock_status_t penstock_arena_collect(penstock_pool_t* pool, int dry_run, uint32_t* processes,
                                          uint32_t* objects, uint64_t* bytes) {
-  return capi::guarded([&] {
-    if (pool == nullptr) return capi::report(ErrorCode::invalid_argument, "the pool is NULL");
-    const auto reclaimed = pool->attachment->arena->collect(dry_run != 0);
+  return capi::use(pool, [&](const penstock_pool& handle) {
+    arena::Arena& arena = *handle.attachment->arena;
+    const auto reclaimed = arena.collect(dry_run != 0);
     if (!reclaimed) return capi::report(reclaimed.error());
     if (dry_run == 0) {
-      const auto recovered = persist::collect(*pool->attachment->arena);
+      const auto recovered = persist::collect(arena);
       if (!recovered) return capi::report(recovered.error());
     }
     if (processes != nullptr) *processes = reclaimed->processes;
@@ -134,15 +128,24 @@ penstock_status_t penstock_arena_collect(penstock_pool_t* pool, int dry_run, uin
 }
 
 void penstock_object_info(const penstock_object_t* object, penstock_object_info_t* info) {
-  *info = capi::info_of(object->object);
+  if (info == nullptr) return;
+  *info = {};
+  capi::use(object, [&](const penstock_object& handle) {
+    *info = capi::info_of(handle.object);
+    return PENSTOCK_OK;
+  });
 }
 
 void* penstock_object_data(const penstock_object_t* object) {
-  return object->object.data;
+  penstock_object_info_t info;
+  penstock_object_info(object, &info);
+  return info.data;
 }
 
 uint64_t penstock_object_bytes(const penstock_object_t* object) {
-  return object->object.bytes;
+  penstock_object_info_t info;
+  penstock_object_info(object, &info);
+  return info.bytes;
 }
 
 }  // extern "C"

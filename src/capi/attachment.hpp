@@ -1,10 +1,13 @@
-// The objects behind the handles of the C interface.
+// Attachments, the handles that are made from them, and those of pools and objects.
 #pragma once
 
+#include <atomic>
+#include <list>
 #include <memory>
 #include <mutex>
 
 #include "arena/arena.hpp"
+#include "capi/handle.hpp"
 #include "penstock/penstock.h"
 #include "pool/pool.hpp"
 
@@ -20,18 +23,68 @@ struct Attachment {
   std::unique_ptr<arena::Arena> arena;
   std::mutex mutex;  ///< of `closed`
   std::shared_ptr<ClosedComms> closed;
+  /// Open communicators and messengers: their threads may run until the process is gone.
+  std::atomic<std::uint32_t> open_to_peers{0};
 };
 
 Result<std::shared_ptr<Attachment>> attach(const char* spec,
                                            const penstock_attach_options_t* options);
 
-}  // namespace penstock::capi
+/// The process's exit handlers have run: nobody is waited for any more.
+bool process_ends();
 
-struct penstock_pool {
-  std::shared_ptr<penstock::capi::Attachment> attachment;
+/// A handle that is ended at the latest when the process ends.
+class AttachedHandle : public Handle {
+ public:
+  explicit AttachedHandle(std::shared_ptr<Attachment> to);
+  void end() noexcept final;
+
+  std::shared_ptr<Attachment> attachment;
+
+ protected:
+  /// Called before the handle lets go of the attachment.
+  virtual void wind_up() {}
+
+ private:
+  std::list<AttachedHandle*>::iterator listed_;
 };
 
-struct penstock_object {
-  std::shared_ptr<penstock::capi::Attachment> attachment;
+/// One more that is open to peers, while this lives.
+class OpenToPeers {
+ public:
+  explicit OpenToPeers(std::shared_ptr<Attachment> attachment)
+      : attachment_(std::move(attachment)) {
+    ++attachment_->open_to_peers;
+  }
+  ~OpenToPeers() { --attachment_->open_to_peers; }
+  OpenToPeers(const OpenToPeers&) = delete;
+  OpenToPeers& operator=(const OpenToPeers&) = delete;
+  Attachment& operator*() const { return *attachment_; }
+  Attachment* operator->() const { return attachment_.get(); }
+
+ private:
+  std::shared_ptr<Attachment> attachment_;
+};
+
+}  // namespace penstock::capi
+
+struct penstock_pool final : penstock::capi::AttachedHandle {
+  static constexpr const char* noun = "pool";
+  using AttachedHandle::AttachedHandle;
+};
+
+struct penstock_object final : penstock::capi::AttachedHandle {
+  static constexpr const char* noun = "object";
+  penstock_object(std::shared_ptr<penstock::capi::Attachment> to, penstock::arena::Object found)
+      : AttachedHandle(std::move(to)), object(std::move(found)) {}
+
   penstock::arena::Object object;
+  bool is_gone = false;  ///< destroyed by this handle: its space may be another's
+
+ private:
+  /// Lines that this process stored to and did not publish must not be written back when the space
+  /// has another owner.
+  void wind_up() override {
+    if (!is_gone) attachment->arena->send_on(object);
+  }
 };

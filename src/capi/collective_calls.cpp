@@ -54,39 +54,33 @@ extern "C" {
 
 penstock_status_t penstock_comm_open(penstock_pool_t* pool, const penstock_comm_options_t* options,
                                      penstock_comm_t** comm) {
-  return capi::guarded([&] {
-    if (comm == nullptr)
-      return capi::report(ErrorCode::invalid_argument, "no place for the handle");
-    *comm = nullptr;
-    if (pool == nullptr || options == nullptr)
-      return capi::report(ErrorCode::invalid_argument, "the pool or the options are NULL");
-    const auto given = capi::read_options(options);
-    if (!given) return capi::report(given.error());
-    auto opened = capi::open_comm(pool->attachment, *given);
-    if (!opened) return capi::report(opened.error());
-    *comm = opened->release();
-    return PENSTOCK_OK;
+  if (comm != nullptr) *comm = nullptr;
+  return capi::use(pool, [&](const penstock_pool& handle) -> Result<void> {
+    if (comm == nullptr || options == nullptr)
+      return fail(ErrorCode::invalid_argument, "the options or the handle's place is NULL");
+    const auto given = PENSTOCK_TRY(capi::read_options(options));
+    *comm = PENSTOCK_TRY(capi::open_comm(handle.attachment, given)).release();
+    return {};
   });
 }
 
 uint64_t penstock_comm_token(const penstock_comm_t* comm, uint32_t rank) {
-  return comm != nullptr && rank < comm->tokens.size() ? comm->tokens[rank] : 0;
+  std::uint64_t token = 0;
+  capi::use(comm, [&](const penstock_comm& handle) {
+    if (rank < handle.tokens.size()) token = handle.tokens[rank];
+    return PENSTOCK_OK;
+  });
+  return token;
 }
 
 void penstock_comm_close(penstock_comm_t* comm) {
-  capi::guarded([&] {
-    if (comm != nullptr) capi::close_comm(std::unique_ptr<penstock_comm>(comm));
-    return PENSTOCK_OK;
-  });
+  capi::Handle::close(comm);
 }
 
 penstock_status_t penstock_comm_run(penstock_comm_t* comm, const penstock_call_t* call) {
-  return capi::guarded([&] {
-    if (comm == nullptr || call == nullptr)
-      return capi::report(ErrorCode::invalid_argument, "the communicator or the call is NULL");
-    const auto given = capi::read_options(call);
-    if (!given) return capi::report(given.error());
-    return capi::report(capi::run(*comm, *given));
+  return capi::use(comm, [&](penstock_comm& handle) -> Result<void> {
+    if (call == nullptr) return fail(ErrorCode::invalid_argument, "the call is NULL");
+    return capi::run(handle, PENSTOCK_TRY(capi::read_options(call)));
   });
 }
 

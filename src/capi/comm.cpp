@@ -60,8 +60,7 @@ Result<std::unique_ptr<penstock_comm>> open_comm(std::shared_ptr<Attachment> att
     return fail(ErrorCode::invalid_argument, "{}: rank {} of {} ranks", noun, options.rank,
                 options.ranks);
   ClosedComms::of(*attachment).give_back();
-  auto comm = std::make_unique<penstock_comm>();
-  comm->attachment = std::move(attachment);
+  auto comm = std::make_unique<penstock_comm>(std::move(attachment));
   pool::Pool& pool = *comm->attachment->pool;
   coll::Agreement agreement(options.ranks, options.rank);
   const auto made = agreement.offer(coll::space_in(*comm->attachment->arena, new_name(pool)),
@@ -94,22 +93,6 @@ Result<std::unique_ptr<penstock_comm>> open_comm(std::shared_ptr<Attachment> att
   return comm;
 }
 
-void close_comm(std::unique_ptr<penstock_comm> comm) {
-  Attachment& at = *comm->attachment;
-  if (!at.pool->attached_here()) {  // a forked child: the parent's
-    (void)comm->gpu.release();
-    return;
-  }
-  comm->gpu.reset();
-  // By no GPU that would have told the others: it made no call yet, or there is none.
-  if (comm->aborted)
-    comm->core->give_up({ErrorCode::unavailable, "the communicator was aborted"}, true);
-  comm->core->leave();
-  ClosedComms& closed = ClosedComms::of(at);
-  if (!comm->areas.empty()) closed.add(std::move(comm->core), std::move(comm->areas));
-  closed.give_back();
-}
-
 ClosedComms& ClosedComms::of(Attachment& at) {
   const std::lock_guard<std::mutex> guard(at.mutex);
   if (at.closed == nullptr) at.closed = std::make_shared<ClosedComms>(at);
@@ -131,9 +114,9 @@ void ClosedComms::give_back() {
 }
 
 ClosedComms::~ClosedComms() {
-  constexpr int looks = 200;
+  constexpr int patient_looks = 200;
   constexpr std::chrono::milliseconds between{5};
-  if (!at_.pool->attached_here()) return;
+  const int looks = process_ends() ? 1 : patient_looks;
   for (int look = 0; look < looks && !closed_.empty(); ++look) {
     give_back();
     if (!closed_.empty()) std::this_thread::sleep_for(between);
@@ -143,3 +126,18 @@ ClosedComms::~ClosedComms() {
 }
 
 }  // namespace penstock::capi
+
+void penstock_comm::end() noexcept {
+  using penstock::capi::ClosedComms;
+  penstock::capi::guarded([&] {
+    gpu.reset();
+    // By no GPU that would have told the others: it made no call yet, or there is none.
+    if (aborted)
+      core->give_up({penstock::ErrorCode::unavailable, "the communicator was aborted"}, true);
+    core->leave();
+    ClosedComms& closed = ClosedComms::of(*attachment);
+    if (!areas.empty()) closed.add(std::move(core), std::move(areas));
+    closed.give_back();
+    return PENSTOCK_OK;
+  });
+}

@@ -4,6 +4,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "capi/attachment.hpp"
@@ -11,8 +12,14 @@
 #include "gpu/communicator.hpp"
 #include "penstock/collectives.h"
 
-struct penstock_comm {
-  std::shared_ptr<penstock::capi::Attachment> attachment;
+struct penstock_comm final : penstock::capi::Handle {
+  static constexpr const char* noun = "communicator";
+  explicit penstock_comm(std::shared_ptr<penstock::capi::Attachment> to)
+      : attachment(std::move(to)) {}
+  /// This rank has made its last call.
+  void end() noexcept override;
+
+  const penstock::capi::OpenToPeers attachment;
   std::unique_ptr<penstock::coll::Communicator> core;
   std::vector<penstock::arena::Object> areas;             ///< of rank 0, which owns them
   penstock::coll::Problem problem;                        ///< of the call in progress
@@ -31,7 +38,7 @@ class ClosedComms {
  public:
   explicit ClosedComms(Attachment& at) : at_(at) {}
   /// The process detaches: waits a moment for the others, and leaves the rest to the end of the
-  /// job.
+  /// job. At the process's end it does not wait.
   ~ClosedComms();
   ClosedComms(const ClosedComms&) = delete;
   ClosedComms& operator=(const ClosedComms&) = delete;
@@ -54,7 +61,5 @@ class ClosedComms {
 /// Meets the other ranks, and agrees on where the communicator lies.
 Result<std::unique_ptr<penstock_comm>> open_comm(std::shared_ptr<Attachment> attachment,
                                                  const penstock_comm_options_t& options);
-/// This rank has made its last call.
-void close_comm(std::unique_ptr<penstock_comm> comm);
 
 }  // namespace penstock::capi

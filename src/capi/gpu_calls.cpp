@@ -54,41 +54,32 @@ extern "C" {
 
 penstock_status_t penstock_comm_enqueue(penstock_comm_t* comm, const penstock_call_t* call,
                                         void* stream) {
-  return capi::guarded([&] {
-    if (comm == nullptr || call == nullptr)
-      return capi::report(ErrorCode::invalid_argument, "the communicator or the call is NULL");
-    const auto given = capi::read_options(call);
-    if (!given) return capi::report(given.error());
-    return capi::report(capi::enqueue(*comm, *given, stream));
+  return capi::use(comm, [&](penstock_comm& handle) -> Result<void> {
+    if (call == nullptr) return fail(ErrorCode::invalid_argument, "the call is NULL");
+    return capi::enqueue(handle, PENSTOCK_TRY(capi::read_options(call)), stream);
   });
 }
 
 penstock_status_t penstock_comm_error(penstock_comm_t* comm) {
-  return capi::guarded([&] {
-    if (comm == nullptr)
-      return capi::report(ErrorCode::invalid_argument, "the communicator is NULL");
-    const std::lock_guard<std::mutex> guard(comm->gpu_mutex);
-    if (comm->gpu == nullptr) return PENSTOCK_OK;
-    const auto error = comm->gpu->error();
+  return capi::use(comm, [](penstock_comm& handle) {
+    const std::lock_guard<std::mutex> guard(handle.gpu_mutex);
+    if (handle.gpu == nullptr) return PENSTOCK_OK;
+    const auto error = handle.gpu->error();
     return error ? capi::report(*error) : PENSTOCK_OK;
   });
 }
 
 penstock_status_t penstock_comm_drain(penstock_comm_t* comm) {
-  return capi::guarded([&] {
-    if (comm == nullptr)
-      return capi::report(ErrorCode::invalid_argument, "the communicator is NULL");
-    return comm->gpu == nullptr ? PENSTOCK_OK : capi::report(comm->gpu->drain());
+  return capi::use(comm, [](penstock_comm& handle) {
+    return handle.gpu == nullptr ? Result<void>() : handle.gpu->drain();
   });
 }
 
 penstock_status_t penstock_comm_abort(penstock_comm_t* comm) {
-  return capi::guarded([&] {
-    if (comm == nullptr)
-      return capi::report(ErrorCode::invalid_argument, "the communicator is NULL");
-    const std::lock_guard<std::mutex> guard(comm->gpu_mutex);
-    comm->aborted = true;
-    if (comm->gpu != nullptr) comm->gpu->abort();
+  return capi::use(comm, [](penstock_comm& handle) {
+    const std::lock_guard<std::mutex> guard(handle.gpu_mutex);
+    handle.aborted = true;
+    if (handle.gpu != nullptr) handle.gpu->abort();
     return PENSTOCK_OK;
   });
 }

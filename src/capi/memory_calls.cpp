@@ -12,12 +12,21 @@ namespace {
 
 constexpr std::uint64_t line_bytes = coherence::line_bytes;
 
-Result<void> check_inside(const penstock_pool_t* pool, const void* at, std::uint64_t bytes) {
-  if (pool == nullptr) return fail(ErrorCode::invalid_argument, "the pool is NULL");
-  const auto offset = pool->attachment->pool->offset_of(at);
-  if (offset && pool->attachment->pool->at(*offset, bytes) != nullptr) return {};
-  return fail(ErrorCode::invalid_argument, "{} bytes at {} do not lie in pool {}", bytes, at,
-              pool->attachment->pool->info().spec);
+/// Runs `body(memory)` if the bytes lie in the pool. `beside`: what else must not be NULL.
+template <class Body>
+penstock_status_t inside(penstock_pool_t* pool, const void* at, std::uint64_t bytes,
+                         const void* beside, Body&& body) {
+  return use(pool, [&](const penstock_pool& handle) -> Result<void> {
+    if (beside == nullptr && bytes != 0)
+      return fail(ErrorCode::invalid_argument, "{} bytes of private memory at NULL", bytes);
+    const pool::Pool& attached = *handle.attachment->pool;
+    const auto offset = attached.offset_of(at);
+    if (!offset || attached.at(*offset, bytes) == nullptr)
+      return fail(ErrorCode::invalid_argument, "{} bytes at {} do not lie in pool {}", bytes, at,
+                  attached.info().spec);
+    body(attached.memory());
+    return {};
+  });
 }
 
 /// A part of one line: the rest of it is read and written back as it was.
@@ -55,40 +64,29 @@ using namespace penstock;
 extern "C" {
 
 penstock_status_t penstock_publish(penstock_pool_t* pool, const void* at, uint64_t bytes) {
-  return capi::guarded([&] {
-    if (auto inside = capi::check_inside(pool, at, bytes); !inside) return capi::report(inside);
-    const auto& memory = pool->attachment->pool->memory();
+  return capi::inside(pool, at, bytes, at, [&](const coherence::Memory& memory) {
     if (bytes != 0) memory.write_back(at, bytes);
     memory.store_fence();
-    return PENSTOCK_OK;
   });
 }
 
 penstock_status_t penstock_observe(penstock_pool_t* pool, const void* at, uint64_t bytes) {
-  return capi::guarded([&] {
-    if (auto inside = capi::check_inside(pool, at, bytes); !inside) return capi::report(inside);
-    const auto& memory = pool->attachment->pool->memory();
+  return capi::inside(pool, at, bytes, at, [&](const coherence::Memory& memory) {
     if (bytes != 0) memory.invalidate(at, bytes);
     memory.load_fence();
-    return PENSTOCK_OK;
   });
 }
 
 penstock_status_t penstock_write(penstock_pool_t* pool, void* to, const void* from,
                                  uint64_t bytes) {
-  return capi::guarded([&] {
-    if (auto inside = capi::check_inside(pool, to, bytes); !inside) return capi::report(inside);
-    capi::write(pool->attachment->pool->memory(), static_cast<std::byte*>(to),
-                static_cast<const std::byte*>(from), bytes);
-    return PENSTOCK_OK;
+  return capi::inside(pool, to, bytes, from, [&](const coherence::Memory& memory) {
+    capi::write(memory, static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes);
   });
 }
 
 penstock_status_t penstock_read(penstock_pool_t* pool, void* to, const void* from, uint64_t bytes) {
-  return capi::guarded([&] {
-    if (auto inside = capi::check_inside(pool, from, bytes); !inside) return capi::report(inside);
-    if (bytes != 0) pool->attachment->pool->memory().observe_bulk(to, from, bytes);
-    return PENSTOCK_OK;
+  return capi::inside(pool, from, bytes, to, [&](const coherence::Memory& memory) {
+    if (bytes != 0) memory.observe_bulk(to, from, bytes);
   });
 }
 

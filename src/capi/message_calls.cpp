@@ -10,12 +10,20 @@
 #include "capi/outcome.hpp"
 #include "messages/messenger.hpp"
 
-struct penstock_messenger {
-  std::shared_ptr<penstock::capi::Attachment> attachment;
+struct penstock_messenger final : penstock::capi::Handle {
+  static constexpr const char* noun = "messenger";
+  explicit penstock_messenger(std::shared_ptr<penstock::capi::Attachment> to)
+      : attachment(std::move(to)) {}
+  void end() noexcept override { core.reset(); }
+
+  const penstock::capi::OpenToPeers attachment;
   std::unique_ptr<penstock::messages::Messenger> core;
 };
 
-struct penstock_request {
+struct penstock_request final : penstock::capi::Handle {
+  static constexpr const char* noun = "request";
+  void end() noexcept override {}
+
   penstock::messages::Request state;
 };
 
@@ -31,8 +39,7 @@ Result<std::unique_ptr<penstock_messenger>> open_messenger(
   if (options.rank >= options.ranks)
     return fail(ErrorCode::invalid_argument, "{}: rank {} of {} ranks", noun, options.rank,
                 options.ranks);
-  auto messenger = std::make_unique<penstock_messenger>();
-  messenger->attachment = std::move(attachment);
+  auto messenger = std::make_unique<penstock_messenger>(std::move(attachment));
   messenger->core = PENSTOCK_TRY(messages::Messenger::open(
       *messenger->attachment->arena, {.self = options.rank, .ranks = options.ranks, .noun = noun}));
   return messenger;
@@ -42,13 +49,12 @@ Result<std::unique_ptr<penstock_messenger>> open_messenger(
 template <class Begin>
 penstock_status_t begin(penstock_messenger_t* messenger, penstock_request_t** request,
                         const Begin& start) {
-  return guarded([&] {
-    if (messenger == nullptr || request == nullptr)
-      return report(ErrorCode::invalid_argument,
-                    "the messenger or the place for the request is NULL");
-    *request = nullptr;
+  if (request != nullptr) *request = nullptr;
+  return use(messenger, [&](penstock_messenger& handle) {
+    if (request == nullptr)
+      return report(ErrorCode::invalid_argument, "the place for the request is NULL");
     auto made = std::make_unique<penstock_request>();
-    start(*messenger->core, made->state);
+    start(*handle.core, made->state);
     *request = made.release();
     return PENSTOCK_OK;
   });
@@ -65,43 +71,36 @@ extern "C" {
 penstock_status_t penstock_messenger_open(penstock_pool_t* pool,
                                           const penstock_messenger_options_t* options,
                                           penstock_messenger_t** messenger) {
-  return capi::guarded([&] {
-    if (messenger == nullptr)
-      return capi::report(ErrorCode::invalid_argument, "no place for the handle");
-    *messenger = nullptr;
-    if (pool == nullptr || options == nullptr)
-      return capi::report(ErrorCode::invalid_argument, "the pool or the options are NULL");
-    const auto given = capi::read_options(options);
-    if (!given) return capi::report(given.error());
-    auto opened = capi::open_messenger(pool->attachment, *given);
-    if (!opened) return capi::report(opened.error());
-    *messenger = opened->release();
-    return PENSTOCK_OK;
+  if (messenger != nullptr) *messenger = nullptr;
+  return capi::use(pool, [&](const penstock_pool& handle) -> Result<void> {
+    if (messenger == nullptr || options == nullptr)
+      return fail(ErrorCode::invalid_argument, "the options or the handle's place is NULL");
+    const auto given = PENSTOCK_TRY(capi::read_options(options));
+    *messenger = PENSTOCK_TRY(capi::open_messenger(handle.attachment, given)).release();
+    return {};
   });
 }
 
 void penstock_messenger_close(penstock_messenger_t* messenger) {
-  capi::guarded([&] {
-    delete messenger;
-    return PENSTOCK_OK;
-  });
+  capi::Handle::close(messenger);
 }
 
 void penstock_messenger_address(const penstock_messenger_t* messenger,
                                 penstock_address_t* address) {
-  if (messenger == nullptr || address == nullptr) return;
-  const transport::Address own = messenger->core->address();
-  std::memcpy(address, &own, sizeof own);
+  capi::use(messenger, [&](const penstock_messenger& handle) {
+    const transport::Address own = handle.core->address();
+    if (address != nullptr) std::memcpy(address, &own, sizeof own);
+    return PENSTOCK_OK;
+  });
 }
 
 penstock_status_t penstock_messenger_meet(penstock_messenger_t* messenger, uint32_t rank,
                                           const penstock_address_t* address) {
-  return capi::guarded([&] {
-    if (messenger == nullptr || address == nullptr)
-      return capi::report(ErrorCode::invalid_argument, "the messenger or the address is NULL");
+  return capi::use(messenger, [&](penstock_messenger& handle) -> Result<void> {
+    if (address == nullptr) return fail(ErrorCode::invalid_argument, "the address is NULL");
     transport::Address theirs{};
     std::memcpy(&theirs, address, sizeof theirs);
-    return capi::report(messenger->core->meet(rank, theirs));
+    return handle.core->meet(rank, theirs);
   });
 }
 
@@ -121,8 +120,8 @@ penstock_status_t penstock_message_receive(penstock_messenger_t* messenger, uint
 
 int penstock_messenger_progress(penstock_messenger_t* messenger) {
   bool moved = false;
-  capi::guarded([&] {
-    if (messenger != nullptr) moved = messenger->core->progress();
+  capi::use(messenger, [&](penstock_messenger& handle) {
+    moved = handle.core->progress();
     return PENSTOCK_OK;
   });
   return moved ? 1 : 0;
@@ -130,16 +129,15 @@ int penstock_messenger_progress(penstock_messenger_t* messenger) {
 
 penstock_status_t penstock_request_test(const penstock_request_t* request,
                                         penstock_request_info_t* info) {
-  return capi::guarded([&] {
-    if (request == nullptr) return capi::report(ErrorCode::invalid_argument, "the request is NULL");
-    const messages::Request& state = request->state;
+  return capi::use(request, [&](const penstock_request& handle) {
+    const messages::Request& state = handle.state;
     if (info != nullptr) *info = {state.done ? 1 : 0, state.source, state.bytes};
     return state.done ? capi::report(state.result) : PENSTOCK_OK;
   });
 }
 
 void penstock_request_free(penstock_request_t* request) {
-  delete request;
+  capi::Handle::close(request);
 }
 
 }  // extern "C"

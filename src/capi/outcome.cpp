@@ -1,13 +1,14 @@
 #include "capi/outcome.hpp"
 
+#include <algorithm>
+#include <cstring>
+
 namespace penstock::capi {
 
 namespace {
 
-std::string& last_error() {
-  thread_local std::string words;
-  return words;
-}
+/// Of the last failed call. Without a destructor: exit handlers make calls too.
+thread_local char last_error[4096];
 
 }  // namespace
 
@@ -46,11 +47,9 @@ penstock_status_t report(const Error& error) {
 }
 
 penstock_status_t report(ErrorCode code, const char* message) {
-  try {
-    last_error() = message;
-  } catch (const std::bad_alloc&) {
-    last_error().clear();
-  }
+  const std::size_t bytes = std::min(std::strlen(message), sizeof last_error - 1);
+  std::memcpy(last_error, message, bytes);
+  last_error[bytes] = '\0';
   return status_of(code);
 }
 
@@ -65,7 +64,7 @@ const char* penstock_version(void) {
 }
 
 const char* penstock_last_error(void) {
-  return capi::last_error().c_str();
+  return capi::last_error;
 }
 
 const char* penstock_status_name(int32_t status) {

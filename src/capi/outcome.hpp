@@ -16,6 +16,10 @@ penstock_status_t status_of(ErrorCode code);
 penstock_status_t report(const Error& error);
 penstock_status_t report(ErrorCode code, const char* message);
 
+inline penstock_status_t report(penstock_status_t status) {
+  return status;
+}
+
 template <class T>
 penstock_status_t report(const Result<T>& result) {
   return result ? PENSTOCK_OK : report(result.error());

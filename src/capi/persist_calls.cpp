@@ -11,13 +11,22 @@
 
 using namespace penstock;
 
-struct penstock_undo_log {
-  std::shared_ptr<capi::Attachment> attachment;
-  std::unique_ptr<persist::UndoLog> log;  // gone before its arena
+struct penstock_undo_log final : capi::AttachedHandle {
+  static constexpr const char* noun = "undo log";
+  penstock_undo_log(std::shared_ptr<capi::Attachment> to, std::unique_ptr<persist::UndoLog> opened)
+      : AttachedHandle(std::move(to)), log(std::move(opened)) {}
+
+  std::unique_ptr<persist::UndoLog> log;
+
+ private:
+  void wind_up() override { log.reset(); }
 };
 
-struct penstock_checkpoint {
-  std::shared_ptr<capi::Attachment> attachment;
+struct penstock_checkpoint final : capi::AttachedHandle {
+  static constexpr const char* noun = "checkpoint";
+  penstock_checkpoint(std::shared_ptr<capi::Attachment> to, persist::Checkpoint opened)
+      : AttachedHandle(std::move(to)), checkpoint(std::move(opened)) {}
+
   persist::Checkpoint checkpoint;
 };
 
@@ -42,27 +51,22 @@ Result<arena::Lifetime> lifetime_of(penstock_lifetime_t lifetime) {
               static_cast<int>(lifetime));
 }
 
-penstock_status_t hand_out(penstock_pool_t* pool, Result<persist::Checkpoint> found,
+penstock_status_t hand_out(const penstock_pool& pool, Result<persist::Checkpoint> found,
                            penstock_checkpoint_t** checkpoint) {
   if (!found) return report(found.error());
-  *checkpoint = new penstock_checkpoint{pool->attachment, std::move(*found)};
+  *checkpoint = new penstock_checkpoint(pool.attachment, std::move(*found));
   return PENSTOCK_OK;
 }
 
+/// A transaction is one thread's.
 template <class Call>
 penstock_status_t with(penstock_undo_log_t* log, Call call) {
-  return guarded([&] {
-    if (log == nullptr) return missing("the undo log is NULL");
-    return report(call(*log->log));
-  });
+  return use(log, Sharing::alone, [&](penstock_undo_log& handle) { return call(*handle.log); });
 }
 
 template <class Handle, class Call>
 penstock_status_t with_checkpoint(Handle* checkpoint, Call call) {
-  return guarded([&] {
-    if (checkpoint == nullptr) return missing("the checkpoint is NULL");
-    return report(call(checkpoint->checkpoint));
-  });
+  return use(checkpoint, [&](auto& handle) { return call(handle.checkpoint); });
 }
 
 }  // namespace
@@ -72,25 +76,27 @@ penstock_status_t with_checkpoint(Handle* checkpoint, Call call) {
 extern "C" {
 
 penstock_durability_t penstock_pool_durability(const penstock_pool_t* pool) {
-  return static_cast<penstock_durability_t>(pool->attachment->pool->durability());
+  auto found = PENSTOCK_DURABILITY_NONE;
+  capi::use(pool, [&](const penstock_pool& handle) {
+    found = static_cast<penstock_durability_t>(handle.attachment->pool->durability());
+    return PENSTOCK_OK;
+  });
+  return found;
 }
 
 penstock_status_t penstock_object_set_lifetime(penstock_object_t* object,
                                                penstock_lifetime_t lifetime) {
-  return capi::guarded([&] {
-    if (object == nullptr) return capi::missing("the object is NULL");
-    const auto wanted = capi::lifetime_of(lifetime);
-    if (!wanted) return capi::report(wanted.error());
-    return capi::report(persist::set_lifetime(*object->attachment->arena, object->object, *wanted));
+  return capi::use(object, [&](penstock_object& handle) -> Result<void> {
+    const auto wanted = PENSTOCK_TRY(capi::lifetime_of(lifetime));
+    return persist::set_lifetime(*handle.attachment->arena, handle.object, wanted);
   });
 }
 
 penstock_status_t penstock_object_lifetime(const penstock_object_t* object,
                                            penstock_lifetime_t* lifetime) {
-  return capi::guarded([&] {
-    if (object == nullptr || lifetime == nullptr)
-      return capi::missing("the object or the place for its lifetime is NULL");
-    const auto found = object->attachment->arena->lifetime(object->object);
+  return capi::use(object, [&](const penstock_object& handle) {
+    if (lifetime == nullptr) return capi::missing("the place for the lifetime is NULL");
+    const auto found = handle.attachment->arena->lifetime(handle.object);
     if (found) *lifetime = static_cast<penstock_lifetime_t>(*found);
     return capi::report(found);
   });
@@ -98,23 +104,18 @@ penstock_status_t penstock_object_lifetime(const penstock_object_t* object,
 
 penstock_status_t penstock_undo_log_open(penstock_pool_t* pool, uint64_t bytes,
                                          penstock_undo_log_t** log) {
-  return capi::guarded([&] {
-    if (log != nullptr) *log = nullptr;
-    if (pool == nullptr || log == nullptr)
-      return capi::missing("the pool or the handle's place is NULL");
-    auto opened = persist::UndoLog::open(*pool->attachment->arena,
-                                         bytes != 0 ? bytes : persist::UndoLog::default_bytes);
-    if (!opened) return capi::report(opened.error());
-    *log = new penstock_undo_log{pool->attachment, std::move(*opened)};
-    return PENSTOCK_OK;
+  if (log != nullptr) *log = nullptr;
+  return capi::use(pool, [&](const penstock_pool& handle) -> Result<void> {
+    if (log == nullptr) return fail(ErrorCode::invalid_argument, "no place for the handle");
+    auto opened = PENSTOCK_TRY(persist::UndoLog::open(
+        *handle.attachment->arena, bytes != 0 ? bytes : persist::UndoLog::default_bytes));
+    *log = new penstock_undo_log(handle.attachment, std::move(opened));
+    return {};
   });
 }
 
 void penstock_undo_log_close(penstock_undo_log_t* log) {
-  capi::guarded([&] {
-    delete log;
-    return PENSTOCK_OK;
-  });
+  capi::Handle::close(log);
 }
 
 penstock_status_t penstock_tx_begin(penstock_undo_log_t* log) {
@@ -123,13 +124,14 @@ penstock_status_t penstock_tx_begin(penstock_undo_log_t* log) {
 
 penstock_status_t penstock_tx_add(penstock_undo_log_t* log, const penstock_object_t* object,
                                   uint64_t offset, uint64_t bytes) {
-  if (object == nullptr) return capi::missing("the object is NULL");
-  return capi::with(log, [&](persist::UndoLog& undo) -> Result<void> {
-    if (&undo.arena() != object->attachment->arena.get())
-      return fail(ErrorCode::invalid_argument,
-                  "object \"{}\" and the undo log are of different attachments",
-                  object->object.name);
-    return undo.add(object->object, offset, bytes);
+  return capi::with(log, [&](persist::UndoLog& undo) {
+    return capi::use(object, [&](const penstock_object& handle) -> Result<void> {
+      if (&undo.arena() != handle.attachment->arena.get())
+        return fail(ErrorCode::invalid_argument,
+                    "object \"{}\" and the undo log are of different attachments",
+                    handle.object.name);
+      return undo.add(handle.object, offset, bytes);
+    });
   });
 }
 
@@ -143,27 +145,26 @@ penstock_status_t penstock_tx_abort(penstock_undo_log_t* log) {
 
 penstock_status_t penstock_tx_release(penstock_undo_log_t* log, const penstock_object_t* object) {
   return capi::with(log, [&](persist::UndoLog& undo) {
-    return object != nullptr ? undo.release(object->object) : undo.release_all();
+    if (object == nullptr) return capi::report(undo.release_all());
+    return capi::use(object,
+                     [&](const penstock_object& handle) { return undo.release(handle.object); });
   });
 }
 
 penstock_status_t penstock_tx_read(const penstock_object_t* object, void* to, uint64_t offset,
                                    uint64_t bytes, uint64_t timeout_ns, uint64_t* version) {
-  return capi::guarded([&] {
-    if (object == nullptr || to == nullptr)
-      return capi::missing("the object or the place for its bytes is NULL");
-    auto reader = persist::Reader::open(*object->attachment->arena, object->object);
-    if (!reader) return capi::report(reader.error());
-    const auto read = reader->read(to, offset, bytes, timeout_ns);
-    if (read && version != nullptr) *version = *read;
-    return capi::report(read);
+  return capi::use(object, [&](const penstock_object& handle) -> Result<void> {
+    if (to == nullptr) return fail(ErrorCode::invalid_argument, "the place for the bytes is NULL");
+    auto reader = PENSTOCK_TRY(persist::Reader::open(*handle.attachment->arena, handle.object));
+    const auto read = PENSTOCK_TRY(reader.read(to, offset, bytes, timeout_ns));
+    if (version != nullptr) *version = read;
+    return {};
   });
 }
 
 penstock_status_t penstock_tx_recover(penstock_pool_t* pool, uint32_t* undone, uint32_t* waiting) {
-  return capi::guarded([&] {
-    if (pool == nullptr) return capi::missing("the pool is NULL");
-    const auto recovered = persist::recover(*pool->attachment->arena);
+  return capi::use(pool, [&](const penstock_pool& handle) {
+    const auto recovered = persist::recover(*handle.attachment->arena);
     if (recovered && undone != nullptr) *undone = recovered->logs;
     if (recovered && waiting != nullptr)
       *waiting = static_cast<uint32_t>(recovered->waiting.size());
@@ -174,42 +175,43 @@ penstock_status_t penstock_tx_recover(penstock_pool_t* pool, uint32_t* undone, u
 penstock_status_t penstock_checkpoint_create(penstock_pool_t* pool, const char* name,
                                              uint64_t bytes, penstock_lifetime_t lifetime,
                                              penstock_checkpoint_t** checkpoint) {
-  return capi::guarded([&] {
-    if (checkpoint != nullptr) *checkpoint = nullptr;
-    if (pool == nullptr || name == nullptr || checkpoint == nullptr)
-      return capi::missing("the pool, the name or the handle's place is NULL");
+  if (checkpoint != nullptr) *checkpoint = nullptr;
+  return capi::use(pool, [&](const penstock_pool& handle) {
+    if (name == nullptr || checkpoint == nullptr)
+      return capi::missing("the name or the handle's place is NULL");
     const auto wanted = capi::lifetime_of(lifetime == 0 ? PENSTOCK_LIFETIME_PERSISTENT : lifetime);
     if (!wanted) return capi::report(wanted.error());
     return capi::hand_out(
-        pool, persist::Checkpoint::create(*pool->attachment->arena, name, bytes, *wanted),
+        handle, persist::Checkpoint::create(*handle.attachment->arena, name, bytes, *wanted),
         checkpoint);
   });
 }
 
 penstock_status_t penstock_checkpoint_open(penstock_pool_t* pool, const char* name,
                                            penstock_checkpoint_t** checkpoint) {
-  return capi::guarded([&] {
-    if (checkpoint != nullptr) *checkpoint = nullptr;
-    if (pool == nullptr || name == nullptr || checkpoint == nullptr)
-      return capi::missing("the pool, the name or the handle's place is NULL");
-    return capi::hand_out(pool, persist::Checkpoint::open(*pool->attachment->arena, name),
+  if (checkpoint != nullptr) *checkpoint = nullptr;
+  return capi::use(pool, [&](const penstock_pool& handle) {
+    if (name == nullptr || checkpoint == nullptr)
+      return capi::missing("the name or the handle's place is NULL");
+    return capi::hand_out(handle, persist::Checkpoint::open(*handle.attachment->arena, name),
                           checkpoint);
   });
 }
 
 void penstock_checkpoint_close(penstock_checkpoint_t* checkpoint) {
-  capi::guarded([&] {
-    delete checkpoint;
-    return PENSTOCK_OK;
+  capi::Handle::close(checkpoint);
+}
+
+penstock_status_t penstock_checkpoint_remove(penstock_checkpoint_t* checkpoint) {
+  return capi::use(checkpoint, [](penstock_checkpoint& handle) {
+    return handle.attachment->arena->destroy(handle.checkpoint.object());
   });
 }
 
 penstock_status_t penstock_checkpoint_destroy(penstock_checkpoint_t* checkpoint) {
-  return capi::guarded([&] {
-    if (checkpoint == nullptr) return capi::missing("the checkpoint is NULL");
-    const std::unique_ptr<penstock_checkpoint> handle(checkpoint);
-    return capi::report(handle->attachment->arena->destroy(handle->checkpoint.object()));
-  });
+  const penstock_status_t removed = penstock_checkpoint_remove(checkpoint);
+  capi::Handle::close(checkpoint);
+  return removed;
 }
 
 penstock_status_t penstock_checkpoint_info(const penstock_checkpoint_t* checkpoint,

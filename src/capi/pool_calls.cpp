@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <mutex>
+#include <utility>
 
 #include "base/env.hpp"
 #include "base/format.hpp"
 #include "base/log.hpp"
+#include "base/per_process.hpp"
 #include "capi/attachment.hpp"
 #include "capi/options.hpp"
 #include "capi/outcome.hpp"
@@ -63,13 +65,13 @@ Result<pool::CreateOptions> creation(const char* spec, const penstock_pool_optio
 struct DefaultPool {
   std::mutex mutex;
   std::uint64_t attaches = 0;
-  penstock_pool pool;
+  penstock_pool* pool = nullptr;
 };
 
 // Never destroyed: a library must not detach while a program's own exit handlers still use it.
 DefaultPool& default_pool() {
-  static auto* the_pool = new DefaultPool;
-  return *the_pool;
+  static auto* const pools = new base::PerProcess<DefaultPool>;
+  return pools->here();
 }
 
 }  // namespace
@@ -120,6 +122,8 @@ Result<std::shared_ptr<Attachment>> attach(const char* spec,
   attach.emulated_node = PENSTOCK_TRY(base::env_index("PENSTOCK_NODE"));
   attach.rank = given.rank;
   if (given.job != nullptr) attach.job = given.job;
+  const base::DeadCheck check = ask_interrupt;
+  const base::Interruptible interruptible(check);
   auto attachment = std::make_shared<Attachment>();
   attachment->pool = PENSTOCK_TRY(pool::Pool::attach(attach));
   attachment->arena = PENSTOCK_TRY(arena::Arena::open(*attachment->pool));
@@ -157,9 +161,9 @@ penstock_status_t penstock_pool_create_temporary(uint32_t ranks, char* spec, siz
 }
 
 const char* penstock_default_spec(void) {
-  thread_local std::string spec;
-  spec = base::env_text("PENSTOCK_POOL");
-  return spec.c_str();
+  thread_local char spec[4096];
+  spec[base::env_text("PENSTOCK_POOL").copy(spec, sizeof spec - 1)] = '\0';
+  return spec;
 }
 
 penstock_status_t penstock_pool_remove(const char* spec, int force) {
@@ -177,26 +181,21 @@ penstock_status_t penstock_pool_attach(const char* spec, const penstock_attach_o
     *pool = nullptr;
     auto attachment = capi::attach(spec, options);
     if (!attachment) return capi::report(attachment.error());
-    *pool = new penstock_pool{std::move(*attachment)};
+    *pool = new penstock_pool(std::move(*attachment));
     return PENSTOCK_OK;
   });
 }
 
 void penstock_pool_detach(penstock_pool_t* pool) {
-  capi::guarded([&] {
-    delete pool;
-    return PENSTOCK_OK;
-  });
+  capi::Handle::close(pool);
 }
 
 penstock_status_t penstock_pool_info(const penstock_pool_t* pool, penstock_pool_info_t* info) {
-  return capi::guarded([&] {
-    if (pool == nullptr || info == nullptr) {
-      return capi::report(ErrorCode::invalid_argument,
-                          "the pool or the place for its info is NULL");
-    }
-    const pool::Pool& attached = *pool->attachment->pool;
-    const arena::Stats stats = pool->attachment->arena->stats();
+  return capi::use(pool, [&](const penstock_pool& handle) {
+    if (info == nullptr)
+      return capi::report(ErrorCode::invalid_argument, "the place for the pool's info is NULL");
+    const pool::Pool& attached = *handle.attachment->pool;
+    const arena::Stats stats = handle.attachment->arena->stats();
     penstock_pool_info_t found{};
     found.id = attached.info().id;
     found.bytes = attached.info().bytes;
@@ -218,11 +217,10 @@ penstock_status_t penstock_pool_info(const penstock_pool_t* pool, penstock_pool_
 
 int penstock_pool_alive(const penstock_pool_t* pool, uint64_t token, char* who, size_t bytes) {
   bool alive = false;
-  capi::guarded([&] {
-    if (pool == nullptr) return PENSTOCK_OK;
-    alive = pool->attachment->pool->alive(token);
+  capi::use(pool, [&](const penstock_pool& handle) {
+    alive = handle.attachment->pool->alive(token);
     if (who != nullptr && bytes != 0) {
-      const std::string words = pool->attachment->pool->describe(token);
+      const std::string words = handle.attachment->pool->describe(token);
       who[words.copy(who, bytes - 1)] = '\0';
     }
     return PENSTOCK_OK;
@@ -237,7 +235,7 @@ penstock_status_t penstock_default_attach(void) {
     if (shared.attaches == 0) {
       auto attachment = capi::attach(nullptr, nullptr);
       if (!attachment) return capi::report(attachment.error());
-      shared.pool.attachment = std::move(*attachment);
+      shared.pool = new penstock_pool(std::move(*attachment));
     }
     ++shared.attaches;
     return PENSTOCK_OK;
@@ -248,7 +246,8 @@ void penstock_default_detach(void) {
   capi::guarded([&] {
     auto& shared = capi::default_pool();
     const std::lock_guard hold(shared.mutex);
-    if (shared.attaches != 0 && --shared.attaches == 0) shared.pool.attachment.reset();
+    if (shared.attaches != 0 && --shared.attaches == 0)
+      capi::Handle::close(std::exchange(shared.pool, nullptr));
     return PENSTOCK_OK;
   });
 }
@@ -256,7 +255,7 @@ void penstock_default_detach(void) {
 penstock_pool_t* penstock_default_pool(void) {
   auto& shared = capi::default_pool();
   const std::lock_guard hold(shared.mutex);
-  return shared.attaches != 0 ? &shared.pool : nullptr;
+  return shared.pool;
 }
 
 }  // extern "C"

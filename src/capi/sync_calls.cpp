@@ -5,19 +5,38 @@
 #include "capi/outcome.hpp"
 #include "sync/sync.hpp"
 
-struct penstock_barrier {
-  std::shared_ptr<penstock::capi::Attachment> attachment;
+struct penstock_barrier final : penstock::capi::AttachedHandle {
+  static constexpr const char* noun = "barrier";
+  penstock_barrier(std::shared_ptr<penstock::capi::Attachment> to, penstock::sync::Barrier made)
+      : AttachedHandle(std::move(to)), barrier(std::move(made)) {}
+
   penstock::sync::Barrier barrier;
 };
 
-struct penstock_lock {
-  std::shared_ptr<penstock::capi::Attachment> attachment;
+struct penstock_lock final : penstock::capi::AttachedHandle {
+  static constexpr const char* noun = "lock";
+  penstock_lock(std::shared_ptr<penstock::capi::Attachment> to, penstock::sync::Lock made)
+      : AttachedHandle(std::move(to)), lock(std::move(made)) {}
+
+  void release() {
+    held = false;
+    lock.release();
+  }
+
   penstock::sync::Lock lock;
   bool held = false;
+
+ private:
+  void wind_up() override {
+    if (held) release();
+  }
 };
 
-struct penstock_doorbell {
-  std::shared_ptr<penstock::capi::Attachment> attachment;
+struct penstock_doorbell final : penstock::capi::AttachedHandle {
+  static constexpr const char* noun = "doorbell";
+  penstock_doorbell(std::shared_ptr<penstock::capi::Attachment> to, penstock::sync::Doorbell made)
+      : AttachedHandle(std::move(to)), doorbell(std::move(made)) {}
+
   penstock::sync::Doorbell doorbell;
 };
 
@@ -26,9 +45,8 @@ namespace penstock::capi {
 namespace {
 
 /// The lines at `offset` of the object, if they lie in it whole.
-Result<void*> lines_of(const penstock_object_t* object, std::uint64_t offset, std::uint64_t bytes) {
-  if (object == nullptr) return fail(ErrorCode::invalid_argument, "the object is NULL");
-  const arena::Object& found = object->object;
+Result<void*> lines_of(const penstock_object& object, std::uint64_t offset, std::uint64_t bytes) {
+  const arena::Object& found = object.object;
   if (offset % coherence::line_bytes != 0 || !base::range_inside(offset, bytes, found.bytes)) {
     return fail(ErrorCode::invalid_argument,
                 "{} bytes at offset {} do not lie in object \"{}\" of {} bytes at a multiple of 64",
@@ -48,21 +66,22 @@ sync::AliveCheck alive_check(const std::shared_ptr<Attachment>& attachment) {
   return [pool = attachment->pool.get()](std::uint64_t token) { return pool->alive(token); };
 }
 
-/// Opens a Barrier or Lock: one line a participant.
-template <class Handle, class Primitive>
+/// Opens a Barrier or Lock: one line a participant. `ready(handle)` is called before the handle is
+/// given out.
+template <class Handle, class Primitive, class Ready>
 penstock_status_t open_lines(const penstock_object_t* object, std::uint64_t offset,
-                             std::uint32_t participants, std::uint32_t self, Handle** handle) {
-  return guarded([&] {
-    if (handle == nullptr) return report(ErrorCode::invalid_argument, "no place for the handle");
-    *handle = nullptr;
-    if (auto checked = check_self(participants, self); !checked) return report(checked);
-    const auto lines = lines_of(object, offset, Primitive::bytes(participants));
-    if (!lines) return report(lines.error());
-    const auto& attachment = object->attachment;
-    const pool::Pool& pool = *attachment->pool;
-    *handle = new Handle{attachment, Primitive(pool.memory(), *lines, participants, self,
-                                               pool.token(), alive_check(attachment))};
-    return PENSTOCK_OK;
+                             std::uint32_t participants, std::uint32_t self, Handle** handle,
+                             Ready&& ready) {
+  if (handle != nullptr) *handle = nullptr;
+  return use(object, [&](const penstock_object& in) -> Result<void> {
+    if (handle == nullptr) return fail(ErrorCode::invalid_argument, "no place for the handle");
+    PENSTOCK_TRY(check_self(participants, self));
+    void* const lines = PENSTOCK_TRY(lines_of(in, offset, Primitive::bytes(participants)));
+    const pool::Pool& pool = *in.attachment->pool;
+    *handle = new Handle(in.attachment, Primitive(pool.memory(), lines, participants, self,
+                                                  pool.token(), alive_check(in.attachment)));
+    ready(**handle);
+    return {};
   });
 }
 
@@ -81,28 +100,24 @@ uint64_t penstock_barrier_bytes(uint32_t participants) {
 penstock_status_t penstock_barrier_open(const penstock_object_t* object, uint64_t offset,
                                         uint32_t participants, uint32_t self,
                                         penstock_barrier_t** barrier) {
-  const auto status = capi::open_lines<penstock_barrier, sync::Barrier>(
-      object, offset, participants, self, barrier);
-  if (status != PENSTOCK_OK) return status;
-  return capi::guarded([&] {
-    const pool::Pool* pool = (*barrier)->attachment->pool.get();
-    (*barrier)->barrier.describe_by([pool](std::uint64_t token) { return pool->describe(token); });
-    return PENSTOCK_OK;
-  });
+  return capi::open_lines<penstock_barrier, sync::Barrier>(
+      object, offset, participants, self, barrier, [](penstock_barrier& opened) {
+        const pool::Pool* pool = opened.attachment->pool.get();
+        opened.barrier.describe_by([pool](std::uint64_t token) { return pool->describe(token); });
+      });
 }
 
 penstock_status_t penstock_barrier_wait(penstock_barrier_t* barrier, uint64_t timeout_ns) {
-  return capi::guarded([&] {
-    if (barrier == nullptr) return capi::report(ErrorCode::invalid_argument, "the barrier is NULL");
-    return capi::report(barrier->barrier.wait(timeout_ns));
-  });
+  return capi::use(barrier, capi::Sharing::alone,
+                   [&](penstock_barrier& handle) { return handle.barrier.wait(timeout_ns); });
+}
+
+void penstock_barrier_cancel(penstock_barrier_t* barrier) {
+  if (barrier != nullptr) barrier->cancel();
 }
 
 void penstock_barrier_close(penstock_barrier_t* barrier) {
-  capi::guarded([&] {
-    delete barrier;
-    return PENSTOCK_OK;
-  });
+  capi::Handle::close(barrier);
 }
 
 uint64_t penstock_lock_bytes(uint32_t participants) {
@@ -111,24 +126,17 @@ uint64_t penstock_lock_bytes(uint32_t participants) {
 
 penstock_status_t penstock_lock_open(const penstock_object_t* object, uint64_t offset,
                                      uint32_t participants, uint32_t self, penstock_lock_t** lock) {
-  const auto status =
-      capi::open_lines<penstock_lock, sync::Lock>(object, offset, participants, self, lock);
-  if (status != PENSTOCK_OK) return status;
-  return capi::guarded([&] {
-    (*lock)->lock.repair();
-    return PENSTOCK_OK;
-  });
+  return capi::open_lines<penstock_lock, sync::Lock>(
+      object, offset, participants, self, lock,
+      [](penstock_lock& opened) { opened.lock.repair(); });
 }
 
 static penstock_status_t acquire(penstock_lock_t* lock, uint64_t timeout_ns, sync::Hold hold) {
-  return capi::guarded([&] {
-    if (lock == nullptr) return capi::report(ErrorCode::invalid_argument, "the lock is NULL");
-    if (lock->held) {
-      return capi::report(ErrorCode::invalid_argument, "this handle holds the lock already");
-    }
-    const auto acquired = lock->lock.acquire(timeout_ns, hold);
-    lock->held = acquired.has_value();
-    return capi::report(acquired);
+  return capi::use(lock, capi::Sharing::alone, [&](penstock_lock& handle) -> Result<void> {
+    if (handle.held) return fail(ErrorCode::invalid_argument, "this handle holds the lock already");
+    PENSTOCK_TRY(handle.lock.acquire(timeout_ns, hold));
+    handle.held = true;
+    return {};
   });
 }
 
@@ -140,22 +148,21 @@ penstock_status_t penstock_lock_acquire_shared(penstock_lock_t* lock, uint64_t t
   return acquire(lock, timeout_ns, sync::Hold::shared);
 }
 
-void penstock_lock_release(penstock_lock_t* lock) {
-  capi::guarded([&] {
-    if (lock != nullptr && lock->held) {
-      lock->held = false;
-      lock->lock.release();
-    }
-    return PENSTOCK_OK;
+penstock_status_t penstock_lock_release(penstock_lock_t* lock) {
+  return capi::use(lock, capi::Sharing::alone, [](penstock_lock& handle) -> Result<void> {
+    if (!handle.held)
+      return fail(ErrorCode::invalid_argument, "this handle does not hold the lock");
+    handle.release();
+    return {};
   });
 }
 
+void penstock_lock_cancel(penstock_lock_t* lock) {
+  if (lock != nullptr) lock->cancel();
+}
+
 void penstock_lock_close(penstock_lock_t* lock) {
-  penstock_lock_release(lock);
-  capi::guarded([&] {
-    delete lock;
-    return PENSTOCK_OK;
-  });
+  capi::Handle::close(lock);
 }
 
 uint64_t penstock_doorbell_bytes(void) {
@@ -164,45 +171,49 @@ uint64_t penstock_doorbell_bytes(void) {
 
 penstock_status_t penstock_doorbell_open(const penstock_object_t* object, uint64_t offset,
                                          penstock_doorbell_t** doorbell) {
-  return capi::guarded([&] {
-    if (doorbell == nullptr)
-      return capi::report(ErrorCode::invalid_argument, "no place for the handle");
-    *doorbell = nullptr;
-    const auto line = capi::lines_of(object, offset, coherence::line_bytes);
-    if (!line) return capi::report(line.error());
-    *doorbell = new penstock_doorbell{object->attachment,
-                                      sync::Doorbell(object->attachment->pool->memory(), *line)};
+  if (doorbell != nullptr) *doorbell = nullptr;
+  return capi::use(object, [&](const penstock_object& in) -> Result<void> {
+    if (doorbell == nullptr) return fail(ErrorCode::invalid_argument, "no place for the handle");
+    void* const line = PENSTOCK_TRY(capi::lines_of(in, offset, coherence::line_bytes));
+    *doorbell =
+        new penstock_doorbell(in.attachment, sync::Doorbell(in.attachment->pool->memory(), line));
+    return {};
+  });
+}
+
+penstock_status_t penstock_doorbell_ring(penstock_doorbell_t* doorbell, uint64_t number) {
+  return capi::use(doorbell, [&](penstock_doorbell& handle) {
+    handle.doorbell.ring(number);
     return PENSTOCK_OK;
   });
 }
 
-void penstock_doorbell_ring(penstock_doorbell_t* doorbell, uint64_t number) {
-  doorbell->doorbell.ring(number);
-}
-
 uint64_t penstock_doorbell_read(const penstock_doorbell_t* doorbell) {
-  return doorbell->doorbell.read();
+  std::uint64_t number = 0;
+  capi::use(doorbell, [&](const penstock_doorbell& handle) {
+    number = handle.doorbell.read();
+    return PENSTOCK_OK;
+  });
+  return number;
 }
 
 penstock_status_t penstock_doorbell_wait(const penstock_doorbell_t* doorbell, uint64_t number,
                                          uint64_t timeout_ns, uint64_t ringer) {
-  return capi::guarded([&] {
-    if (doorbell == nullptr)
-      return capi::report(ErrorCode::invalid_argument, "the doorbell is NULL");
-    const auto alive = ringer != 0 ? capi::alive_check(doorbell->attachment) : sync::AliveCheck();
-    auto rung = doorbell->doorbell.wait(number, timeout_ns, alive, ringer);
-    if (!rung && rung.error().code == ErrorCode::peer_dead) {
-      rung.error().message += ": " + doorbell->attachment->pool->describe(ringer);
-    }
-    return capi::report(rung);
+  return capi::use(doorbell, [&](const penstock_doorbell& handle) {
+    const auto alive = ringer != 0 ? capi::alive_check(handle.attachment) : sync::AliveCheck();
+    auto rung = handle.doorbell.wait(number, timeout_ns, alive, ringer);
+    if (!rung && rung.error().code == ErrorCode::peer_dead)
+      rung.error().message += ": " + handle.attachment->pool->describe(ringer);
+    return rung;
   });
 }
 
+void penstock_doorbell_cancel(penstock_doorbell_t* doorbell) {
+  if (doorbell != nullptr) doorbell->cancel();
+}
+
 void penstock_doorbell_close(penstock_doorbell_t* doorbell) {
-  capi::guarded([&] {
-    delete doorbell;
-    return PENSTOCK_OK;
-  });
+  capi::Handle::close(doorbell);
 }
 
 }  // extern "C"

@@ -4,6 +4,7 @@
 // which makes this process the node's attaching process; take a slot (slots.cpp); keep the lease;
 // let go.
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <set>
@@ -21,6 +22,7 @@
 #include "pool/node_table.hpp"
 #include "pool/owner.hpp"
 #include "pool/placement.hpp"
+#include "pool/process_end.hpp"
 
 namespace penstock::pool {
 
@@ -262,6 +264,16 @@ void Pool::Impl::end(std::optional<std::uint64_t> judge) const {
   ::_exit(given_up_status);
 }
 
+namespace {
+
+std::atomic<bool> stays_mapped{false};
+
+}  // namespace
+
+void stay_mapped() {
+  stays_mapped = true;
+}
+
 Pool::Pool(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Pool::~Pool() {
@@ -281,6 +293,8 @@ Pool::~Pool() {
     impl_->processes.set_state(impl_->slot, impl_->own_state,
                                impl_->leaves_to_burial ? SlotState::left : SlotState::detached);
   if (!is_just_now(since_ns)) impl_->heed_now(impl_->token());  // or it is told at least
+  if (!stays_mapped) return;
+  [[maybe_unused]] Impl* leaked = impl_.release();
 }
 
 bool Pool::attached_here() const {

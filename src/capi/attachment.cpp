@@ -1,0 +1,84 @@
+#include "capi/attachment.hpp"
+
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "base/per_process.hpp"
+#include "pool/process_end.hpp"
+
+namespace penstock::capi {
+
+namespace {
+
+/// The handles that are open, and closed ones that calls still use; the oldest first.
+struct OpenHandles {
+  std::mutex mutex;
+  std::list<AttachedHandle*> handles;
+};
+
+base::PerProcess<OpenHandles>& open_handles() {
+  static auto* const open = new base::PerProcess<OpenHandles>;
+  return *open;
+}
+
+std::atomic<bool> ends{false};
+
+/// Waits that use the handles end; those that no call uses are taken.
+std::vector<AttachedHandle*> take_all(OpenHandles& open, bool& used) {
+  std::vector<AttachedHandle*> taken;
+  const std::lock_guard hold(open.mutex);
+  used = false;
+  for (auto at = open.handles.rbegin(); at != open.handles.rend(); ++at) {
+    AttachedHandle& handle = **at;
+    if (handle.attachment->open_to_peers != 0) continue;
+    handle.cancel();
+    if (handle.take_to_end())
+      taken.push_back(&handle);
+    else
+      used = true;
+  }
+  return taken;
+}
+
+/// The process leaves its pools in order although it has not closed its handles: locks are free,
+/// transactions undone, stores sent on. By then the program's own exit handlers have run.
+[[gnu::destructor]] void leave_all() {
+  constexpr int looks = 100;
+  constexpr std::chrono::milliseconds between{2};
+  ends = true;
+  pool::stay_mapped();
+  OpenHandles& open = open_handles().here();
+  bool used = true;
+  for (int look = 0; look < looks && used; ++look) {
+    if (look != 0) std::this_thread::sleep_for(between);
+    for (AttachedHandle* handle : take_all(open, used)) handle->end();
+  }
+}
+
+}  // namespace
+
+bool process_ends() {
+  return ends;
+}
+
+AttachedHandle::AttachedHandle(std::shared_ptr<Attachment> to) : attachment(std::move(to)) {
+  OpenHandles& open = open_handles().here();
+  const std::lock_guard hold(open.mutex);
+  listed_ = open.handles.insert(open.handles.end(), this);
+}
+
+void AttachedHandle::end() noexcept {
+  guarded([&] {
+    wind_up();
+    return PENSTOCK_OK;
+  });
+  OpenHandles& open = open_handles().here();
+  {
+    const std::lock_guard hold(open.mutex);
+    open.handles.erase(listed_);
+  }
+  attachment.reset();
+}
+
+}  // namespace penstock::capi

@@ -1,0 +1,90 @@
+// The base of all handles of the C interface: the process that made them, the calls that use them
+// now, and their end.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <utility>
+
+#include "base/fork.hpp"
+#include "base/format.hpp"
+#include "base/interruptible.hpp"
+#include "capi/outcome.hpp"
+
+namespace penstock::capi {
+
+/// How a call uses its handle: with other calls at once, or alone.
+enum class Sharing : std::uint8_t { shared, alone };
+
+class Handle {
+ public:
+  Handle() = default;
+  virtual ~Handle() = default;
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+
+  /// Given back: waits of other threads end, and the last call to leave ends the handle. Does
+  /// nothing in a forked child, where the handle stays what its parent's memory holds.
+  static void close(Handle* handle) noexcept;
+  /// The waits that use the handle end, now and later; it stays open.
+  void cancel() noexcept;
+  /// Closes a handle that no call uses. True: the caller ends it, and does not free it, for the
+  /// program has the pointer.
+  bool take_to_end();
+  /// Winds up. The last use of the handle.
+  virtual void end() noexcept = 0;
+
+  /// A call begins. Errors: invalid_argument, in a forked child, when the handle is closed, and
+  /// when another thread uses it and one of both must be alone.
+  Result<void> enter(const char* noun, Sharing sharing) const;
+  /// The call has ended, and maybe the handle with it.
+  void leave() const noexcept;
+  /// Errors: unavailable, when the wait of a call is to end.
+  Result<void> may_wait(const char* noun) const;
+
+ private:
+  const base::Origin origin_;
+  mutable std::atomic<std::uint32_t> state_{0};  ///< the number of calls, and marks
+};
+
+/// Errors: unavailable, when the program's own look ends the waits of this thread
+/// (penstock_interrupt_by).
+Result<void> ask_interrupt();
+
+/// Leaves a handle that was entered.
+class Leaving {
+ public:
+  explicit Leaving(const Handle& handle) : handle_(handle) {}
+  ~Leaving() { handle_.leave(); }
+  Leaving(const Leaving&) = delete;
+  Leaving& operator=(const Leaving&) = delete;
+
+ private:
+  const Handle& handle_;
+};
+
+/// Runs `body(handle)`, which returns a Result or a status, as a call that uses the handle. `Kind`
+/// has a `noun`.
+template <class Kind, class Body>
+penstock_status_t use(Kind* handle, Sharing sharing, Body&& body) noexcept {
+  return guarded([&] {
+    if (handle == nullptr)
+      return report(fail(ErrorCode::invalid_argument, "the {} is NULL", Kind::noun).value());
+    if (const auto entered = handle->enter(Kind::noun, sharing); !entered)
+      return report(entered.error());
+    const Leaving leaving(*handle);
+    const base::DeadCheck check = [handle]() -> Result<void> {
+      PENSTOCK_TRY(handle->may_wait(Kind::noun));
+      return ask_interrupt();
+    };
+    const base::Interruptible interruptible(check);
+    return report(std::forward<Body>(body)(*handle));
+  });
+}
+
+template <class Kind, class Body>
+penstock_status_t use(Kind* handle, Body&& body) noexcept {
+  return use(handle, Sharing::shared, std::forward<Body>(body));
+}
+
+}  // namespace penstock::capi
