@@ -541,7 +541,7 @@ void Messenger::receive(std::uint32_t from, std::uint64_t tag, void* data, std::
       my.fetch(message);
     else if (message->whole)
       my.finish(message);
-    if (!busy()) my.endpoint->rest();
+    if (!busy()) my.endpoint->return_credits();
     return;
   }
   if (from != any_rank && !my.gone[from].empty())
@@ -558,7 +558,7 @@ bool Messenger::progress() {
   impl_->unheard = 0;
   if (!impl_->late_calls.empty()) impl_->try_calls_again();
   const bool moved = impl_->endpoint->progress() != 0;
-  if (!busy()) impl_->endpoint->rest();
+  if (!busy()) impl_->endpoint->return_credits();
   return moved;
 }
 

@@ -51,6 +51,10 @@ unsigned Endpoint::progress() {
   return events;
 }
 
+void Endpoint::return_credits() {
+  impl_->poller.return_all_credits();
+}
+
 void Endpoint::prepare(const PostedReceive& posted) {
   impl_->prepare(posted);
 }
@@ -65,10 +69,6 @@ void Endpoint::report_waiting(const PendingReceives& pending) {
 
 void Endpoint::flush() {
   impl_->rx_context.no_deferral_until_ns = base::now_ns() + flush_ns;
-}
-
-void Endpoint::rest() {
-  impl_->poller.return_all_credits();
 }
 
 std::uint64_t InvalidatedPrefix::of_this_thread() const {

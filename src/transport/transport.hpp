@@ -246,6 +246,9 @@ class Endpoint {
   /// Makes progress for some 50 us at most. Returns 0 if nothing moved, else the number of events
   /// that were reported and of long messages that have advanced.
   unsigned progress();
+  /// Gives back at once what peers are owed. They wait for it when they close, so that whoever will
+  /// call progress() no more for a while calls this.
+  void return_credits();
   /// Invalidates some of the buffer of the receive that will probably match next, which takes less
   /// than a microsecond. To be called when progress() has returned 0.
   void prepare(const PostedReceive& posted);
@@ -254,9 +257,6 @@ class Endpoint {
   void report_waiting(const PendingReceives& pending);
   /// The user probes for unexpected messages: none is deferred for the next 0.1 s.
   void flush();
-  /// The user may not come back for long: peers learn now how much of what they sent is taken, and
-  /// need not wait for this one when they close.
-  void rest();
   /// True if nothing is queued or half received, and peers have consumed all that was sent.
   bool drained() const;
 
