@@ -476,9 +476,13 @@ void Messenger::Impl::lose(Peer peer, const std::string& description, const char
 Result<std::unique_ptr<Messenger>> Messenger::open(arena::Arena& arena, Options options) {
   auto impl = std::make_unique<Impl>(arena, std::move(options));
   // Only who was given an address reaches an endpoint, so the job says nothing here.
-  constexpr std::uint64_t longest_closing_ns = 2'000'000'000;
-  impl->endpoint = PENSTOCK_TRY(transport::Endpoint::open(
-      arena, *impl, {.job = "penstock.messages", .closing_timeout_ns = longest_closing_ns}));
+  // Ranks with nothing under way have given all back, so that closing waits only for those who
+  // compute before they receive.
+  constexpr std::uint64_t longest_closing_ns = 20'000'000;
+  impl->endpoint = PENSTOCK_TRY(transport::Endpoint::open(arena, *impl,
+                                                          {.job = "penstock.messages",
+                                                           .closing_timeout_ns = longest_closing_ns,
+                                                           .peers_may_take_later = true}));
   PENSTOCK_TRY(impl->back_pressure.set_up(*impl->endpoint));
   return std::make_unique<Messenger>(std::move(impl));
 }

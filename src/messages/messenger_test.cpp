@@ -141,6 +141,32 @@ TEST_F(Messages, OfARankAndTagComeInOrder) {
   for (const Request& request : sent) finish(request);
 }
 
+TEST_F(Messages, LeaveNothingInThePoolWhenTheirReceiverIsIdle) {
+  int data = 7, got = 0;
+  Request sent, received;
+  of_[1]->receive(0, 1, &got, sizeof got, received);
+  of_[0]->send(1, 1, &data, sizeof data, sent);
+  finish(received);
+  finish(sent);
+  of_[1]->progress();  // the last call before it rests
+  const std::string memory = "penstock.tx." + std::to_string(of_[0]->address().slot) + ".";
+  of_[0].reset();
+  for (const auto& object : sides_[1].arena->list()) EXPECT_FALSE(object.name.starts_with(memory));
+}
+
+TEST_F(Messages, CanBeTakenWhenTheirSenderHasClosed) {
+  const auto data = pattern(3'000, 1);
+  std::vector<std::byte> got(data.size());
+  Request sent, received;
+  of_[0]->send(1, 1, data.data(), data.size(), sent);
+  ASSERT_TRUE(sent.done);
+  of_[0].reset();
+  of_[1]->receive(0, 1, got.data(), got.size(), received);
+  finish(received);
+  EXPECT_TRUE(received.result);
+  EXPECT_EQ(got, data);
+}
+
 TEST_F(Messages, TooLongAreCutAndSaidSo) {
   for (const std::uint64_t bytes : {20u, 50'000u}) {
     for (const bool early : {false, true}) {

@@ -34,7 +34,8 @@ bool Endpoint::drained() const {
 /// The deadline has passed. A sender reads its clear-to-send before each run of stores, so one run
 /// may still be on its way.
 void Endpoint::Impl::leave_what_peers_use(const Error& error, Peer remaining) {
-  base::log(base::Level::warn, "endpoint {} closes although {} has not taken all: {}", self.slot,
+  base::log(peers_may_take_later ? base::Level::debug : base::Level::warn,
+            "endpoint {} closes although {} has not taken all: {}", self.slot,
             peers.describe(remaining), error.message);
   bool cleared = false;
   for (std::size_t i = 0; i < peers.known(); ++i) {

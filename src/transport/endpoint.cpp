@@ -43,6 +43,7 @@ Result<std::unique_ptr<Endpoint>> Endpoint::open(arena::Arena& arena, EndpointCa
   auto impl = std::make_unique<Impl>(arena, table, callbacks, settings, self);
   impl->while_closing = options.while_closing;
   impl->closing_timeout_ns = options.closing_timeout_ns;
+  impl->peers_may_take_later = options.peers_may_take_later;
   impl->pool.mappings().follow_attachments();
   return std::unique_ptr<Endpoint>(new Endpoint(std::move(impl)));
 }

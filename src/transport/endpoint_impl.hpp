@@ -57,6 +57,7 @@ struct Endpoint::Impl {
   EndpointCallbacks* callbacks;
   std::function<void()> while_closing;
   std::uint64_t closing_timeout_ns = 0;
+  bool peers_may_take_later = false;
   std::unique_ptr<TxMemory> tx_memory;
   TxContext tx_context;
   RxContext rx_context;

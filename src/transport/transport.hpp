@@ -160,6 +160,8 @@ struct Options {
   std::function<void()> while_closing = {};
   /// Time that a closing endpoint waits for its peers; 0: PENSTOCK_TIMEOUT_MS.
   std::uint64_t closing_timeout_ns = 0;
+  /// That peers have not taken all by then is in order: it stays for them, and nothing is said.
+  bool peers_may_take_later = false;
 };
 
 /// Limits that follow from the pool's mode.
