@@ -5,10 +5,13 @@
 #include <penstock/gpu.h>
 #include <pybind11/pybind11.h>
 
-#include <algorithm>
-#include <optional>
+#include <pthread.h>
 
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <algorithm>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <thread>
 
 namespace penstock::torch {
 
@@ -34,18 +37,56 @@ std::string name_of(c10d::Backend& backend) {
   return given.empty() ? "0" : given;
 }
 
+/// Those of this process: some are left to the end of Python, which frees them or not.
+struct Living {
+  std::mutex mutex;
+  std::set<Backend*> backends;
+};
+
+Living& living() {
+  static auto* const all = new Living;
+  return *all;
+}
+
+/// How often this process was forked off: a child's threads and attachments are not its parent's.
+std::uint64_t forks() {
+  static std::atomic<std::uint64_t> count{0};
+  static const int registered =
+      pthread_atfork(nullptr, nullptr, [] { count.fetch_add(1, std::memory_order_relaxed); });
+  (void)registered;
+  return count.load(std::memory_order_relaxed);
+}
+
+std::uint64_t token_here() {
+  const auto attached = Attached::there();
+  return attached != nullptr ? attached->token() : 0;
+}
+
+/// False: it has not within `longest`.
+bool has_left(std::uint64_t process, const Attached& here, std::chrono::milliseconds longest) {
+  constexpr std::chrono::microseconds between{200};
+  const auto until = std::chrono::steady_clock::now() + longest;
+  while (penstock_pool_alive(here.pool(), process, nullptr, 0) != 0) {
+    if (std::chrono::steady_clock::now() > until) return false;
+    std::this_thread::sleep_for(between);
+  }
+  return true;
+}
+
 /// penstock_comm_open() calls it; no exception may leave.
 struct Exchange {
-  Meeting& meeting;
+  const Meeting& meeting;
+  const std::string& group;
+  Patience patience;
   std::exception_ptr error;
 
   static int run(void* user, const void* mine, void* all, std::uint64_t bytes) {
     auto& self = *static_cast<Exchange*>(user);
     try {
-      const std::string everyone =
-          self.meeting.from_all("comm", std::string(static_cast<const char*>(mine), bytes));
+      const std::string everyone = self.meeting.from_all(
+          "comm", std::string(static_cast<const char*>(mine), bytes), self.group, self.patience);
       TORCH_CHECK(everyone.size() == bytes * static_cast<std::uint64_t>(self.meeting.size()),
-                  "penstock: the ranks of process group ", self.meeting.group(),
+                  "penstock: the ranks of process group ", self.group,
                   " have different versions of Penstock");
       std::copy(everyone.begin(), everyone.end(), static_cast<char*>(all));
       return 0;
@@ -58,43 +99,81 @@ struct Exchange {
 
 }  // namespace
 
-Backend::Backend(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
-                 c10::intrusive_ptr<Options> options, bool eager)
-    : c10d::Backend(rank, size), store_(std::move(store)), options_(std::move(options)) {
+Backend::Backend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+                 c10::intrusive_ptr<Options> options, bool is_first)
+    : c10d::Backend(rank, size),
+      options_(std::move(options)),
+      meeting_(store, rank, size, token_here()),
+      is_first_(is_first),
+      forks_(forks()),
+      worker_(std::make_unique<Worker>()) {
   init();
   // TORCH_DISTRIBUTED_DEBUG asks for the like.
   if (c10d::debug_level() == c10d::DebugLevel::Detail) options_->check = true;
+  if (rank == 0) {
+    try {
+      attached_ = Attached::invite(meeting_);
+    } catch (const c10::Error& error) {
+      meeting_.give_up(error.what_without_backtrace());
+      throw;
+    }
+  }
   // Ranks agree on the form of their GPUs' calls when they meet: not before one is chosen.
-  if (eager && (gpu_in_use() || !may_use_gpu())) connect();
+  if (is_first && (gpu_in_use() || !may_use_gpu())) connect();
+  const std::lock_guard<std::mutex> guard(living().mutex);
+  living().backends.insert(this);
 }
 
 Backend::~Backend() {
+  if (forks() != forks_) {  // they have no threads here
+    (void)worker_.release();
+    (void)mail_.release();
+    penstock_comm_close(comm_);
+    return;
+  }
   const WithoutPython released;
-  __atomic_store_n(&cancelled_, 1, __ATOMIC_RELEASE);
-  worker_.stop();
-  mail_.reset();
-  penstock_comm_close(comm_);
+  {
+    const std::lock_guard<std::mutex> guard(living().mutex);
+    living().backends.erase(this);
+  }
+  stop("was destroyed");
+  close(false);
+}
+
+void Backend::check_process() {
+  if (forks() == forks_) return;
+  C10_THROW_ERROR(DistBackendError,
+                  "penstock: process group " + name_of(*this) +
+                      " belongs to the process from which this one was forked: make groups in the "
+                      "process that uses them");
+}
+
+std::shared_ptr<Attached> Backend::attached() {
+  {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    if (attached_ != nullptr) return attached_;
+  }
+  auto accepted = Attached::accept(meeting_, name_of(*this), patience(nullptr));
+  const std::lock_guard<std::mutex> guard(mutex_);
+  if (attached_ == nullptr) attached_ = std::move(accepted);
+  return attached_;
 }
 
 void Backend::connect() {
   if (comm_ != nullptr) return;
-  Meeting meeting(store_, rank_, size_, name_of(*this), limit(), cancelled_);
   try {
-    open(meeting);
+    open();
   } catch (const c10::Error& error) {
-    meeting.give_up(error.what_without_backtrace());
+    meeting_.give_up(error.what_without_backtrace());
     throw;
   }
 }
 
-void Backend::open(Meeting& meeting) {
-  {
-    auto met = Attached::meet(meeting);
-    const std::lock_guard<std::mutex> guard(mutex_);
-    attached_ = std::move(met);
-  }
-  const std::string name = "process group " + name_of(*this);
-  Exchange exchange{meeting, nullptr};
+void Backend::open() {
+  const auto at = attached();
+  const std::string group = name_of(*this);
+  const std::string name = "process group " + group;
+  Exchange exchange{meeting_, group, patience(at->pool()), nullptr};
   penstock_comm_options_t options{};
   options.struct_bytes = sizeof options;
   options.rank = static_cast<std::uint32_t>(rank_);
@@ -107,12 +186,11 @@ void Backend::open(Meeting& meeting) {
   const c10::OptionalDeviceGuard on(gpu);  // a worker's thread has chosen none
   options.gpu = gpu ? 1 : 0;
   penstock_comm_t* opened = nullptr;
-  attached_->tensors().give_up_unused();
-  const auto status = penstock_comm_open(attached_->pool(), &options, &opened);
+  at->tensors().give_up_unused();
+  const auto status = penstock_comm_open(at->pool(), &options, &opened);
   comm_ = opened;
   if (exchange.error != nullptr) std::rethrow_exception(exchange.error);
   if (status != PENSTOCK_OK) throw_last_error(status);
-  meeting.done();
 }
 
 at::Tensor Backend::allocateTensor(long size, at::TensorOptions options) {  // NOLINT: PyTorch's
@@ -125,21 +203,15 @@ at::Tensor Backend::allocateTensor(long size, at::TensorOptions options) {  // N
 Mail& Backend::mail() {
   const std::lock_guard<std::mutex> guard(mail_mutex_);
   if (mail_ != nullptr) return *mail_;
-  std::shared_ptr<Attached> attached;
   {
     const std::lock_guard<std::mutex> of_error(mutex_);
     if (error_ != nullptr) std::rethrow_exception(error_);
-    attached = attached_;
-  }
-  if (attached == nullptr) {
-    Meeting meeting(store_, rank_, size_, name_of(*this), limit(), cancelled_);
-    attached = Attached::meet(meeting);
   }
   std::vector<std::uint64_t> tokens;  // of those that have met in a collective
   for (int rank = 0; rank < size_; ++rank)
     tokens.push_back(penstock_comm_token(comm_, static_cast<std::uint32_t>(rank)));
-  mail_ =
-      std::make_unique<Mail>(store_, std::move(attached), rank_, name_of(*this), std::move(tokens));
+  mail_ = std::make_unique<Mail>(
+      meeting_, [this] { return attached(); }, name_of(*this), std::move(tokens));
   return *mail_;
 }
 
@@ -174,8 +246,8 @@ void Backend::run_part(const std::string& name, const Part& part,
   part.output.store();
 }
 
-void Backend::run(const How& how, std::uint64_t sequence, const std::vector<Part>& parts,
-                  Work& work) {
+std::exception_ptr Backend::run(const How& how, std::uint64_t sequence,
+                                const std::vector<Part>& parts) {
   std::exception_ptr error;
   const auto begin = std::chrono::steady_clock::now();
   try {
@@ -193,7 +265,7 @@ void Backend::run(const How& how, std::uint64_t sequence, const std::vector<Part
     fail(error);
   }
   spent_ns_ += std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count();
-  work.end(error);
+  return error;
 }
 
 c10::intrusive_ptr<Work> Backend::make_work(const How& how, const std::vector<Part>& parts,
@@ -219,6 +291,7 @@ Tensors Backend::shown_of(const std::vector<Part>& parts, const Tensors& results
 }
 
 Pending Backend::start(const How& how, std::vector<Part> parts, Tensors results) {
+  check_process();
   for (const Part& part : parts) part.output.check_writable(how.name);
   Tensors all;
   for (const Part& part : parts) {
@@ -230,11 +303,16 @@ Pending Backend::start(const How& how, std::vector<Part> parts, Tensors results)
   auto work = make_work(how, parts, sequence, std::move(results));
   How used = how;
   used.timeout = limit_of_call(how);
-  const bool ran = !how.async && worker_.now([&] { run(used, sequence, parts, *work); });
-  if (!ran)
-    worker_.later([this, used, sequence, work, held = std::move(parts)] {
-      run(used, sequence, held, *work);
-    });
+  std::exception_ptr error;
+  if (!how.async && worker_->now([&] { error = run(used, sequence, parts); })) {
+    work->outcome()->end(error);
+    return work;
+  }
+  worker_->later(
+      [this, used, sequence, outcome = work->outcome(), held = std::move(parts)]() mutable {
+        const auto ended_by = run(used, sequence, held);
+        outcome->end_in_thread(ended_by, std::move(held));
+      });
   return work;
 }
 
@@ -248,47 +326,78 @@ c10d::ErrorType Backend::getError() {
   return error_ == nullptr ? c10d::ErrorType::SUCCESS : c10d::ErrorType::COMM_ERROR;
 }
 
-void Backend::abort() {
-  const WithoutPython released;
-  try {
-    C10_THROW_ERROR(DistBackendError, "penstock: process group " + name_of(*this) + " was aborted");
-  } catch (...) {
-    fail(std::current_exception());
-  }
+/// Calls that are under way end, and so does what is called later.
+void Backend::stop(const char* why) {
+  fail(std::make_exception_ptr(
+      C10_BUILD_ERROR(DistBackendError, "penstock: process group " + name_of(*this) + " " + why)));
   __atomic_store_n(&cancelled_, 1, __ATOMIC_RELEASE);
-  worker_.stop();
+  worker_->stop();
+}
+
+void Backend::abort() {
+  if (forks() != forks_) return;
+  const WithoutPython released;
+  stop("was aborted");
   if (comm_ != nullptr) penstock_comm_abort(comm_);
   const std::lock_guard<std::mutex> guard(mail_mutex_);
   if (mail_ != nullptr) mail_->stop(error_);
 }
 
-void Backend::shutdown() {
-  // What is under way may end by itself where all ranks shut down together.
-  constexpr int grace_ms = 2000;
-  const WithoutPython released;
-  worker_.drain(grace_ms);
-  try {
-    C10_THROW_ERROR(DistBackendError,
-                    "penstock: process group " + name_of(*this) + " was destroyed");
-  } catch (...) {
-    fail(std::current_exception());
-  }
-  __atomic_store_n(&cancelled_, 1, __ATOMIC_RELEASE);
-  worker_.stop();
-  penstock_comm_close(comm_.exchange(nullptr));
+/// The store is often rank 0's, and ends with its group: who left first, and made the next group at
+/// once, would meet there. So the others leave when rank 0 has, and it waits for nobody. Nor is one
+/// that computes waited for long.
+void Backend::close(bool awaits_rank_0) {
+  constexpr std::chrono::milliseconds longest{100};
   std::unique_ptr<Mail> ended;
   {
     const std::lock_guard<std::mutex> guard(mail_mutex_);
     ended = std::move(mail_);
   }
   ended.reset();  // what waits for its messages may come back to us
-  const std::lock_guard<std::mutex> guard(mutex_);
-  attached_.reset();
+  const std::uint64_t first = awaits_rank_0 ? penstock_comm_token(comm_, 0) : 0;
+  penstock_comm_close(comm_.exchange(nullptr));
+  std::shared_ptr<Attached> left;
+  {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    left = std::move(attached_);
+  }
+  if (left != nullptr && first != 0 && first != left->token() && has_left(first, *left, longest))
+    meeting_.await_end_of_store(longest);
+}
+
+void Backend::shutdown() {
+  if (forks() != forks_) return;
+  // What is under way may end by itself where all ranks shut down together.
+  constexpr int grace_ms = 2000;
+  const WithoutPython released;
+  worker_->drain(grace_ms);
+  stop("was destroyed");
+  close(is_first_);
+}
+
+bool Backend::is_idle() {
+  if (!worker_->drain(0) || gpu_stream_.is_used()) return false;
+  const std::lock_guard<std::mutex> guard(mail_mutex_);
+  return mail_ == nullptr || mail_->is_idle();
+}
+
+void Backend::leave_all() {
+  {
+    const std::lock_guard<std::mutex> guard(living().mutex);
+    for (Backend* const backend : living().backends) {
+      if (backend->forks_ != forks() || !backend->is_idle()) continue;
+      backend->stop("was left when its process ended");
+      backend->close(false);
+    }
+  }
+  end_python_turns();
+  Attached::leave();
 }
 
 c10::intrusive_ptr<c10d::Backend> Backend::split(
     const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
     const c10::intrusive_ptr<c10d::Backend::Options>& options) {
+  check_process();
   const auto found = std::find(ranks.begin(), ranks.end(), rank_);
   if (found == ranks.end()) return nullptr;
   auto own =

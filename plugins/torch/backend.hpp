@@ -31,10 +31,10 @@ class Backend : public c10d::Backend {
     bool check = false;  ///< compare the calls of all ranks, as PENSTOCK_COLL_CHECK does
   };
 
-  /// `eager`: meets the other ranks at once, so that errors show here; where torch has GPUs, only
-  /// if the program has chosen one.
-  Backend(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
-          c10::intrusive_ptr<Options> options, bool eager);
+  /// `is_first`: of the default group, whose ranks meet at once, so that errors show here; where
+  /// torch has GPUs, only if the program has chosen one. Others wait for nobody.
+  Backend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+          c10::intrusive_ptr<Options> options, bool is_first);
   ~Backend() override;
 
   const std::string getBackendName() const override { return "penstock"; }
@@ -52,6 +52,9 @@ class Backend : public c10d::Backend {
   /// What this rank has spent in collectives, waits for the other ranks included.
   double communication_seconds() const { return static_cast<double>(spent_ns_.load()) * 1e-9; }
   void shutdown() override;
+  /// The process ends: groups of which nothing is under way end in order, as by shutdown(), and no
+  /// thread of ours needs Python any more. Without Python's lock.
+  static void leave_all();
 
   /// Tensors of the CPU lie in the pool once the ranks have met, while it has room; collectives
   /// leave what they publish of these where it is. Others are ordinary tensors.
@@ -124,10 +127,16 @@ class Backend : public c10d::Backend {
   static Tensors shown_of(const std::vector<Part>& parts, const Tensors& results);
   c10::intrusive_ptr<Work> make_work(const How& how, const std::vector<Part>& parts,
                                      std::uint64_t sequence, Tensors results) const;
-  void run(const How& how, std::uint64_t sequence, const std::vector<Part>& parts, Work& work);
+  std::exception_ptr run(const How& how, std::uint64_t sequence, const std::vector<Part>& parts);
   void run_part(const std::string& name, const Part& part, std::chrono::milliseconds timeout);
   void connect();
-  void open(Meeting& meeting);
+  void open();
+  std::shared_ptr<Attached> attached();
+  Patience patience(penstock_pool_t* pool) const { return {limit(), cancelled_, pool}; }
+  void check_process();
+  void stop(const char* why);
+  void close(bool awaits_rank_0);
+  bool is_idle();
   Mail& mail();
   Pending post(bool is_send, Tensors& tensors, int peer, int tag);
   void fail(const std::exception_ptr& error);
@@ -136,8 +145,10 @@ class Backend : public c10d::Backend {
   Part scattering_sum(const at::Tensor& output, Blocks inputs, const c10d::ReduceOp& op) const;
   Part reduction_in_place(const at::Tensor& tensor, const c10d::ReduceOp& op) const;
 
-  c10::intrusive_ptr<c10d::Store> store_;
   c10::intrusive_ptr<Options> options_;
+  const Meeting meeting_;
+  const bool is_first_;  ///< the first group of its ranks' processes, which ends with their job
+  const std::uint64_t forks_;
   std::shared_ptr<Attached> attached_;
   std::atomic<penstock_comm_t*> comm_{nullptr};
   volatile int cancelled_ = 0;
@@ -146,7 +157,7 @@ class Backend : public c10d::Backend {
   std::mutex mutex_;          ///< of error_ and attached_
   std::exception_ptr error_;  ///< of the group: no later call works
   int splits_ = 0;
-  Worker worker_;
+  std::unique_ptr<Worker> worker_;
   GpuStream gpu_stream_;
   std::mutex mail_mutex_;
   std::unique_ptr<Mail> mail_;

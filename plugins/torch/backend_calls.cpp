@@ -303,6 +303,7 @@ Pending Backend::barrier(const c10d::BarrierOptions& opts) {
 }
 
 Pending Backend::post(bool is_send, Tensors& tensors, int peer, int tag) {
+  check_process();
   const char* const name = is_send ? "send" : "recv";
   const at::Tensor& tensor = only(tensors, name);
   if (!is_send) check_writable(tensor, name);
@@ -317,8 +318,9 @@ Pending Backend::post(bool is_send, Tensors& tensors, int peer, int tag) {
   }
   const How how{type, peer == Mail::anybody ? "recvAnySource" : name, limit()};
   auto work = make_work(how, {}, sequence_.load(), tensors);
-  if (peer != Mail::anybody) work->set_source(peer);
-  mail().post({is_send, peer, static_cast<std::uint64_t>(tag), tensor, work, how.timeout});
+  if (peer != Mail::anybody) work->outcome()->set_source(peer);
+  mail().post(
+      {is_send, peer, static_cast<std::uint64_t>(tag), tensor, work->outcome(), how.timeout});
   return work;
 }
 

@@ -55,12 +55,12 @@ Pending Backend::start_on_gpu(const How& how, const std::vector<Part>& parts, Te
       error = std::current_exception();
     }
   };
-  while (!worker_.now(enqueue)) {
-    if (worker_.stopped()) {
+  while (!worker_->now(enqueue)) {
+    if (worker_->stopped()) {
       error = failure();
       break;
     }
-    worker_.drain(while_busy_ms);
+    worker_->drain(while_busy_ms);
   }
   if (error != nullptr) std::rethrow_exception(error);
   for (const Part& part : parts)

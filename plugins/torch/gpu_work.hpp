@@ -60,6 +60,7 @@ class GpuStream {
   std::shared_ptr<c10::Event> end() const;
   /// The memory of the tensors stays as it is until the stream is through with it.
   void keep(const std::vector<at::Tensor>& tensors) const;
+  bool is_used() const { return stream_.has_value(); }
 
  private:
   std::optional<c10::Stream> stream_;

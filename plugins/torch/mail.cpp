@@ -15,12 +15,7 @@ namespace {
 constexpr int looks_before_sleep = 4000;
 constexpr std::chrono::microseconds sleep{50};
 constexpr std::chrono::milliseconds between_checks{50};
-
-/// What a rank tells the others of itself, in the store.
-struct Place {
-  penstock_address_t address;
-  std::uint64_t token;
-};
+constexpr std::chrono::microseconds between_lookups{200};
 
 std::exception_ptr error_of(penstock_status_t status) {
   try {
@@ -30,79 +25,92 @@ std::exception_ptr error_of(penstock_status_t status) {
   }
 }
 
+std::exception_ptr error_of(const std::string& words) {
+  return std::make_exception_ptr(C10_BUILD_ERROR(DistBackendError, "penstock: " + words));
+}
+
 }  // namespace
 
-Mail::Mail(c10::intrusive_ptr<c10d::Store> store, std::shared_ptr<Attached> attached, int rank,
+Mail::Mail(Meeting meeting, std::function<std::shared_ptr<Attached>()> attach,
            const std::string& group, std::vector<std::uint64_t> tokens)
-    : store_(std::move(store)),
-      attached_(std::move(attached)),
-      rank_(rank),
+    : meeting_(std::move(meeting)),
+      attach_(std::move(attach)),
       group_("process group " + group),
       tokens_(std::move(tokens)),
-      known_(tokens_.size()) {
-  penstock_messenger_options_t options{};
-  options.struct_bytes = sizeof options;
-  options.rank = static_cast<std::uint32_t>(rank);
-  options.ranks = static_cast<std::uint32_t>(tokens_.size());
-  options.name = group_.c_str();
-  const auto status = penstock_messenger_open(attached_->pool(), &options, &messenger_);
-  if (status != PENSTOCK_OK) throw_last_error(status);
-  Place own{};
-  penstock_messenger_address(messenger_, &own.address);
-  penstock_pool_info_t info{};
-  if (penstock_pool_info(attached_->pool(), &info) == PENSTOCK_OK) own.token = info.token;
-  store_->set(key(rank), std::string(reinterpret_cast<const char*>(&own), sizeof own));
+      known_(tokens_.size()),
+      held_(tokens_.size()),
+      next_lookup_(tokens_.size()) {
   thread_ = std::thread([this] { run(); });
 }
 
 Mail::~Mail() {
-  stop(std::make_exception_ptr(
-      C10_BUILD_ERROR(DistBackendError, "penstock: " + group_ + " was destroyed")));
+  stop(error_of(group_ + " was destroyed"));
   thread_.join();
-  try {  // a store that outlives the group must not tell the next one of this address
-    store_->deleteKey(key(rank_));
-  } catch (...) {  // the store has gone
-  }
-  penstock_messenger_close(messenger_);
 }
 
 void Mail::post(Message message) {
   Entry entry;
   entry.dense = memory_of(message.tensor, message.is_send, at::kCPU);
-  entry.until = std::chrono::steady_clock::now() + message.timeout;
+  entry.begun = std::chrono::steady_clock::now();
   entry.message = std::move(message);
   std::exception_ptr error;
-  auto work = entry.message.work;
+  const auto outcome = entry.message.outcome;
   {
     const std::lock_guard<std::mutex> guard(mutex_);
     error = error_;
-    if (error == nullptr) entries_.push_back(std::move(entry));
+    if (error == nullptr) {
+      posted_.push_back(std::move(entry));
+      ++under_way_;
+    }
   }
-  if (error != nullptr) return work->end(error);
+  if (error != nullptr) return outcome->end(error);
   changed_.notify_all();
 }
 
 void Mail::stop(const std::exception_ptr& error) {
   const std::lock_guard<std::mutex> guard(mutex_);
   if (error_ == nullptr) error_ = error;
-  stopped_ = true;
   changed_.notify_all();
+}
+
+void Mail::open() {
+  attached_ = attach_();
+  penstock_messenger_options_t options{};
+  options.struct_bytes = sizeof options;
+  options.rank = static_cast<std::uint32_t>(meeting_.rank());
+  options.ranks = static_cast<std::uint32_t>(meeting_.size());
+  options.name = group_.c_str();
+  const auto status = penstock_messenger_open(attached_->pool(), &options, &messenger_);
+  if (status != PENSTOCK_OK) throw_last_error(status);
+  Place own{};
+  penstock_messenger_address(messenger_, &own.address);
+  own.token = attached_->token();
+  meeting_.tell("address", std::string(reinterpret_cast<const char*>(&own), sizeof own));
+}
+
+std::optional<Mail::Place> Mail::place_of(int rank) const {
+  const std::string text = meeting_.told("address", rank);
+  if (text.empty()) return std::nullopt;
+  Place place{};
+  TORCH_CHECK(text.size() == sizeof place, "penstock: rank ", rank, " of ", group_,
+              " has another version of Penstock");
+  std::memcpy(&place, text.data(), sizeof place);
+  return place;
 }
 
 /// True once the address of `peer` is known.
 bool Mail::meet(int peer) {
   const auto index = static_cast<std::size_t>(peer);
   if (known_[index]) return true;
-  if (!store_->check({key(peer)})) return false;
-  const std::string text = store_->get_to_str(key(peer));
-  Place theirs{};
-  TORCH_CHECK(text.size() == sizeof theirs, "penstock: rank ", peer, " of ", group_,
-              " has another version of Penstock");
-  std::memcpy(&theirs, text.data(), sizeof theirs);
+  const auto now = std::chrono::steady_clock::now();
+  if (now < next_lookup_[index]) return false;
+  next_lookup_[index] = now + between_lookups;
+  const auto theirs = place_of(peer);
+  if (!theirs) return false;
+  tokens_[index] = theirs->token;
   const auto status =
-      penstock_messenger_meet(messenger_, static_cast<std::uint32_t>(peer), &theirs.address);
+      penstock_messenger_meet(messenger_, static_cast<std::uint32_t>(peer), &theirs->address);
   if (status != PENSTOCK_OK) throw_last_error(status);
-  tokens_[index] = theirs.token;
   return known_[index] = true;
 }
 
@@ -112,7 +120,9 @@ void Mail::begin(Entry& entry) {
   const std::uint64_t bytes = entry.dense.nbytes();
   penstock_status_t status = PENSTOCK_OK;
   if (message.is_send) {
-    if (!meet(message.peer)) return;
+    const auto index = static_cast<std::size_t>(message.peer);
+    held_[index] = held_[index] || !meet(message.peer);
+    if (held_[index]) return;
     status = penstock_message_send(messenger_, static_cast<std::uint32_t>(message.peer),
                                    message.tag, data, bytes, &entry.request);
   } else {
@@ -131,13 +141,11 @@ std::exception_ptr Mail::outcome_of(Entry& entry, bool* done) const {
   if (status != PENSTOCK_OK) return error_of(status);
   Message& message = entry.message;
   if (message.is_send) return nullptr;
-  message.work->set_source(static_cast<int>(info.source));
+  message.outcome->set_source(static_cast<int>(info.source));
   if (info.bytes != entry.dense.nbytes())
-    return std::make_exception_ptr(
-        C10_BUILD_ERROR(DistBackendError, "penstock: rank " + std::to_string(info.source) + " of " +
-                                              group_ + " sent " + std::to_string(info.bytes) +
-                                              " bytes, and the receive is of " +
-                                              std::to_string(entry.dense.nbytes())));
+    return error_of("rank " + std::to_string(info.source) + " of " + group_ + " sent " +
+                    std::to_string(info.bytes) + " bytes, and the receive is of " +
+                    std::to_string(entry.dense.nbytes()));
   if (!entry.dense.is_same(message.tensor)) message.tensor.detach().copy_(entry.dense);
   return nullptr;
 }
@@ -146,114 +154,127 @@ std::exception_ptr Mail::late(const Entry& entry) const {
   const Message& message = entry.message;
   const std::string peer =
       message.peer == anybody ? "any rank" : "rank " + std::to_string(message.peer);
-  return std::make_exception_ptr(C10_BUILD_ERROR(
-      DistBackendError,
-      std::string("penstock: ") + (message.is_send ? "a send to " : "a receive from ") + peer +
-          " of " + group_ + " (tag " + std::to_string(message.tag) + ") has not ended within " +
-          std::to_string(message.timeout.count()) + " ms"));
+  return error_of((message.is_send ? "a send to " : "a receive from ") + peer + " of " + group_ +
+                  " (tag " + std::to_string(message.tag) + ") has not ended within " +
+                  std::to_string(message.timeout.count()) + " ms");
 }
 
+/// Whether the process of `rank` is known, and does not live.
+bool Mail::is_gone(int rank, std::string* who) {
+  std::uint64_t& token = tokens_[static_cast<std::size_t>(rank)];
+  if (token == 0) token = meeting_.token(rank);
+  if (token == 0) token = place_of(rank).value_or(Place{}).token;
+  char words[256] = "";
+  if (token == 0 || penstock_pool_alive(attached_->pool(), token, words, sizeof words) != 0)
+    return false;
+  *who = "rank " + std::to_string(rank) + " of " + group_ + ": " + words + " has died or left";
+  return true;
+}
+
+/// Null: somebody lives who may still do his part, or nothing is known of him yet.
 std::exception_ptr Mail::dead(const Entry& entry) {
   const int peer = entry.message.peer;
-  if (peer == anybody || peer == rank_) return nullptr;
-  if (tokens_[static_cast<std::size_t>(peer)] == 0) {
-    try {
-      (void)meet(peer);
-    } catch (...) {  // the store's host has gone, or the peer cannot be met
-      return std::current_exception();
-    }
+  if (peer == meeting_.rank() || meeting_.size() == 1) return nullptr;
+  std::string who;
+  try {
+    if (peer != anybody && !is_gone(peer, &who)) return nullptr;
+    for (int rank = 0; peer == anybody && rank < meeting_.size(); ++rank)
+      if (rank != meeting_.rank() && !is_gone(rank, &who)) return nullptr;
+  } catch (...) {  // the store's host has gone, or the peer cannot be met
+    return std::current_exception();
   }
-  char who[256] = "";
-  const std::uint64_t token = tokens_[static_cast<std::size_t>(peer)];
-  if (token == 0 || penstock_pool_alive(attached_->pool(), token, who, sizeof who) != 0)
-    return nullptr;
-  // What it sent before may still have to be taken.
+  // Messages of theirs may still have to be taken.
   if (penstock_messenger_progress(messenger_) != 0) return nullptr;
-  return std::make_exception_ptr(C10_BUILD_ERROR(
-      DistBackendError,
-      std::string("penstock: ") + (entry.message.is_send ? "a send to" : "a receive from") +
-          " rank " + std::to_string(peer) + " of " + group_ + ": " + who + " has died or left"));
+  const std::string what = entry.message.is_send ? "a send to " : "a receive from ";
+  return error_of(what + (peer == anybody ? "any rank, all others are gone: " : "") + who);
 }
 
-/// Under the lock. True if something has moved.
-bool Mail::look() {
-  bool moved = false;
-  std::vector<std::pair<c10::intrusive_ptr<Work>, std::exception_ptr>> ended;
+/// True if it has ended. `error`: why it did, or else why nothing is sent or received any more.
+bool Mail::advance(Entry& entry, std::exception_ptr& error) {
+  bool done = false;
+  try {
+    if (entry.request == nullptr) begin(entry);
+    if (entry.request != nullptr) error = outcome_of(entry, &done);
+  } catch (...) {
+    error = std::current_exception();
+    return true;
+  }
+  if (done) return true;
   const auto now = std::chrono::steady_clock::now();
-  const bool checks = now > next_check_;
-  if (checks) next_check_ = now + between_checks;
-  std::vector<bool> held(
-      tokens_.size());  // a later send does not overtake one that waits for its peer
-  for (auto entry = entries_.begin(); entry != entries_.end();) {
-    bool done = false;
+  const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(now - entry.begun);
+  if (now > next_check_) error = dead(entry);
+  // Its buffer may still be written to, so that the messenger must end with it.
+  if (error == nullptr && waited > entry.message.timeout) error = late(entry);
+  return false;
+}
+
+/// True if something has moved.
+bool Mail::look() {
+  std::vector<Ended> ended;
+  std::exception_ptr fatal;
+  std::fill(held_.begin(), held_.end(), false);
+  for (auto entry = entries_.begin(); entry != entries_.end() && fatal == nullptr;) {
     std::exception_ptr error;
-    const Message& message = entry->message;
-    try {
-      if (entry->request == nullptr &&
-          !(message.is_send && held[static_cast<std::size_t>(message.peer)]))
-        begin(*entry);
-      if (entry->request != nullptr)
-        error = outcome_of(*entry, &done);
-      else if (message.is_send)
-        held[static_cast<std::size_t>(message.peer)] = true;
-    } catch (...) {
-      error = std::current_exception();
-      done = true;
-    }
-    if (!done && checks) {
-      const auto gone = dead(*entry);
-      if (gone != nullptr) {
-        if (error_ == nullptr) error_ = gone;
-        stopped_ = true;
-        break;
-      }
-    }
-    if (!done && now > entry->until) {
-      // Its buffer may still be written to: no other message is sent or received after this.
-      if (error_ == nullptr) error_ = late(*entry);
-      stopped_ = true;
-      break;
-    }
-    if (!done) {
+    if (!advance(*entry, error)) {
+      fatal = error;
       ++entry;
       continue;
     }
-    moved = true;
-    ended.emplace_back(entry->message.work, error);
-    penstock_request_free(entry->request);
+    penstock_request_free(std::exchange(entry->request, nullptr));
+    ended.push_back({std::move(*entry), error});
     entry = entries_.erase(entry);
   }
-  mutex_.unlock();
-  for (auto& [work, error] : ended) work->end(error);
-  ended.clear();
-  mutex_.lock();
-  return penstock_messenger_progress(messenger_) != 0 || moved;
+  const auto now = std::chrono::steady_clock::now();
+  if (now > next_check_) next_check_ = now + between_checks;
+  // With nothing under way it gives back all that was lent to it: peers may close right after this.
+  const bool moved = penstock_messenger_progress(messenger_) != 0 || !ended.empty();
+  under_way_ -= ended.size();
+  end(std::move(ended));
+  if (fatal != nullptr) stop(fatal);
+  return moved;
+}
+
+void Mail::end(std::vector<Ended> ended) {
+  for (Ended& one : ended) {
+    const auto outcome = one.entry.message.outcome;
+    outcome->end_in_thread(one.error, std::move(one.entry));
+  }
+}
+
+/// Takes what was posted, and waits for it where there is nothing else to do. False: it is over.
+bool Mail::take() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (entries_.empty())
+    changed_.wait(lock, [this] { return error_ != nullptr || !posted_.empty(); });
+  entries_.splice(entries_.end(), posted_);
+  return error_ == nullptr;
 }
 
 void Mail::run() {
   pthread_setname_np(pthread_self(), "penstock-mail");
-  std::unique_lock<std::mutex> lock(mutex_);
-  int idle = 0;
-  while (!stopped_) {
-    changed_.wait(lock, [this] { return stopped_ || !entries_.empty(); });
+  try {
+    open();
+  } catch (...) {
+    stop(std::current_exception());
+  }
+  for (int idle = 0; take();) {
     idle = look() ? 0 : idle + 1;
-    lock.unlock();
     if (idle > looks_before_sleep)
       std::this_thread::sleep_for(sleep);
     else if (idle % 16 == 15)
       std::this_thread::yield();
-    lock.lock();
   }
-  // What is left never ends: the messenger goes first, and then nobody writes to the buffers.
+  // The rest never ends: the messenger goes first, and then nobody writes to the buffers.
   penstock_messenger_close(std::exchange(messenger_, nullptr));
-  auto left = std::move(entries_);
-  entries_.clear();
-  const auto error = error_;
-  lock.unlock();
-  for (Entry& entry : left) {
-    penstock_request_free(entry.request);
-    entry.message.work->end(error);
+  std::vector<Ended> left;
+  for (Entry& entry : entries_) {
+    penstock_request_free(std::exchange(entry.request, nullptr));
+    left.push_back({std::move(entry), error_});
   }
+  entries_.clear();
+  under_way_ = 0;
+  end(std::move(left));
+  attached_.reset();
 }
 
 }  // namespace penstock::torch

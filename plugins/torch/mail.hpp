@@ -1,16 +1,20 @@
 // Sends and receives of a process group, by penstock/messages.h. A thread makes them go on while
-// there are any; ranks find each other by the store, at a pair's first message.
+// there are any. The two ranks of a message find each other by the store, and need no other rank.
 #pragma once
 
 #include <penstock/messages.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <thread>
-#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <vector>
 
 #include "rendezvous.hpp"
 #include "work.hpp"
@@ -19,9 +23,10 @@ namespace penstock::torch {
 
 class Mail {
  public:
+  /// Returns at once. `attach`: called in the thread; it may wait. `group`: its name in messages.
   /// `tokens`: by rank, the attachment of its process, as far as it is known; else 0.
-  Mail(c10::intrusive_ptr<c10d::Store> store, std::shared_ptr<Attached> attached, int rank,
-       const std::string& group, std::vector<std::uint64_t> tokens);
+  Mail(Meeting meeting, std::function<std::shared_ptr<Attached>()> attach, const std::string& group,
+       std::vector<std::uint64_t> tokens);
   ~Mail();
   Mail(const Mail&) = delete;
   Mail& operator=(const Mail&) = delete;
@@ -32,43 +37,63 @@ class Mail {
     int peer = anybody;
     std::uint64_t tag = 0;
     at::Tensor tensor;
-    c10::intrusive_ptr<Work> work;
+    std::shared_ptr<Outcome> outcome;
     std::chrono::milliseconds timeout{0};
   };
   void post(Message message);
   /// All that is not done ends with this error, and so does what is posted later.
   void stop(const std::exception_ptr& error);
+  bool is_idle() const { return under_way_ == 0; }
 
  private:
   struct Entry {
     Message message;
     at::Tensor dense;
     penstock_request_t* request = nullptr;
-    std::chrono::steady_clock::time_point until;
+    std::chrono::steady_clock::time_point begun;
   };
+  /// A rank's entry in the store.
+  struct Place {
+    penstock_address_t address;
+    std::uint64_t token;
+  };
+  struct Ended {
+    Entry entry;
+    std::exception_ptr error;
+  };
+  // In the thread, without the lock:
   void run();
+  void open();
+  bool take();
   bool look();
+  bool advance(Entry& entry, std::exception_ptr& error);
   void begin(Entry& entry);
   bool meet(int peer);
+  std::optional<Place> place_of(int rank) const;
   std::exception_ptr outcome_of(Entry& entry, bool* done) const;
   std::exception_ptr late(const Entry& entry) const;
-  /// Null: the peer lives, or nothing is known of it yet.
   std::exception_ptr dead(const Entry& entry);
-  std::string key(int rank) const { return "penstock/address/" + std::to_string(rank); }
+  bool is_gone(int rank, std::string* who);
+  static void end(std::vector<Ended> ended);
 
-  c10::intrusive_ptr<c10d::Store> store_;
+  const Meeting meeting_;
+  const std::function<std::shared_ptr<Attached>()> attach_;
+  const std::string group_;
+  // Of the thread:
   std::shared_ptr<Attached> attached_;
-  int rank_;
-  std::string group_;
   penstock_messenger_t* messenger_ = nullptr;
   std::vector<std::uint64_t> tokens_;
   std::vector<bool> known_;  ///< by rank: its address
+  std::vector<bool> held_;   ///< by rank, in a look: an earlier send waits for its address
+  std::vector<std::chrono::steady_clock::time_point> next_lookup_;  ///< by rank: of its address
   std::chrono::steady_clock::time_point next_check_;
+  std::list<Entry> entries_;
+
+  std::atomic<std::size_t> under_way_{0};
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::list<Entry> entries_;
+  std::list<Entry> posted_;
   std::exception_ptr error_;
-  bool stopped_ = false;
   std::thread thread_;
 };
 

@@ -12,10 +12,10 @@ using Options = Backend::Options;
 
 c10::intrusive_ptr<Backend> make(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                                  std::chrono::milliseconds timeout, const std::string& name,
-                                 bool eager) {
+                                 bool is_first) {
   auto options = c10::make_intrusive<Backend::Options>(timeout);
   options->group_name = name;
-  return c10::make_intrusive<Backend>(store, rank, size, std::move(options), eager);
+  return c10::make_intrusive<Backend>(store, rank, size, std::move(options), is_first);
 }
 
 }  // namespace
@@ -38,8 +38,9 @@ PYBIND11_MODULE(PENSTOCK_TORCH_MODULE, module) {
           "perform_nocolor_split", [](Backend&, const py::object&) {},
           "Of ranks that are in no part of a split: nothing has to be done.");
   module.def("make", &make, py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("timeout"),
-             py::arg("name"), py::arg("eager"), py::call_guard<py::gil_scoped_release>());
-  module.def("leave", &penstock::torch::Attached::leave,
-             "Of a process that ends: removes the temporary pool that it has made.");
+             py::arg("name"), py::arg("is_first"), py::call_guard<py::gil_scoped_release>());
+  module.def("leave", &Backend::leave_all, py::call_guard<py::gil_scoped_release>(),
+             "Of a process that ends: ends its groups, and removes the temporary pool that it has "
+             "made.");
   module.attr("version") = penstock_version();
 }

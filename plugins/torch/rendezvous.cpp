@@ -76,125 +76,192 @@ void throw_last_error(penstock_status_t status) {
   C10_THROW_ERROR(DistBackendError, words);
 }
 
-std::string Meeting::key(const std::string& topic, int rank) const {
-  return "penstock/" + topic + "/" + std::to_string(rank);
+Meeting::Meeting(c10::intrusive_ptr<c10d::Store> store, int rank, int size, std::uint64_t token)
+    : store_(std::move(store)),
+      rank_(rank),
+      size_(size),
+      coming_(store_->add("penstock/comings/" + std::to_string(rank), 1)) {
+  // The keys of two comings ago are read no more: all ranks left that group before the last one.
+  if (coming_ > 2) forget(coming_ - 2);
+  if (token != 0) tell("token", std::to_string(token));
 }
 
-std::string Meeting::await(const std::string& topic, int rank) {
-  const auto until = std::chrono::steady_clock::now() + timeout_;
-  auto pause = std::chrono::microseconds(200);
+void Meeting::forget(std::int64_t coming) const {
+  Meeting before = *this;
+  before.coming_ = coming;
+  for (const char* const topic : {"token", "comm", "address"})
+    store_->deleteKey(before.key(topic, rank_));
+  if (rank_ != 0) return;
+  for (const char* const topic : {"pool", "comm/all", "trouble"})
+    store_->deleteKey(before.key(topic, 0));
+}
+
+std::string Meeting::key(const std::string& topic, int rank) const {
+  return "penstock/" + std::to_string(coming_) + "/" + topic + "/" + std::to_string(rank);
+}
+
+void Meeting::tell(const std::string& topic, const std::string& text) const {
+  store_->set(key(topic, rank_), text);
+}
+
+std::string Meeting::told(const std::string& topic, int rank) const {
   const std::string wanted = key(topic, rank);
-  const std::string trouble = key("trouble", 0);
-  while (!store_->check({wanted})) {
-    if (store_->check({trouble}))
-      C10_THROW_ERROR(DistBackendError, "penstock: process group " + group_ +
-                                            " has not met: " + store_->get_to_str(trouble));
-    if (cancelled_ != 0)
+  return store_->check({wanted}) ? store_->get_to_str(wanted) : std::string();
+}
+
+std::uint64_t Meeting::token(int rank) const {
+  const std::string text = told("token", rank);
+  return text.empty() ? 0 : std::stoull(text);
+}
+
+/// The ranks that have not told `topic`, in words.
+std::string Meeting::missing(const std::string& topic, int awaited) const {
+  constexpr int most = 8;
+  std::string names;
+  int found = 0;
+  for (int rank = 0; rank < size_; ++rank) {
+    if (store_->check({key(topic, rank)}) || ++found > most) continue;
+    names += (names.empty() ? "" : ", ") + std::to_string(rank);
+  }
+  if (found == 0) return "rank " + std::to_string(awaited);
+  if (found > most) names += " and " + std::to_string(found - most) + " others";
+  return (found == 1 ? "rank " : "ranks ") + names;
+}
+
+void Meeting::check_alive(int rank, const std::string& group, penstock_pool_t* pool) const {
+  char who[256] = "";
+  const std::uint64_t its = pool != nullptr && rank != rank_ ? token(rank) : 0;
+  if (its == 0 || penstock_pool_alive(pool, its, who, sizeof who) != 0) return;
+  C10_THROW_ERROR(DistBackendError, "penstock: rank " + std::to_string(rank) +
+                                        " of process group " + group + ", " + who +
+                                        ", has died or left");
+}
+
+std::string Meeting::await(const std::string& topic, int rank, const std::string& group,
+                           const Patience& patience) const {
+  constexpr std::chrono::milliseconds between_checks{100};
+  const auto begin = std::chrono::steady_clock::now();
+  auto next_check = begin + between_checks;
+  auto pause = std::chrono::microseconds(200);
+  for (;;) {
+    const std::string text = told(topic, rank);
+    if (!text.empty()) return text;
+    const std::string trouble = told("trouble", 0);
+    if (!trouble.empty())
       C10_THROW_ERROR(DistBackendError,
-                      "penstock: process group " + group_ + " was aborted while its ranks met");
-    if (std::chrono::steady_clock::now() > until)
-      C10_THROW_ERROR(DistBackendError, "penstock: rank " + std::to_string(rank) +
-                                            " of process group " + group_ +
-                                            " has not come to its first collective within " +
-                                            std::to_string(timeout_.count()) +
-                                            " ms: see what it does instead, or give "
-                                            "init_process_group a longer timeout");
+                      "penstock: process group " + group + " has not met: " + trouble);
+    if (patience.cancelled != 0)
+      C10_THROW_ERROR(DistBackendError,
+                      "penstock: process group " + group + " was aborted while its ranks met");
+    const auto now = std::chrono::steady_clock::now();
+    const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(now - begin);
+    if (waited > patience.timeout) {
+      const std::string of_all = topic.substr(0, topic.find('/'));
+      const std::string who =
+          topic == "pool" ? "rank " + std::to_string(rank) : missing(of_all, rank);
+      C10_THROW_ERROR(DistBackendError,
+                      "penstock: " + who + " of process group " + group + " has not come to its " +
+                          "first collective within " + std::to_string(patience.timeout.count()) +
+                          " ms: see what it does instead, or give init_process_group a longer " +
+                          "timeout");
+    }
+    if (now > next_check) {
+      check_alive(rank, group, patience.pool);
+      next_check = now + between_checks;
+    }
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, std::chrono::microseconds(20'000));
   }
-  return store_->get_to_str(wanted);
 }
 
-std::string Meeting::from_first(const std::string& topic, const std::string& mine) {
-  if (rank_ != 0) return await(topic, 0);
-  store_->set(key(topic, 0), mine);
-  return mine;
+std::string Meeting::from_all(const std::string& topic, const std::string& mine,
+                              const std::string& group, const Patience& patience) const {
+  tell(topic, mine);
+  if (rank_ != 0) return await(topic + "/all", 0, group, patience);
+  std::string all = mine;
+  for (int rank = 1; rank < size_; ++rank) all += await(topic, rank, group, patience);
+  tell(topic + "/all", all);
+  return all;
 }
 
-std::string Meeting::from_all(const std::string& topic, const std::string& mine) {
-  store_->set(key(topic, rank_), mine);
-  std::string all;
-  if (rank_ != 0) return await(topic + "/all", 0);
-  for (int rank = 0; rank < size_; ++rank) all += rank == rank_ ? mine : await(topic, rank);
-  return from_first(topic + "/all", all);
+void Meeting::give_up(const std::string& why) const {
+  const std::string trouble = key("trouble", 0);
+  if (store_->check({trouble})) return;
+  store_->set(trouble, "rank " + std::to_string(rank_) + " on " + host_name() +
+                           " could not join: " + why.substr(0, why.find('\n')));
 }
 
-void Meeting::done() {
-  const std::string pool = key("pool", 0);
-  if (store_->add(key("met", 0), 1) != size_) {
-    // Not later than this group may end.
-    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(5);
-    while (store_->check({pool}) && std::chrono::steady_clock::now() < until)
-      std::this_thread::sleep_for(std::chrono::microseconds(200));
-    return;
-  }
-  for (int rank = 0; rank < size_; ++rank) store_->deleteKey(key("comm", rank));
-  store_->deleteKey(key("comm/all", 0));
-  store_->deleteKey(key("met", 0));
-  store_->deleteKey(pool);
+Attached::Attached(penstock_pool_t* pool, std::string spec)
+    : pool_(pool),
+      spec_(std::move(spec)),
+      process_(::getpid()),
+      tensors_(std::make_unique<TensorMemory>(pool)) {
+  penstock_pool_info_t info{};
+  if (penstock_pool_info(pool, &info) == PENSTOCK_OK) token_ = info.token;
 }
 
-void Meeting::give_up(const std::string& why) {
-  if (store_->check({key("trouble", 0)})) return;
-  store_->set(key("trouble", 0), "rank " + std::to_string(rank_) + " on " + host_name() +
-                                     " could not join: " + why.substr(0, why.find('\n')));
+bool Attached::is_here() const {
+  return process_ == ::getpid();
 }
 
-std::shared_ptr<Attached> Attached::meet(Meeting& meeting) {
-  const std::string named = penstock_default_spec();
-  Invitation own;
-  std::shared_ptr<Attached> there;
-  std::string there_job;
-  {
-    const std::lock_guard<std::mutex> guard(mutex);
-    there = current.lock();
-    there_job = current_job;
-  }
-  bool made = false;
-  if (meeting.rank() == 0) {
-    own.spec = there != nullptr ? there->spec() : named;
-    own.job = there != nullptr ? there_job : "torch-" + random_name();
-    own.host = host_identity();
-    if (own.spec.empty()) {
-      own.spec = make_temporary_pool(meeting.size());
-      made = true;
-    }
-  }
-  const auto first = Invitation::parse(meeting.from_first("pool", own.text()));
-  TORCH_CHECK(!named.empty() || first.host == host_identity(), "penstock: rank ", meeting.rank(),
-              " of process group ", meeting.group(), " runs on ", host_name(),
-              " and rank 0 on another host (", first.host.substr(first.host.find(' ') + 1),
-              "): set PENSTOCK_POOL on all hosts to a pool that all of them share");
-  const std::string spec = named.empty() ? first.spec : named;
+std::shared_ptr<Attached> Attached::attach(const Meeting& meeting, const std::string& spec,
+                                           const std::string& job, bool is_made_here) {
   const std::lock_guard<std::mutex> guard(mutex);
-  there = by_spec[spec].lock();
-  if (there != nullptr) {  // of another group, or of another rank in this process
-    if (made) there->remove_by_ = ::getpid();
-    return there;
-  }
-  penstock_attach_options_t options{};
-  options.struct_bytes = sizeof options;
-  options.rank = meeting.rank();
-  options.job = first.job.c_str();
-  penstock_pool_t* pool = nullptr;
-  const auto status = penstock_pool_attach(spec.c_str(), &options, &pool);
-  if (status != PENSTOCK_OK) {
-    if (made) penstock_pool_remove(spec.c_str(), 1);
-    throw_last_error(status);
-  }
-  there.reset(new Attached(pool, spec));
-  if (made) there->remove_by_ = ::getpid();
-  by_spec[spec] = there;
-  if (current.expired()) {
+  auto there = by_spec[spec].lock();
+  if (there == nullptr || !there->is_here()) {
+    penstock_attach_options_t options{};
+    options.struct_bytes = sizeof options;
+    options.rank = meeting.rank();
+    options.job = job.c_str();
+    penstock_pool_t* pool = nullptr;
+    const auto status = penstock_pool_attach(spec.c_str(), &options, &pool);
+    if (status != PENSTOCK_OK) {
+      if (is_made_here) penstock_pool_remove(spec.c_str(), 1);
+      throw_last_error(status);
+    }
+    there.reset(new Attached(pool, spec));
+    by_spec[spec] = there;
+  }  // else of another group, or of another rank in this process
+  if (is_made_here) there->remove_by_ = ::getpid();
+  const auto first = current.lock();
+  if (first == nullptr || !first->is_here()) {
     current = there;
-    current_job = first.job;
+    current_job = job;
   }
   return there;
 }
 
+std::shared_ptr<Attached> Attached::invite(const Meeting& meeting) {
+  Invitation own;
+  const auto before = there();
+  {
+    const std::lock_guard<std::mutex> guard(mutex);
+    own.job = before != nullptr ? current_job : "torch-" + random_name();
+  }
+  own.spec = before != nullptr ? before->spec() : penstock_default_spec();
+  own.host = host_identity();
+  const bool made = own.spec.empty();
+  if (made) own.spec = make_temporary_pool(meeting.size());
+  auto attached = attach(meeting, own.spec, own.job, made);
+  meeting.tell("pool", own.text());
+  return attached;
+}
+
+std::shared_ptr<Attached> Attached::accept(const Meeting& meeting, const std::string& group,
+                                           const Patience& patience) {
+  const auto first = Invitation::parse(meeting.await("pool", 0, group, patience));
+  const std::string named = penstock_default_spec();
+  TORCH_CHECK(!named.empty() || first.host == host_identity(), "penstock: rank ", meeting.rank(),
+              " of process group ", group, " runs on ", host_name(),
+              " and rank 0 on another host (", first.host.substr(first.host.find(' ') + 1),
+              "): set PENSTOCK_POOL on all hosts to a pool that all of them share");
+  return attach(meeting, named.empty() ? first.spec : named, first.job, false);
+}
+
 std::shared_ptr<Attached> Attached::there() {
   const std::lock_guard<std::mutex> guard(mutex);
-  return current.lock();
+  const auto attached = current.lock();
+  return attached != nullptr && attached->is_here() ? attached : nullptr;
 }
 
 void Attached::leave() {

@@ -16,48 +16,60 @@ namespace penstock::torch {
 /// What penstock_last_error() says, as an exception of PyTorch.
 [[noreturn]] void throw_last_error(penstock_status_t status);
 
-/// Ranks of one group write and read keys of their store here. Waits end at a deadline, and when
-/// another thread cancels.
+/// How a rank waits for others: until a deadline, or until another thread cancels.
+struct Patience {
+  std::chrono::milliseconds timeout;
+  const volatile int& cancelled;
+  penstock_pool_t* pool = nullptr;  ///< by which it is seen who has died
+};
+
+/// Ranks of one group write and read keys of their store here. A store may outlive the group, and
+/// the next group of its name find it: so each time that a rank comes it counts, and the count is a
+/// part of its keys. Any thread.
 class Meeting {
  public:
-  Meeting(c10::intrusive_ptr<c10d::Store> store, int rank, int size, std::string group,
-          std::chrono::milliseconds timeout, const volatile int& cancelled)
-      : store_(std::move(store)),
-        rank_(rank),
-        size_(size),
-        group_(std::move(group)),
-        timeout_(timeout),
-        cancelled_(cancelled) {}
+  /// This rank comes. `token`: its process in the pool, if it is attached; else 0.
+  Meeting(c10::intrusive_ptr<c10d::Store> store, int rank, int size, std::uint64_t token);
 
   int rank() const { return rank_; }
   int size() const { return size_; }
-  const std::string& group() const { return group_; }
-  /// What rank 0 says; the other ranks' `mine` does not count.
-  std::string from_first(const std::string& topic, const std::string& mine);
+  void tell(const std::string& topic, const std::string& text) const;
+  /// Empty: `rank` has not told it yet.
+  std::string told(const std::string& topic, int rank) const;
+  /// Waits until `rank` tells it. `group`: its name in messages.
+  std::string await(const std::string& topic, int rank, const std::string& group,
+                    const Patience& patience) const;
   /// `mine` of all ranks, in rank order, each as long.
-  std::string from_all(const std::string& topic, const std::string& mine);
-  /// All have met: what was said here is taken back, since a store may outlive the group, and the
-  /// next one of its name would take it for its own.
-  void done();
+  std::string from_all(const std::string& topic, const std::string& mine, const std::string& group,
+                       const Patience& patience) const;
+  /// The process of `rank` in the pool, if it was attached when it came; else 0.
+  std::uint64_t token(int rank) const;
+  /// Where the store is served by a process of the group, and only groups hold it, it ends with
+  /// them: waits until it has, so that no later group of this process finds it.
+  void await_end_of_store(std::chrono::milliseconds longest) const;
   /// Those who wait for this rank, now or later, get an error that says why.
-  void give_up(const std::string& why);
+  void give_up(const std::string& why) const;
 
  private:
   std::string key(const std::string& topic, int rank) const;
-  std::string await(const std::string& topic, int rank);
+  void forget(std::int64_t coming) const;
+  std::string missing(const std::string& topic, int awaited) const;
+  void check_alive(int rank, const std::string& group, penstock_pool_t* pool) const;
 
   c10::intrusive_ptr<c10d::Store> store_;
   int rank_, size_;
-  std::string group_;
-  std::chrono::milliseconds timeout_;
-  const volatile int& cancelled_;
+  std::int64_t coming_;
 };
 
 /// This process's attachment, shared by all of its groups.
 class Attached {
  public:
-  /// The pool that PENSTOCK_POOL names, or, on one host, a temporary one that rank 0 makes.
-  static std::shared_ptr<Attached> meet(Meeting& meeting);
+  /// Of rank 0: the pool that PENSTOCK_POOL names, or that of earlier groups, or, on one host, a
+  /// temporary one that is made here. The others are told of it; nobody is waited for.
+  static std::shared_ptr<Attached> invite(const Meeting& meeting);
+  /// Of the other ranks: the pool that rank 0 has told of.
+  static std::shared_ptr<Attached> accept(const Meeting& meeting, const std::string& group,
+                                          const Patience& patience);
   /// That of the groups that there are; null: none has met.
   static std::shared_ptr<Attached> there();
   /// The process ends: a temporary pool that was made here is removed, whoever is attached.
@@ -69,13 +81,19 @@ class Attached {
   penstock_pool_t* pool() const { return pool_; }
   TensorMemory& tensors() const { return *tensors_; }
   const std::string& spec() const { return spec_; }
+  std::uint64_t token() const { return token_; }
+  /// Not in a child that was forked from the process that attached.
+  bool is_here() const;
 
  private:
-  Attached(penstock_pool_t* pool, std::string spec)
-      : pool_(pool), spec_(std::move(spec)), tensors_(std::make_unique<TensorMemory>(pool)) {}
+  Attached(penstock_pool_t* pool, std::string spec);
+  static std::shared_ptr<Attached> attach(const Meeting& meeting, const std::string& spec,
+                                          const std::string& job, bool is_made_here);
 
   penstock_pool_t* pool_;
   std::string spec_;
+  std::uint64_t token_ = 0;
+  int process_;
   std::unique_ptr<TensorMemory> tensors_;
   void remove();
   int remove_by_ = 0;  ///< it is temporary and was made by this process; 0: not so

@@ -1,12 +1,65 @@
-// A collective that was called, as PyTorch sees it.
+// A collective that was called, as PyTorch sees it, and how it ended.
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
 #include <mutex>
 #include <torch/csrc/distributed/c10d/Work.hpp>
+#include <utility>
 #include <vector>
 
+#include "python_end.hpp"
+
 namespace penstock::torch {
+
+/// The part of a call that the thread which runs it has. It holds no tensor once the call has
+/// ended: so the thread may be the last to let go of it.
+class Outcome {
+ public:
+  using Future = c10::intrusive_ptr<c10::ivalue::Future>;
+
+  bool is_done() const { return done_.load(std::memory_order_acquire); }
+  std::exception_ptr error() const;
+  /// False: not within `timeout`.
+  bool wait(std::chrono::milliseconds timeout);
+  /// Of a receive from anybody, before it ends.
+  void set_source(int rank) { source_ = rank; }
+  int source() const { return source_; }
+  /// Called when it ends.
+  void at_end(std::function<void()> call) { at_end_ = std::move(call); }
+  /// Completes `future` with `outputs` when it ends, or now.
+  void completes(const Future& future, const std::vector<at::Tensor>& outputs);
+
+  /// Once. `error`: null where it went well.
+  void end(const std::exception_ptr& error);
+  /// The same in a thread of ours. `held`, all that the thread has of the call's tensors, goes
+  /// first.
+  template <class Held>
+  void end_in_thread(const std::exception_ptr& error, Held held) {
+    const PythonTurn turn;
+    if (!turn) {
+      keep_for_good(std::move(held));
+      return end_without_python(error);
+    }
+    { const Held gone = std::move(held); }
+    end(error);
+  }
+
+ private:
+  std::pair<Future, std::vector<at::Tensor>> finish(const std::exception_ptr& error);
+  void end_without_python(const std::exception_ptr& error);
+
+  std::atomic<bool> done_{false};
+  std::atomic<int> source_{-1};
+  mutable std::mutex mutex_;
+  std::condition_variable ended_;
+  std::exception_ptr error_;
+  std::function<void()> at_end_;
+  Future future_;
+  std::vector<at::Tensor> outputs_;  ///< of future_
+};
 
 class Work : public c10d::Work {
  public:
@@ -17,33 +70,24 @@ class Work : public c10d::Work {
   Work(int rank, c10d::OpType type, const char* title, const std::vector<at::Tensor>& inputs,
        std::uint64_t sequence, std::vector<at::Tensor> outputs);
 
-  /// Also where end() is not through: who has waited finds it completed.
-  bool isCompleted() override {
-    return done_.load(std::memory_order_acquire) || c10d::Work::isCompleted();
-  }
-  bool isSuccess() const override;
+  bool isCompleted() override { return outcome_->is_done(); }
+  bool isSuccess() const override { return outcome_->is_done() && outcome_->error() == nullptr; }
+  std::exception_ptr exception() const override { return outcome_->error(); }
   bool wait(std::chrono::milliseconds timeout) override;
   std::vector<at::Tensor> result() override { return outputs_; }
-  int sourceRank() const override { return source_; }
+  int sourceRank() const override { return outcome_->source(); }
   std::uint64_t getSequencenumber() const override { return sequence_; }
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
   void synchronize() override {}
 
-  /// Of a receive from anybody, before it is finished.
-  void set_source(int rank) { source_ = rank; }
-  /// Once. `error`: null where it went well.
-  void end(const std::exception_ptr& error);
+  const std::shared_ptr<Outcome>& outcome() const { return outcome_; }
 
  private:
-  void complete(c10::ivalue::Future& future) const;
-
-  std::atomic<bool> done_{false};
+  std::shared_ptr<Outcome> outcome_;
   std::uint64_t sequence_;
-  int source_ = -1;
   std::vector<at::Tensor> outputs_;
-  std::mutex future_mutex_;                         ///< of future_ and error_
-  c10::intrusive_ptr<c10::ivalue::Future> future_;  ///< made for who asks: most do not
-  std::exception_ptr error_;
+  std::mutex future_mutex_;
+  Outcome::Future future_;  ///< made for who asks: most do not
 };
 
 }  // namespace penstock::torch

@@ -127,6 +127,19 @@ class Torch(Switches):
         self.assertEqual(self.digests(done), plain)
         self.assertIn("goes on without the switch", "".join(err for _, _, err in done))
 
+    def test_calls_and_groups_end_quietly(self):
+        """Whoever ends first; whatever Python has freed by then; though other ranks do something else."""
+        for ranks, what in ((3, ["third", "cross", "missing", "let_go", "again", "apart"]), (3, ["same_store"]),
+                            (2, ["forked", "last_is_recv"])):
+            with self.subTest(what=what):
+                for status, out, err in self.ranks(ranks, "torch_ends.py", *what):
+                    self.assertEqual((status, out), (0, "ends: ok\n"), err)
+                    self.assertNotIn("Exception raised from", err)
+
+    def test_a_receive_from_anybody_ends_when_all_others_have_died(self):
+        (status, out, err), *_ = self.ranks(3, "torch_ends.py", "anybody")
+        self.assertEqual((status, out), (0, "ends: ok\n"), err)
+
     def test_a_death_is_named(self):
         for line in (said := self.lines(3, "torch_failures.py", "dies")):
             self.assertRegex(line, r"after 0 s: DistBackendError: penstock: .* rank 1 \(pid \d+ on host .*died")

@@ -56,7 +56,7 @@ def _emulate_nodes(rank: int, size: int) -> None:
     os.environ["PENSTOCK_NODE"] = str(node)
 
 
-_met_before = False
+_leaves = 0  # the process that leaves its groups at its end
 
 
 def _of_this_life(store: Any) -> Any:
@@ -71,16 +71,17 @@ def _of_this_life(store: Any) -> Any:
 
 def _create(options: Any, backend_options: Any = None) -> Any:
     """torch.distributed calls it for each process group."""
-    global _met_before
+    global _leaves
     module = backend_module()
     _emulate_nodes(options.group_rank, options.group_size)
-    eager, _met_before = not _met_before, True
-    if eager:  # a process of multiprocessing ends without destructors
+    if _leaves != os.getpid():  # before Python finalizes; and a process of multiprocessing has no other end
         multiprocessing.util.Finalize(None, module.leave, exitpriority=0)
+        _leaves = os.getpid()
+    is_default = not torch.distributed.is_initialized()
     timeout = options.timeout
     if backend_options is not None and getattr(backend_options, "_timeout", None):
         timeout = backend_options._timeout
-    return module.make(_of_this_life(options.store), options.group_rank, options.group_size, timeout, options.group_id, eager)
+    return module.make(_of_this_life(options.store), options.group_rank, options.group_size, timeout, options.group_id, is_default)
 
 
 def register() -> None:

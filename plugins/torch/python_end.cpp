@@ -1,0 +1,35 @@
+#include "python_end.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+namespace penstock::torch {
+
+namespace {
+
+// No mutex: a child of fork() would find it as its parent's threads had it.
+std::atomic<int> turns{0};
+std::atomic<bool> ended{false};
+
+}  // namespace
+
+PythonTurn::PythonTurn() {
+  ++turns;
+  granted_ = !ended;
+  if (!granted_) --turns;
+}
+
+PythonTurn::~PythonTurn() {
+  if (granted_) --turns;
+}
+
+void end_python_turns() {
+  constexpr int looks = 1000;
+  constexpr std::chrono::milliseconds between{1};
+  ended = true;
+  // Not for ever: a callback of a future may hang.
+  for (int look = 0; look < looks && turns != 0; ++look) std::this_thread::sleep_for(between);
+}
+
+}  // namespace penstock::torch

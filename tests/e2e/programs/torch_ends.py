@@ -1,0 +1,150 @@
+"""How calls and groups of torch.distributed end, and who has to be there for it: torch_ends.py WHAT ..."""
+
+import datetime
+import os
+import signal
+import sys
+import weakref
+
+import penstock.torch  # noqa: F401, makes the back end known
+import torch
+import torch.distributed as dist
+
+
+def begin(seconds=20):
+    if not dist.is_initialized():
+        dist.init_process_group("penstock", timeout=datetime.timedelta(seconds=seconds))
+    return dist.get_rank(), dist.get_world_size()
+
+
+def error_of(call):
+    try:
+        call()
+    except RuntimeError as error:
+        return str(error).split("\n")[0]
+    return "no error"
+
+
+def let_go():
+    """Nobody but the program has a tensor once the call has ended."""
+    rank, _ = begin()
+    calls = {"all_reduce": lambda t: dist.all_reduce(t, async_op=True)}
+    if rank < 2:
+        calls["recv"] = lambda t: dist.isend(t, 1) if rank == 0 else dist.irecv(t, 0)
+    for name, call in calls.items():
+        for turn in range(300):
+            tensor = torch.ones(3)
+            work = call(tensor)
+            work.wait()
+            seen = weakref.ref(tensor)
+            del tensor, work
+            assert seen() is None, (name, turn)
+
+
+def last_is_recv():
+    """The program ends without destroy_process_group, and its last tensor is nobody's."""
+    rank, _ = begin()
+    dist.send(torch.ones(1_000_000), 1) if rank == 0 else dist.recv(torch.ones(1_000_000), 0)
+
+
+def third():
+    """Rank 0 has no part in a message of the group, and waits for the two elsewhere."""
+    rank, _ = begin()
+    group = dist.new_group([0, 1, 2])
+    if rank != 0:
+        dist.batch_isend_irecv([dist.P2POp(dist.isend if rank == 1 else dist.irecv, torch.ones(3), 3 - rank, group)])[0].wait()
+    dist.barrier()
+
+
+def cross():
+    """A receive in the group is begun before the ranks meet in the world, and its send comes afterwards."""
+    rank, _ = begin()
+    group = dist.new_group([0, 1, 2])
+    got = torch.zeros(3)
+    receive = dist.irecv(got, 0, group=group) if rank == 1 else None
+    dist.all_reduce(torch.ones(3))
+    if rank == 0:
+        dist.send(torch.ones(3), 1, group=group)
+    if receive is not None:
+        receive.wait()
+        assert got.tolist() == [1.0] * 3, got
+
+
+def apart():
+    """Groups beside a world of gloo are made one after the other: nobody waits for a rank that makes another."""
+    dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=20))
+    rank = dist.get_rank()
+    groups = [dist.new_group(ranks, backend="penstock") for ranks in ([0, 1], [1, 2])]
+    dist.barrier()
+    for number, group in enumerate(groups):
+        if rank in (number, number + 1):
+            values = torch.ones(3)
+            dist.all_reduce(values, group=group)
+            assert values.tolist() == [2.0] * 3
+
+
+def again():
+    """Each time rank 0 has a new store at the same port."""
+    for _ in range(5):
+        begin()
+        dist.all_reduce(torch.ones(3))
+        dist.destroy_process_group()
+
+
+def same_store():
+    """The store stays, and has what earlier groups of the same name left there."""
+    rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    store = dist.TCPStore("127.0.0.1", int(os.environ["MASTER_PORT"]), ranks, rank == 0)
+    for _ in range(5):
+        dist.init_process_group("penstock", store=store, rank=rank, world_size=ranks)
+        group = dist.new_group([0, 1])
+        if rank < 2:
+            dist.send(torch.ones(1), 1, group=group) if rank == 0 else dist.recv(torch.ones(1), 0, group=group)
+        dist.all_reduce(torch.ones(3))
+        dist.destroy_process_group()
+    store.add("end", 1)
+    while rank == 0 and store.add("end", 0) < ranks:
+        pass
+
+
+def missing():
+    """Rank 1 makes the group and does not come to its first call."""
+    rank, _ = begin()
+    group = dist.new_group(timeout=datetime.timedelta(seconds=2))
+    if rank != 1:
+        error = error_of(lambda: dist.all_reduce(torch.ones(1), group=group))
+        assert "rank 1 " in error and "has not come" in error, error
+    dist.barrier()
+
+
+def anybody():
+    """All who could send have died."""
+    rank, _ = begin(seconds=600)
+    dist.barrier()
+    if rank != 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    error = error_of(lambda: dist.recv(torch.ones(1)))
+    assert "all others are gone" in error and "died" in error, error
+
+
+def forked():
+    """What a child does with its parent's group is refused, and its end does not disturb the parent's."""
+    rank, ranks = begin()
+    dist.all_reduce(torch.ones(1))
+    child = os.fork()
+    if child == 0:
+        for call in (lambda: dist.all_reduce(torch.ones(1)), lambda: dist.isend(torch.ones(1), 1 - rank)):
+            error = error_of(call)
+            assert "from which this one was forked" in error, error
+        sys.exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    values = torch.ones(1)
+    dist.all_reduce(values)
+    assert values.item() == ranks
+    dist.destroy_process_group()
+
+
+CASES = [let_go, last_is_recv, third, cross, apart, again, same_store, missing, anybody, forked]
+for what in sys.argv[1:]:
+    {case.__name__: case for case in CASES}[what]()
+os.write(1, b"ends: ok\n")
