@@ -345,9 +345,10 @@ void Backend::abort() {
 
 /// The store is often rank 0's, and ends with its group: who left first, and made the next group at
 /// once, would meet there. So the others leave when rank 0 has, and it waits for nobody. Nor is one
-/// that computes waited for long.
+/// that computes waited for long; but longer than a rank 0 that leaves takes, which waits 0.1 s for
+/// others to leave what it has made for them.
 void Backend::close(bool awaits_rank_0) {
-  constexpr std::chrono::milliseconds longest{100};
+  constexpr std::chrono::milliseconds longest{200};
   std::unique_ptr<Mail> ended;
   {
     const std::lock_guard<std::mutex> guard(mail_mutex_);

@@ -114,7 +114,8 @@ void ClosedComms::give_back() {
 }
 
 ClosedComms::~ClosedComms() {
-  constexpr int patient_looks = 200;
+  // Others may compute for long before they leave; a process that ends its groups is quick.
+  constexpr int patient_looks = 20;
   constexpr std::chrono::milliseconds between{5};
   const int looks = process_ends() ? 1 : patient_looks;
   for (int look = 0; look < looks && !closed_.empty(); ++look) {
