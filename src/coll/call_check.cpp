@@ -39,6 +39,22 @@ void CallCheck::tell(std::uint64_t word) {
   s_.send_off();
 }
 
+void CallCheck::leave() {
+  if (s_.number != 0 && !s_.failure()) tell(s_.opening());
+}
+
+std::optional<Error> CallCheck::difference_of_last(const char* what) const {
+  if (s_.failure()) return std::nullopt;
+  for (const std::uint32_t rank : s_.group.others())
+    s_.memory_of(rank).invalidate(s_.at(s_.layout.call(rank)), 8);
+  s_.memory_of_all().load_fence();
+  for (const std::uint32_t rank : s_.group.others()) {
+    const std::uint64_t call = s_.memory_of(rank).load_word(s_.at(s_.layout.call(rank)));
+    if (auto error = another_call(what, rank, call)) return error;
+  }
+  return std::nullopt;
+}
+
 void CallCheck::note_elsewhere(bool tells) {
   const std::uint64_t count = ++elsewhere_;
   if (tells) tell(word_of(s_.begun() + 1, later_bit | (count & counted) << 1));

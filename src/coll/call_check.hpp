@@ -23,8 +23,15 @@ class CallCheck {
   /// Where it was asked for: true when all others have told of the same call. `missing`: those who
   /// have not come to it. Errors: mismatch, which names a rank and both calls.
   Result<bool> all_agree(const char* what, Missing& missing);
-  /// This rank has waited for `missing` for long. Some device accesses. Errors: mismatch.
+  /// This rank has waited for `missing` for long. Observes their lines. A device access. Errors:
+  /// mismatch.
   Result<void> compare(const char* what, const Missing& missing);
+
+  /// This rank makes no more calls.
+  void leave();
+  /// All others have left. A difference of the last calls, after which no rank has needed another:
+  /// in words. A device access.
+  std::optional<Error> difference_of_last(const char* what) const;
 
   /// A call of these ranks that is made by other means than the pool. `tell`: no call is in
   /// progress or queued here, so that a rank that waits in the next one can learn of it.

@@ -1,10 +1,12 @@
 #include "coll/communicator.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/awake.hpp"
 #include "base/checked.hpp"
 #include "base/format.hpp"
+#include "base/log.hpp"
 #include "base/wait.hpp"
 #include "coll/call_check.hpp"
 #include "coll/changeover.hpp"
@@ -107,6 +109,7 @@ struct Communicator::Impl {
   const bool is_direct, shares_gpu, mixed;
   const bool always_in_switch;
   const std::shared_ptr<offload::Registration> registration;
+  bool has_left = false;        ///< all have, and their last calls were compared
   std::uint32_t fruitless = 0;  ///< looks since the others were asked for failures
   Missing missing;
   const char* name = "";
@@ -464,11 +467,17 @@ void Communicator::note_elsewhere(bool idle) {
 }
 
 void Communicator::leave() {
+  impl_->check.leave();
   impl_->state.leave();
 }
 
 bool Communicator::Impl::ranks_left() {
-  if (state.all_left(missing)) return true;
+  if (state.all_left(missing)) {
+    const auto error =
+        std::exchange(has_left, true) ? std::nullopt : check.difference_of_last("the last calls");
+    if (error) base::log(base::Level::error, "{}", error->message);
+    return true;
+  }
   if (++fruitless % looks_between_checks == 0) state.restore_own_words();
   return false;
 }

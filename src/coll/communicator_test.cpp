@@ -293,6 +293,31 @@ TEST_F(CommunicatorTest, TwoRootsAreNamedInTheNextCall) {
   }
 }
 
+TEST_F(CommunicatorTest, TwoRootsOfTheLastCallAreNamedAtTheEnd) {
+  make_pool(coherence::Mode::software);
+  testing::internal::CaptureStderr();
+  run(2, 2, small, [&](Communicator& comm) {
+    std::vector<std::byte> data(100);
+    const Problem problem{.collective = Collective::broadcast,
+                          .ranks = 2,
+                          .rank = comm.self(),
+                          .root = comm.self(),
+                          .input = {{0, 40}},
+                          .max_block_bytes = 40};
+    EXPECT_TRUE(comm.run({.problem = &problem,
+                          .plan = comm.plan(problem),
+                          .input = data.data(),
+                          .output = data.data()}));
+    comm.leave();
+    if (comm.self() == 0) {
+      EXPECT_TRUE(comm.await_all_left("the end"));
+    }
+  });
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("calls broadcast of 40 bytes with root 1, and this rank broadcast of 40 "
+                        "bytes with root 0"));
+}
+
 /// Rank 1 waits for rank 2, which waits for rank 1 in the next call: neither writes anything.
 TEST_F(CommunicatorTest, RanksThatWaitForEachOtherInTwoCallsAreTold) {
   make_pool(coherence::Mode::software);

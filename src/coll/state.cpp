@@ -157,9 +157,6 @@ Result<void> State::check_others(const char* what) const {
 }
 
 Result<void> State::check_failures(const char* what, const Missing& missing) {
-  for (const std::uint32_t rank : missing)
-    memory_of(rank).invalidate(at(layout.line(rank)), line_bytes);
-  memory_of_all().load_fence();
   for (const std::uint32_t rank : missing) {
     const std::uint64_t failure = learn_from(rank, at(layout.line(rank)));
     if (failure != 0) return unexpected(failure_of(what, rank, failure));

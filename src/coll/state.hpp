@@ -124,7 +124,7 @@ class State {
   /// concerns only who waits for it.
   std::uint64_t gave_up() const { return group.ranks() + std::uint64_t{1}; }
   std::uint64_t gave_up_idle() const { return gave_up() + 1; }
-  /// Looks whether one of `missing` has failed. A device access.
+  /// Whether one of `missing`, whose lines were just observed, has failed.
   Result<void> check_failures(const char* what, const Missing& missing);
   /// Remembers, and lets the others know which rank is dead. `idle`: nothing was under way.
   void fail_with(const Error& error, bool idle = false);
