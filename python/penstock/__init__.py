@@ -35,5 +35,5 @@ def library_folder() -> str:
 def __getattr__(name: str) -> str:
     """`__version__`: of the library."""
     if name == "__version__":
-        return str(_library.library().penstock_version().decode())
+        return str(_library.call("version").decode())
     raise AttributeError(f"module 'penstock' has no attribute '{name}'")

@@ -1,10 +1,16 @@
 """libpenstock.so, by ctypes, with the signatures of penstock.h and persist.h."""
 
+from __future__ import annotations
+
 import ctypes
 import functools
 import os
+from collections.abc import Callable
 from ctypes import (CFUNCTYPE, POINTER, Structure, c_char_p, c_int, c_int32, c_size_t, c_uint32, c_uint64, c_void_p)
+from typing import Any
 
+from penstock import _signals
+from penstock._border import i32, nanoseconds, size, text, text_or_none, u32
 from penstock.errors import Error, error_of
 
 _NAME = "libpenstock.so.0"
@@ -55,114 +61,156 @@ class CheckpointInfo(Structure):
     _fields_ = [("version", c_uint64), ("tag", c_uint64), ("bytes", c_uint64)]
 
 
-Visit = CFUNCTYPE(None, POINTER(ObjectInfo), c_void_p)
+# An argument's C type, and its check; None: the package has made it.
+_U32 = (c_uint32, u32)
+_U64 = (c_uint64, size)
+_I32 = (c_int32, i32)
+_FLAG = (c_int, lambda _, value: int(bool(value)))
+_TEXT = (c_char_p, text)
+_TEXT_OR_NONE = (c_char_p, text_or_none)
+_SECONDS = (c_uint64, nanoseconds)
+_HANDLE = (c_void_p, None)
+_MEMORY = (c_void_p, None)  # addresses that the package has computed
+_PLACE = (POINTER(c_void_p), None)
 
-_MAKES = POINTER(c_void_p)
-_CHECKED = {  # these return a penstock_status_t
-    "pool_create": [c_char_p, POINTER(PoolOptions)],
-    "pool_create_temporary": [c_uint32, c_char_p, c_size_t],
-    "pool_remove": [c_char_p, c_int],
-    "pool_attach": [c_char_p, POINTER(AttachOptions), _MAKES],
-    "pool_info": [c_void_p, POINTER(PoolInfo)],
-    "arena_create": [c_void_p, c_char_p, c_uint64, POINTER(ObjectOptions), _MAKES],
-    "arena_open": [c_void_p, c_char_p, _MAKES],
-    "arena_destroy": [c_void_p],
-    "arena_list": [c_void_p, Visit, c_void_p],
-    "arena_collect": [c_void_p, c_int, POINTER(c_uint32), POINTER(c_uint32), POINTER(c_uint64)],
-    "publish": [c_void_p, c_void_p, c_uint64],
-    "observe": [c_void_p, c_void_p, c_uint64],
-    "write": [c_void_p, c_void_p, c_void_p, c_uint64],
-    "read": [c_void_p, c_void_p, c_void_p, c_uint64],
-    "barrier_open": [c_void_p, c_uint64, c_uint32, c_uint32, _MAKES],
-    "barrier_wait": [c_void_p, c_uint64],
-    "lock_open": [c_void_p, c_uint64, c_uint32, c_uint32, _MAKES],
-    "lock_acquire": [c_void_p, c_uint64],
-    "lock_acquire_shared": [c_void_p, c_uint64],
-    "doorbell_open": [c_void_p, c_uint64, _MAKES],
-    "doorbell_wait": [c_void_p, c_uint64, c_uint64, c_uint64],
-    "object_set_lifetime": [c_void_p, c_int32],
-    "object_lifetime": [c_void_p, POINTER(c_int32)],
-    "undo_log_open": [c_void_p, c_uint64, _MAKES],
-    "tx_begin": [c_void_p],
-    "tx_add": [c_void_p, c_void_p, c_uint64, c_uint64],
-    "tx_commit": [c_void_p],
-    "tx_abort": [c_void_p],
-    "tx_release": [c_void_p, c_void_p],
-    "tx_read": [c_void_p, c_void_p, c_uint64, c_uint64, c_uint64, POINTER(c_uint64)],
-    "tx_recover": [c_void_p, POINTER(c_uint32), POINTER(c_uint32)],
-    "checkpoint_create": [c_void_p, c_char_p, c_uint64, c_int32, _MAKES],
-    "checkpoint_open": [c_void_p, c_char_p, _MAKES],
-    "checkpoint_destroy": [c_void_p],
-    "checkpoint_info": [c_void_p, POINTER(CheckpointInfo)],
-    "checkpoint_begin": [c_void_p, POINTER(c_uint64)],
-    "checkpoint_write": [c_void_p, c_uint64, c_void_p, c_uint64],
-    "checkpoint_flush": [c_void_p],
-    "checkpoint_commit": [c_void_p, c_uint64],
-    "checkpoint_read": [c_void_p, c_uint64, c_void_p, c_uint64, c_uint64],
+Visit = CFUNCTYPE(None, POINTER(ObjectInfo))  # NULL follows, and is left out
+
+
+def _place(kind: Any) -> tuple[Any, None]:
+    return POINTER(kind), None
+
+
+_OF_FIELDS: dict[Any, Any] = {c_uint32: u32, c_uint64: size, c_int32: i32, c_char_p: text_or_none}
+
+_CHECKED: dict[str, dict[str, Any]] = {  # these return a penstock_status_t
+    "pool_create": {"SPEC": _TEXT, "options": _place(PoolOptions)},
+    "pool_create_temporary": {"ranks": _U32, "spec": (c_char_p, None), "spec_bytes": (c_size_t, size)},
+    "pool_remove": {"SPEC": _TEXT, "force": _FLAG},
+    "pool_attach": {"SPEC": _TEXT_OR_NONE, "options": _place(AttachOptions), "pool": _PLACE},
+    "pool_info": {"pool": _HANDLE, "info": _place(PoolInfo)},
+    "arena_create": {"pool": _HANDLE, "name": _TEXT, "bytes": _U64, "options": _place(ObjectOptions),
+                     "object": _PLACE},
+    "arena_open": {"pool": _HANDLE, "name": _TEXT, "object": _PLACE},
+    "arena_remove": {"object": _HANDLE},
+    "arena_list": {"pool": _HANDLE, "visit": (Visit, None), "user": _MEMORY},
+    "arena_collect": {"pool": _HANDLE, "dry_run": _FLAG, "processes": _place(c_uint32), "objects": _place(c_uint32),
+                      "bytes": _place(c_uint64)},
+    "publish": {"pool": _HANDLE, "at": _MEMORY, "bytes": _U64},
+    "observe": {"pool": _HANDLE, "at": _MEMORY, "bytes": _U64},
+    "write": {"pool": _HANDLE, "to": _MEMORY, "source": _MEMORY, "bytes": _U64},
+    "read": {"pool": _HANDLE, "to": _MEMORY, "source": _MEMORY, "bytes": _U64},
+    "barrier_open": {"object": _HANDLE, "offset": _U64, "participants": _U32, "rank": _U32, "barrier": _PLACE},
+    "barrier_wait": {"barrier": _HANDLE, "timeout": _SECONDS},
+    "lock_open": {"object": _HANDLE, "offset": _U64, "participants": _U32, "rank": _U32, "lock": _PLACE},
+    "lock_acquire": {"lock": _HANDLE, "timeout": _SECONDS},
+    "lock_acquire_shared": {"lock": _HANDLE, "timeout": _SECONDS},
+    "lock_release": {"lock": _HANDLE},
+    "doorbell_open": {"object": _HANDLE, "offset": _U64, "doorbell": _PLACE},
+    "doorbell_ring": {"doorbell": _HANDLE, "number": _U64},
+    "doorbell_wait": {"doorbell": _HANDLE, "number": _U64, "timeout": _SECONDS, "ringer": _U64},
+    "object_set_lifetime": {"object": _HANDLE, "lifetime": _I32},
+    "object_lifetime": {"object": _HANDLE, "lifetime": _place(c_int32)},
+    "undo_log_open": {"pool": _HANDLE, "log_bytes": _U64, "log": _PLACE},
+    "tx_begin": {"log": _HANDLE},
+    "tx_add": {"log": _HANDLE, "object": _HANDLE, "offset": _U64, "bytes": _U64},
+    "tx_commit": {"log": _HANDLE},
+    "tx_abort": {"log": _HANDLE},
+    "tx_release": {"log": _HANDLE, "object": _HANDLE},
+    "checkpoint_create": {"pool": _HANDLE, "name": _TEXT, "bytes": _U64, "lifetime": _I32, "checkpoint": _PLACE},
+    "checkpoint_open": {"pool": _HANDLE, "name": _TEXT, "checkpoint": _PLACE},
+    "checkpoint_remove": {"checkpoint": _HANDLE},
+    "checkpoint_info": {"checkpoint": _HANDLE, "info": _place(CheckpointInfo)},
+    "checkpoint_begin": {"checkpoint": _HANDLE, "version": _place(c_uint64)},
+    "checkpoint_write": {"checkpoint": _HANDLE, "offset": _U64, "source": _MEMORY, "bytes": _U64},
+    "checkpoint_flush": {"checkpoint": _HANDLE},
+    "checkpoint_commit": {"checkpoint": _HANDLE, "tag": _U64},
+    "checkpoint_read": {"checkpoint": _HANDLE, "version": _U64, "to": _MEMORY, "offset": _U64, "bytes": _U64},
 }
-_PLAIN = {  # name: (result, arguments)
-    "version": (c_char_p, []),
-    "status_name": (c_char_p, [c_int32]),
-    "last_error": (c_char_p, []),
-    "default_spec": (c_char_p, []),
-    "pool_detach": (None, [c_void_p]),
-    "arena_close": (None, [c_void_p]),
-    "object_info": (None, [c_void_p, POINTER(ObjectInfo)]),
-    "barrier_bytes": (c_uint64, [c_uint32]),
-    "barrier_close": (None, [c_void_p]),
-    "lock_bytes": (c_uint64, [c_uint32]),
-    "lock_release": (None, [c_void_p]),
-    "lock_close": (None, [c_void_p]),
-    "doorbell_bytes": (c_uint64, []),
-    "doorbell_ring": (None, [c_void_p, c_uint64]),
-    "doorbell_read": (c_uint64, [c_void_p]),
-    "doorbell_close": (None, [c_void_p]),
-    "pool_durability": (c_int, [c_void_p]),
-    "undo_log_close": (None, [c_void_p]),
-    "checkpoint_close": (None, [c_void_p]),
+_PLAIN: dict[str, tuple[Any, dict[str, Any]]] = {  # what they return, and arguments
+    "version": (c_char_p, {}),
+    "status_name": (c_char_p, {"status": _I32}),
+    "last_error": (c_char_p, {}),
+    "default_spec": (c_char_p, {}),
+    "interrupt_by": (None, {"look": _MEMORY, "user": _MEMORY}),
+    "pool_detach": (None, {"pool": _HANDLE}),
+    "arena_close": (None, {"object": _HANDLE}),
+    "object_info": (None, {"object": _HANDLE, "info": _place(ObjectInfo)}),
+    "barrier_bytes": (c_uint64, {"participants": _U32}),
+    "barrier_cancel": (None, {"barrier": _HANDLE}),
+    "barrier_close": (None, {"barrier": _HANDLE}),
+    "lock_bytes": (c_uint64, {"participants": _U32}),
+    "lock_cancel": (None, {"lock": _HANDLE}),
+    "lock_close": (None, {"lock": _HANDLE}),
+    "doorbell_bytes": (c_uint64, {}),
+    "doorbell_read": (c_uint64, {"doorbell": _HANDLE}),
+    "doorbell_cancel": (None, {"doorbell": _HANDLE}),
+    "doorbell_close": (None, {"doorbell": _HANDLE}),
+    "pool_durability": (c_int, {"pool": _HANDLE}),
+    "undo_log_close": (None, {"log": _HANDLE}),
+    "checkpoint_close": (None, {"checkpoint": _HANDLE}),
 }
 
 
 @functools.lru_cache(maxsize=None)
-def library() -> ctypes.CDLL:
+def _library() -> ctypes.CDLL:
     """Errors: Error, where it is nowhere."""
     try:
         path = os.path.join(folder("lib", _NAME), _NAME)
     except Error:
         path = _NAME  # where the system has it
         try:
-            loaded = ctypes.CDLL(path)
+            return ctypes.CDLL(path)
         except OSError:
-            loaded = None
-        if loaded is None:
-            raise
-    else:
-        loaded = ctypes.CDLL(path)
-    for name, arguments in _CHECKED.items():
-        function = getattr(loaded, f"penstock_{name}")
-        function.restype, function.argtypes = c_int32, arguments
-    for name, (result, arguments) in _PLAIN.items():
-        function = getattr(loaded, f"penstock_{name}")
-        function.restype, function.argtypes = result, arguments
-    return loaded
+            pass
+        raise
+    return ctypes.CDLL(path)
 
 
-def check(status: int) -> None:
-    """Errors: that of the last call of this thread."""
-    if status != 0:
-        loaded = library()
-        raise error_of(loaded.penstock_status_name(status).decode(), loaded.penstock_last_error().decode())
+class _Functions(dict):  # type: ignore[type-arg]
+    """By name: the function, the checks of its arguments by their places, and whether it returns a status."""
+
+    def __missing__(self, name: str) -> tuple[Any, list[tuple[int, str, Callable[[str, Any], Any]]], bool]:
+        function = getattr(_library(), f"penstock_{name}")
+        result, arguments = (c_int32, _CHECKED[name]) if name in _CHECKED else _PLAIN[name]
+        function.restype = result
+        function.argtypes = [kind for kind, _ in arguments.values()]
+        checks = [(place, of, check) for place, (of, (_, check)) in enumerate(arguments.items()) if check is not None]
+        found = function, checks, name in _CHECKED
+        self[name] = found
+        return found
 
 
-def with_bytes(options: Structure) -> Structure:
-    """Fills in struct_bytes, by which the library tells versions apart."""
-    setattr(options, "struct_bytes", ctypes.sizeof(options))
-    return options
+_functions = _Functions()
 
 
-def made(function_name: str, *arguments: object) -> int:
-    """The handle that a function of the library makes as its last argument."""
-    handle = c_void_p()
-    check(getattr(library(), f"penstock_{function_name}")(*arguments, ctypes.byref(handle)))
-    assert handle.value is not None
-    return handle.value
+def function_of(name: str) -> Any:
+    """penstock_NAME itself, unchecked."""
+    return _functions[name][0]
+
+
+def call(name: str, *arguments: Any) -> Any:
+    """Calls penstock_NAME: what it returns, or None where that is a status. Handles are objects with `_as_parameter_`,
+    and live as long as the call. Errors: those of the library; InvalidArgumentError and TypeError, of an argument that
+    C would not take as it is."""
+    function, checks, checked = _functions[name]
+    if not _signals.main_thread_is_asked:
+        _signals.ask_main_thread(function_of("interrupt_by"))
+    passed = list(arguments)
+    for place, of, check in checks:
+        passed[place] = check(of, passed[place])
+    result = function(*passed)
+    if _signals.raised:
+        _signals.raise_of_this_thread()
+    if not checked:
+        return result
+    if result != 0:
+        raise error_of(function_of("status_name")(result).decode(),
+                       function_of("last_error")().decode(errors="replace"))
+    return None
+
+
+def options(kind: type[Structure], **fields: Any) -> Structure:
+    """A struct of options. By struct_bytes the library tells versions apart."""
+    types = dict(kind._fields_)  # type: ignore[arg-type]
+    checked = {name: _OF_FIELDS[types[name]](name, value) for name, value in fields.items()}
+    return kind(struct_bytes=ctypes.sizeof(kind), **checked)

@@ -21,7 +21,7 @@ time. Source: include/penstock/persist.h, docs/protocols/persistence.md.
 from __future__ import annotations
 
 import ctypes
-import os
+import math
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Optional, Union
@@ -29,7 +29,10 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 import numpy as np
 
 from penstock import _library
-from penstock._library import check, library, made
+from penstock._arrays import bounds, checked_kind, object_of, sizes_of
+from penstock._border import size
+from penstock._handles import Handle, Owned, made
+from penstock._library import call
 from penstock.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -42,38 +45,7 @@ __all__ = ["Checkpoint", "CheckpointInfo", "Transaction", "Update"]
 LOG_BYTES = 1 << 20
 
 
-def _bounds(array: NDArray[Any]) -> tuple[int, int]:
-    """First byte and end of what the array's elements lie in."""
-    first = int(array.__array_interface__["data"][0])
-    end = first + array.itemsize
-    for size, stride in zip(array.shape, array.strides):
-        if size == 0:
-            return first, first
-        end += max(0, (size - 1) * stride)
-        first += min(0, (size - 1) * stride)
-    return first, end
-
-
-def _object_of(array: NDArray[Any]) -> Any:
-    """The handle of the object whose memory the array shows."""
-    from penstock.pool import _View
-
-    base: Any = array
-    while isinstance(base, np.ndarray):
-        base = base.base
-    if not isinstance(base, _View):
-        raise InvalidArgumentError("the array is no memory of a pool: transactions take those of Object.array() and "
-                                   "their slices, not copies")
-    return base._owned
-
-
-def checked_kind(kind: np.dtype[Any]) -> np.dtype[Any]:
-    if kind.hasobject or kind.itemsize == 0:
-        raise InvalidArgumentError(f"type {kind} cannot lie in a pool: its elements are Python objects, or have no size")
-    return kind
-
-
-class Transaction:
+class Transaction(Handle):
     """Of Pool.transaction(): commits at the end of `with`, or aborts where that is left by an exception.
 
     >>> import penstock.pool
@@ -97,44 +69,47 @@ class Transaction:
     """
 
     def __init__(self, pool: Pool, log_bytes: int = LOG_BYTES) -> None:
+        log_bytes = size("log_bytes", log_bytes)
+        super().__init__(pool._undo_log(log_bytes), "the transaction")
         self._pool = pool
-        self._log: Any = pool._undo_log(log_bytes)
         self._bytes = log_bytes
-        self._process = os.getpid()
 
     def __enter__(self) -> Transaction:
-        if self._log is None:
-            raise InvalidArgumentError("the transaction has ended: pool.transaction() begins another")
-        check(library().penstock_tx_begin(self._log.handle))
+        call("tx_begin", self._log)
         return self
 
     def __exit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException],
                  trace: Optional[TracebackType]) -> None:
-        log, self._log = self._log, None
-        if os.getpid() != self._process:
+        if self._owned is not None and not self._usable:
             return  # a forked child that leaves `with`: the transaction is its parent's
-        end = library().penstock_tx_commit if kind is None else library().penstock_tx_abort
-        check(end(log.handle))  # else closing the log, which nobody keeps then, undoes it
-        check(library().penstock_tx_release(log.handle, None))
+        log, self._owned = self._log, None
+        call("tx_commit" if kind is None else "tx_abort", log)  # else closing the log, which nobody keeps then, undoes it
+        call("tx_release", log, None)
         self._pool._keep_undo_log(self._bytes, log)
+
+    @property
+    def _log(self) -> Owned:
+        if self._owned is None:
+            raise InvalidArgumentError("the transaction has ended: pool.transaction() begins another")
+        return self._open
 
     def add(self, what: Union[NDArray[Any], Object], offset: int = 0, bytes: Optional[int] = None) -> None:
         """Before these bytes are stored to: an array of Object.array(), a slice of it, or `bytes` of an object from
         `offset` on (None: all that follows). Old bytes are kept in whole lines of 64 bytes, also those between the
         elements of a slice that has gaps. Errors: InvalidArgumentError; NoSpaceError, where the old bytes do not fit
         into the undo log (Pool.transaction); UnavailableError, while another process writes the object."""
-        if self._log is None:
-            raise InvalidArgumentError("the transaction has ended: pool.transaction() begins another")
+        log = self._log
         if isinstance(what, np.ndarray):
-            owned = _object_of(what)
+            owned = object_of(what)
             found = _library.ObjectInfo()
-            library().penstock_object_info(owned.handle, found)
-            first, end = _bounds(what)
-            handle, offset, length = owned.handle, first - int(found.data), end - first
+            call("object_info", owned, found)
+            first, end = bounds(what)
+            offset, length = first - int(found.data or 0), end - first
         else:
-            handle, length = what._open.handle, what._length(offset, bytes)
+            owned = what._open
+            offset, length = what._range(offset, bytes)
         if length != 0:
-            check(library().penstock_tx_add(self._log.handle, handle, offset, length))
+            call("tx_add", log, owned, offset, length)
 
 
 @dataclass(frozen=True)
@@ -147,7 +122,7 @@ class CheckpointInfo:
     bytes: int
 
 
-class Checkpoint:
+class Checkpoint(Handle):
     """Of Pool.checkpoint(): two copies of an array in the pool, one of which is valid. The processes of an MPI job
     each call begin(), write() their parts and flush(); after a barrier one of them calls commit().
 
@@ -161,10 +136,8 @@ class Checkpoint:
     >>> penstock.pool.remove(spec)
     """
 
-    def __init__(self, handle: int, pool: Pool) -> None:
-        from penstock.pool import _Owned
-
-        self._owned: Any = _Owned(handle, library().penstock_checkpoint_close, pool._open)
+    def __init__(self, owned: Owned) -> None:
+        super().__init__(owned, "the checkpoint")
 
     def __enter__(self) -> Checkpoint:
         return self
@@ -172,32 +145,25 @@ class Checkpoint:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @property
-    def _handle(self) -> int:
-        if self._owned is None:
-            raise InvalidArgumentError("the checkpoint is closed")
-        return int(self._owned.handle)
-
     def close(self) -> None:
         """What was committed stays. A second time changes nothing."""
-        self._owned = None
+        super().close()
 
     def destroy(self) -> None:
         """Removes both copies. Errors: NotFoundError."""
-        self._handle
-        owned, self._owned = self._owned, None
-        check(library().penstock_checkpoint_destroy(owned.release()))
+        call("checkpoint_remove", self._open)
+        self.close()
 
     def info(self) -> CheckpointInfo:
         """What is valid now."""
         found = _library.CheckpointInfo()
-        check(library().penstock_checkpoint_info(self._handle, found))
+        call("checkpoint_info", self._open, found)
         return CheckpointInfo(found.version, found.tag, found.bytes)
 
     def begin(self) -> int:
         """Begins the version after the valid one, and returns its number."""
         version = ctypes.c_uint64()
-        check(library().penstock_checkpoint_begin(self._handle, version))
+        call("checkpoint_begin", self._open, version)
         return version.value
 
     def write(self, source: ArrayLike, offset: int = 0) -> None:
@@ -206,15 +172,15 @@ class Checkpoint:
         process has committed since."""
         data = np.ascontiguousarray(source)
         checked_kind(data.dtype)
-        check(library().penstock_checkpoint_write(self._handle, offset, data.ctypes.data, data.nbytes))
+        call("checkpoint_write", self._open, offset, data.ctypes.data, data.nbytes)
 
     def flush(self) -> None:
         """What was written here is at the device, or in the file: before the process that commits is told."""
-        check(library().penstock_checkpoint_flush(self._handle))
+        call("checkpoint_flush", self._open)
 
     def commit(self, tag: int = 0) -> None:
         """What was begun is valid from now on. By one process, when all have flushed."""
-        check(library().penstock_checkpoint_commit(self._handle, tag))
+        call("checkpoint_commit", self._open, tag)
 
     def update(self, tag: int = 0) -> Update:
         """For one process: begins, and commits at the end of `with`, unless that is left by an exception."""
@@ -224,14 +190,19 @@ class Checkpoint:
         """A copy of the valid version, or a part of it from `offset` bytes on. Reads again while others commit.
         Errors: InvalidArgumentError, also where nothing was committed yet."""
         kind = checked_kind(np.dtype(dtype))
+        offset = size("offset", offset)
         while True:
             info = self.info()
             if info.version == 0:
                 raise InvalidArgumentError("nothing was committed to the checkpoint yet")
-            out = np.empty((info.bytes - offset) // kind.itemsize if shape is None else shape, kind)
+            left = max(0, info.bytes - offset)
+            sizes = (left // kind.itemsize,) if shape is None else sizes_of(shape)
+            if math.prod(sizes) * kind.itemsize > left:
+                raise InvalidArgumentError(f"an array {sizes} of {kind} is longer than the {left} bytes of the checkpoint "
+                                           f"from offset {offset} on")
+            out = np.empty(sizes, kind)
             try:
-                check(library().penstock_checkpoint_read(self._handle, info.version, out.ctypes.data, offset,
-                                                         out.nbytes))
+                call("checkpoint_read", self._open, info.version, out.ctypes.data, offset, out.nbytes)
                 return out
             except Exception:
                 if self.info().version == info.version:
@@ -256,6 +227,6 @@ class Update:
 
 def checkpoint_of(pool: Pool, name: str, bytes: Optional[int], lifetime: int) -> Checkpoint:
     """As Pool.checkpoint()."""
-    if bytes is None:
-        return Checkpoint(made("checkpoint_open", pool._open.handle, name.encode()), pool)
-    return Checkpoint(made("checkpoint_create", pool._open.handle, name.encode(), bytes, lifetime), pool)
+    by, more = ("checkpoint_open", ()) if bytes is None else ("checkpoint_create", (bytes, lifetime))
+    owned = pool._open
+    return Checkpoint(made(by, owned, name, *more, close="checkpoint_close", needs=owned))

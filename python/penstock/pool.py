@@ -11,24 +11,30 @@
 Memory: an array is ordinary memory of this process, but no cache is coherent between hosts. Write, then `publish()`;
 `observe()`, then read. At any moment one process at most writes to a line of 64 bytes. Units: bytes and seconds; a
 timeout of None is PENSTOCK_TIMEOUT_MS. Threads: all may be called from several threads, but one barrier, lock or
-doorbell by one at a time. A child of os.fork() attaches by itself. Errors: those of penstock.errors, which are also
-Python's own (LookupError, TimeoutError, ...). Source: cMPI, sections 3.1, 3.4 and 3.5.
+doorbell by one at a time. Closing one ends the waits of other threads in it. Waits hear Ctrl-C. A child of os.fork()
+attaches by itself: its parent's handles are refused there. Integers may be those of NumPy. Errors: those of
+penstock.errors, which are also Python's own (LookupError, TimeoutError, ...), and TypeError. Source: cMPI, sections 3.1,
+3.4 and 3.5.
 """
 
 from __future__ import annotations
 
 import ctypes
-import os
+import math
 import weakref
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Callable, NoReturn, Optional, Sequence, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence, TypeVar, Union
 
 import numpy as np
 
 from penstock import _library
-from penstock._library import check, library, made, with_bytes
+from penstock._arrays import View, checked_kind, sizes_of
+from penstock._border import size
+from penstock._handles import Handle, Owned, Waiting, made
+from penstock._library import call, options
+from penstock._signals import callback
 from penstock.errors import InvalidArgumentError
-from penstock.persist import LOG_BYTES, Checkpoint, Transaction, checked_kind, checkpoint_of
+from penstock.persist import LOG_BYTES, Checkpoint, Transaction, checkpoint_of
 
 if TYPE_CHECKING:
     import torch
@@ -90,10 +96,9 @@ def create(spec: str, bytes: int = 0, *, mode: Optional[str] = None, max_process
     'software'
     >>> penstock.pool.remove("shm:penstock-doc")
     """
-    options = _library.PoolOptions(bytes=bytes, mode=_mode(mode), max_processes=max_processes, max_nodes=max_nodes,
-                                   permissions=permissions, group=group.encode() if group else None,
-                                   overwrite=int(overwrite))
-    check(library().penstock_pool_create(spec.encode(), with_bytes(options)))
+    call("pool_create", spec,
+         options(_library.PoolOptions, bytes=bytes, mode=_mode(mode), max_processes=max_processes, max_nodes=max_nodes,
+                 permissions=permissions, group=group, overwrite=bool(overwrite)))
 
 
 def create_temporary(ranks: int = 1) -> str:
@@ -105,18 +110,18 @@ def create_temporary(ranks: int = 1) -> str:
     >>> penstock.pool.remove(spec)
     """
     spec = ctypes.create_string_buffer(256)
-    check(library().penstock_pool_create_temporary(ranks, spec, len(spec)))
+    call("pool_create_temporary", ranks, spec, len(spec))
     return spec.value.decode()
 
 
 def default_spec() -> str:
     """What PENSTOCK_POOL names; "" where it is not set."""
-    return str(library().penstock_default_spec().decode())
+    return str(call("default_spec").decode(errors="surrogateescape"))
 
 
 def remove(spec: str, force: bool = False) -> None:
     """Removes a pool's files and segments. Refuses while living processes are attached, unless `force`."""
-    check(library().penstock_pool_remove(spec.encode(), int(force)))
+    call("pool_remove", spec, force)
 
 
 def attach(spec: Optional[str] = None, *, mode: Optional[str] = None, rank: int = -1,
@@ -124,54 +129,14 @@ def attach(spec: Optional[str] = None, *, mode: Optional[str] = None, rank: int 
     """Maps a pool; `spec` None: PENSTOCK_POOL. A `mode` that is given must be the pool's. `rank` and `job` are shown
     by `penstock ps`. Milliseconds however large the pool is. Errors: NotFoundError, PermissionDeniedError, Error of
     status wrong_format, mismatch or no_slots."""
-    options = _library.AttachOptions(mode=_mode(mode), rank=rank, job=job.encode() if job else None)
-    return Pool(made("pool_attach", spec.encode() if spec is not None else None, with_bytes(options)))
+    given = options(_library.AttachOptions, mode=_mode(mode), rank=rank, job=job)
+    return Pool(made("pool_attach", spec, given, close="pool_detach"))
 
 
-class _Owned:
-    """A handle of the library: given back when the last that refers to it is gone or the program ends, never by a
-    forked child. `needs`: what must be given back after it."""
-
-    def __init__(self, handle: int, give_back: Callable[[int], None], needs: Optional[_Owned] = None) -> None:
-        self.handle = handle
-        self.needs = needs
-        self._end = weakref.finalize(self, _Owned._give_back, os.getpid(), give_back, handle)
-
-    @staticmethod
-    def _give_back(owner: int, give_back: Callable[[int], None], handle: int) -> None:
-        if os.getpid() == owner:
-            give_back(handle)
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("handles of a pool cannot be pickled: they are addresses in this process; attach to the pool in "
-                        "the other one, and open the object by its name")
-
-    def release(self) -> int:
-        """It is given back otherwise."""
-        self._end.detach()
-        return self.handle
+_Part = TypeVar("_Part", bound=Handle)
 
 
-class _Handle:
-    def __init__(self, owned: _Owned, what: str) -> None:
-        self._what = what
-        self._owned: Optional[_Owned] = owned
-
-    @property
-    def _open(self) -> _Owned:
-        if self._owned is None:
-            raise InvalidArgumentError(f"{self._what} is closed")
-        return self._owned
-
-    def close(self) -> None:
-        """A second time changes nothing."""
-        self._owned = None
-
-
-_Part = TypeVar("_Part", bound=_Handle)
-
-
-class Pool(_Handle):
+class Pool(Handle):
     """An attached pool. `with` detaches at the end, or when its last object is closed.
 
     >>> import penstock.pool
@@ -185,9 +150,9 @@ class Pool(_Handle):
     >>> penstock.pool.remove(spec)
     """
 
-    def __init__(self, handle: int) -> None:
-        super().__init__(_Owned(handle, library().penstock_pool_detach), "the pool")
-        self._undo_logs: dict[int, list[_Owned]] = {}  # idle ones, by their bytes
+    def __init__(self, owned: Owned) -> None:
+        super().__init__(owned, "the pool")
+        self._undo_logs: dict[int, list[Owned]] = {}  # idle ones, by their bytes
 
     def __enter__(self) -> Pool:
         return self
@@ -198,7 +163,7 @@ class Pool(_Handle):
     def info(self) -> PoolInfo:
         """Walks the object space: for people and tests."""
         found = _library.PoolInfo()
-        check(library().penstock_pool_info(self._open.handle, found))
+        call("pool_info", self._open, found)
         fields = {name: getattr(found, name) for name in PoolInfo.__dataclass_fields__}
         return PoolInfo(**{**fields, "mode": str(_MODE_NAMES.get(found.mode, found.mode))})
 
@@ -208,31 +173,34 @@ class Pool(_Handle):
         process detaches or dies; "persistent": as "pool", and it stays when hosts are switched off, where the pool can
         keep it. `exist_ok`: one of that name and size is opened instead. Takes the pool's lock. Errors:
         AlreadyExistsError, NoSpaceError, InvalidArgumentError; Error of status unavailable, for "persistent"."""
-        if bytes <= 0:
-            raise InvalidArgumentError(f"object '{name}' of {bytes} bytes: at least 1 is needed")
-        options = _library.ObjectOptions(lifetime=_lifetime(lifetime), alignment=alignment,
-                                         skip_zeroing=int(not zero), open_existing=int(exist_ok))
-        return Object(self, made("arena_create", self._open.handle, name.encode(), bytes, with_bytes(options)))
+        if size("bytes", bytes) == 0:
+            raise InvalidArgumentError(f"object '{name}' of 0 bytes: at least 1 is needed")
+        given = options(_library.ObjectOptions, lifetime=_lifetime(lifetime), alignment=alignment,
+                        skip_zeroing=not zero, open_existing=bool(exist_ok))
+        return self._object("arena_create", name, bytes, given)
 
     def open(self, name: str) -> Object:
         """An object that exists. What its creator published before is not implied: `observe()`. Errors:
         NotFoundError."""
-        return Object(self, made("arena_open", self._open.handle, name.encode()))
+        return self._object("arena_open", name)
+
+    def _object(self, by: str, *arguments: Any) -> Object:
+        return Object(made(by, self._open, *arguments, close="arena_close", needs=self._open))
 
     def objects(self) -> list[ObjectInfo]:
         """All objects, by name."""
         found: list[ObjectInfo] = []
 
-        def visit(info: Any, _: Any) -> None:
+        def visit(info: Any) -> None:
             found.append(_object_info(info.contents))
 
-        check(library().penstock_arena_list(self._open.handle, _library.Visit(visit), None))
+        call("arena_list", self._open, callback(_library.Visit, visit), None)
         return found
 
     def durability(self) -> str:
         """What the pool keeps when hosts are switched off: "none" (/dev/shm), "file" (what was committed, by msync) or
         "device" (what has reached it)."""
-        return _DURABILITIES[library().penstock_pool_durability(self._open.handle)]
+        return _DURABILITIES[call("pool_durability", self._open)]
 
     def transaction(self, log_bytes: int = LOG_BYTES) -> Transaction:
         """`with pool.transaction() as tx`: see penstock.persist.Transaction. `log_bytes`: of its undo log, which all
@@ -246,15 +214,14 @@ class Pool(_Handle):
         unavailable, where the pool keeps nothing: lifetime "pool" outlives processes there."""
         return checkpoint_of(self, name, bytes, _lifetime(lifetime))
 
-    def _undo_log(self, log_bytes: int) -> _Owned:
+    def _undo_log(self, log_bytes: int) -> Owned:
+        pool = self._open
         try:
             return self._undo_logs[log_bytes].pop()  # threads may call it: each gets one of its own
         except LookupError:
-            pass
-        handle = made("undo_log_open", self._open.handle, log_bytes)
-        return _Owned(handle, library().penstock_undo_log_close, self._open)
+            return made("undo_log_open", pool, log_bytes, close="undo_log_close", needs=pool)
 
-    def _keep_undo_log(self, log_bytes: int, owned: _Owned) -> None:
+    def _keep_undo_log(self, log_bytes: int, owned: Owned) -> None:
         if self._owned is not None:  # else it would keep a closed pool attached
             self._undo_logs.setdefault(log_bytes, []).append(owned)
 
@@ -266,20 +233,11 @@ class Pool(_Handle):
         """Frees what dead processes have left: how many of them, their objects, and the bytes. `dry_run` only
         counts."""
         processes, objects, count = ctypes.c_uint32(), ctypes.c_uint32(), ctypes.c_uint64()
-        check(library().penstock_arena_collect(self._open.handle, int(dry_run), processes, objects, count))
+        call("arena_collect", self._open, dry_run, processes, objects, count)
         return processes.value, objects.value, count.value
 
 
-class _View:
-    """What an array keeps alive, and with it the object's memory."""
-
-    def __init__(self, owned: _Owned, data: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        self._owned = owned
-        self.__array_interface__ = {"version": 3, "data": (data, False), "shape": shape, "typestr": dtype.str,
-                                    "descr": dtype.descr}
-
-
-class Object(_Handle):
+class Object(Handle):
     """A named piece of a pool. `with` closes it at the end, or when its last array is gone; it stays in the pool.
     What was stored and not published is sent on then. Its barriers, locks and doorbells are closed with it.
 
@@ -292,15 +250,15 @@ class Object(_Handle):
     >>> penstock.pool.remove(spec)
     """
 
-    def __init__(self, pool: Pool, handle: int) -> None:
+    def __init__(self, owned: Owned) -> None:
         found = _library.ObjectInfo()
-        library().penstock_object_info(handle, found)
-        super().__init__(_Owned(handle, library().penstock_arena_close, pool._open), "the object")
+        call("object_info", owned, found)
+        super().__init__(owned, "the object")
         self.info = _object_info(found)
         self._what = f"object '{self.info.name}'"
         self._data = int(found.data)
-        self._views: weakref.WeakSet[_View] = weakref.WeakSet()
-        self._parts: weakref.WeakSet[_Handle] = weakref.WeakSet()
+        self._views: weakref.WeakSet[View] = weakref.WeakSet()
+        self._parts: set[weakref.ref[Handle]] = set()  # not a WeakSet: other threads may add to it in a close()
 
     def __enter__(self) -> Object:
         return self
@@ -318,24 +276,20 @@ class Object(_Handle):
     def array(self, shape: Optional[Shape] = None, dtype: DTypeLike = np.uint8, offset: int = 0) -> NDArray[Any]:
         """The object's memory from `offset` (bytes) on, as an array of that shape; None: one row of all that follows.
         No copy, and no publish or observe. Errors: InvalidArgumentError, where it does not fit."""
+        owned = self._open
         kind = checked_kind(np.dtype(dtype))
-        if not 0 <= offset <= len(self) or offset % kind.alignment != 0:
+        offset = size("offset", offset)
+        if offset > len(self) or offset % kind.alignment != 0:
             raise InvalidArgumentError(f"offset {offset} in {self._what} of {len(self)} bytes: a multiple of "
                                        f"{kind.alignment} inside it is needed for {kind}")
-        if shape is None:
-            shape = (len(self) - offset) // kind.itemsize
-        sizes = (shape,) if isinstance(shape, int) else tuple(int(size) for size in shape)
-        needed = kind.itemsize
-        for size in sizes:
-            if size < 0:
-                raise InvalidArgumentError(f"shape {sizes}: a size is negative")
-            needed *= size
+        sizes = ((len(self) - offset) // kind.itemsize,) if shape is None else sizes_of(shape)
+        needed = math.prod(sizes) * kind.itemsize
         if needed > len(self) - offset:
             raise InvalidArgumentError(f"an array {sizes} of {kind} needs {needed} bytes, and {self._what} has "
                                        f"{len(self) - offset} from offset {offset} on")
-        view = _View(self._open, self._data + offset, sizes, kind)
+        view = View(owned, self._data + offset, needed)
         self._views.add(view)
-        return np.asarray(view)
+        return np.ndarray(sizes, kind, np.asarray(view))  # arrays of arrays and aligned records: as NumPy has them
 
     def tensor(self, shape: Optional[Shape] = None, dtype: Optional[torch.dtype] = None,
                offset: int = 0) -> torch.Tensor:
@@ -343,16 +297,12 @@ class Object(_Handle):
         import torch
 
         kind = dtype or torch.uint8
-        size = torch.empty(0, dtype=kind).element_size()
-        if offset % size != 0:
-            raise InvalidArgumentError(f"offset {offset} in {self._what}: a multiple of {size} is needed for {kind}")
-        if shape is None:
-            shape = (len(self) - offset) // size
-        sizes = (shape,) if isinstance(shape, int) else tuple(shape)
-        count = 1
-        for each in sizes:
-            count *= each
-        flat = torch.utils.dlpack.from_dlpack(self.array(count * size, np.uint8, offset))
+        element = torch.empty(0, dtype=kind).element_size()
+        offset = size("offset", offset)
+        if offset % element != 0:
+            raise InvalidArgumentError(f"offset {offset} in {self._what}: a multiple of {element} is needed for {kind}")
+        sizes = (max(0, len(self) - offset) // element,) if shape is None else sizes_of(shape)
+        flat = torch.utils.dlpack.from_dlpack(self.array(math.prod(sizes) * element, np.uint8, offset))
         return flat.view(kind).reshape(sizes)
 
     def __dlpack__(self, **options: Any) -> Any:
@@ -363,54 +313,62 @@ class Object(_Handle):
 
     def set_lifetime(self, lifetime: str) -> None:
         """"persistent", "pool" or "process" from now on, as in Pool.create()."""
-        check(library().penstock_object_set_lifetime(self._open.handle, _lifetime(lifetime)))
+        call("object_set_lifetime", self._open, _lifetime(lifetime))
 
     def lifetime(self) -> str:
         """As it is now, whoever has changed it."""
         found = ctypes.c_int32()
-        check(library().penstock_object_lifetime(self._open.handle, found))
+        call("object_lifetime", self._open, found)
         return next(name for name, number in _LIFETIMES.items() if number == found.value)
 
     def publish(self, offset: int = 0, bytes: Optional[int] = None) -> None:
         """What this process stored to these bytes is at the device on return, before anything that it publishes
         later. Whole lines travel: no other host may have written to them meanwhile."""
-        check(library().penstock_publish(self._pool_handle(), self._at(offset, bytes), self._length(offset, bytes)))
+        self._move("publish", offset, bytes)
 
     def observe(self, offset: int = 0, bytes: Optional[int] = None) -> None:
         """Loads of these bytes made after it see what others had published before it. Stores of this process to these
         lines that it has not published may be lost."""
-        check(library().penstock_observe(self._pool_handle(), self._at(offset, bytes), self._length(offset, bytes)))
+        self._move("observe", offset, bytes)
 
     def write(self, source: ArrayLike, offset: int = 0) -> None:
         """Copies an array (or what NumPy makes one of) here past the caches and publishes it: faster than storing and
         `publish()` for more than a few lines."""
+        owned = self._open
         data = np.ascontiguousarray(source)
-        at = self._at(offset, data.nbytes)
-        check(library().penstock_write(self._pool_handle(), at, data.ctypes.data, data.nbytes))
+        checked_kind(data.dtype)
+        offset, length = self._range(offset, data.nbytes)
+        call("write", owned.needs, self._data + offset, data.ctypes.data, length)
 
     def read(self, shape: Optional[Shape] = None, dtype: DTypeLike = np.uint8, offset: int = 0) -> NDArray[Any]:
         """Observes, and copies out to private memory: as `array()` otherwise."""
+        owned = self._open
         view = self.array(shape, dtype, offset)
         out = np.empty(view.shape, view.dtype)
-        check(library().penstock_read(self._pool_handle(), out.ctypes.data, self._data + offset, out.nbytes))
+        call("read", owned.needs, out.ctypes.data, view.ctypes.data, out.nbytes)
         return out
 
     def barrier(self, participants: int, rank: int, offset: int = 0) -> Barrier:
         """Of Barrier.bytes(participants) from `offset` on, zero at first, opened once by each of the participants."""
-        return self._holding(Barrier(made("barrier_open", self._open.handle, offset, participants, rank)))
+        return self._part(Barrier, "barrier", offset, participants, rank)
 
     def lock(self, participants: int, rank: int, offset: int = 0) -> Lock:
         """Of Lock.bytes(participants) from `offset` on, zero at first. One process at a time acts as `rank`."""
-        return self._holding(Lock(made("lock_open", self._open.handle, offset, participants, rank)))
+        return self._part(Lock, "lock", offset, participants, rank)
 
     def doorbell(self, offset: int = 0) -> Doorbell:
         """Of Doorbell.bytes() from `offset` on, zero at first. One process rings."""
-        return self._holding(Doorbell(made("doorbell_open", self._open.handle, offset)))
+        return self._part(Doorbell, "doorbell", offset)
 
     def close(self) -> None:
-        for part in list(self._parts):
-            part.close()
+        self._close_parts()
         super().close()
+
+    def _close_parts(self) -> None:
+        for found in list(self._parts):
+            part = found()
+            if part is not None:
+                part.close()
 
     def destroy(self) -> None:
         """The name disappears and the space is given back: all users must have agreed not to touch it, and those of
@@ -420,32 +378,32 @@ class Object(_Handle):
         if self._views:
             raise BufferError(f"{self._what} cannot be destroyed: {len(self._views)} arrays or tensors of its memory "
                               "are in use; delete them first")
+        self._close_parts()
+        call("arena_remove", owned)
         self.close()
-        check(library().penstock_arena_destroy(owned.release()))
 
-    def _pool_handle(self) -> int:
-        pool = self._open.needs
-        assert pool is not None
-        return pool.handle
-
-    def _holding(self, part: _Part) -> _Part:
-        self._parts.add(part)
+    def _part(self, kind: Callable[[Owned, str], _Part], name: str, *arguments: Any) -> _Part:
+        owned = self._open
+        part = kind(made(f"{name}_open", owned, *arguments, close=f"{name}_close", needs=owned), name)
+        self._parts.add(weakref.ref(part, self._parts.discard))
         return part
 
-    def _at(self, offset: int, bytes: Optional[int]) -> int:
-        self._length(offset, bytes)
-        self._open
-        return self._data + offset
+    def _move(self, by: str, offset: int, bytes: Optional[int]) -> None:
+        owned = self._open
+        offset, length = self._range(offset, bytes)
+        call(by, owned.needs, self._data + offset, length)
 
-    def _length(self, offset: int, bytes: Optional[int]) -> int:
-        length = len(self) - offset if bytes is None else bytes
-        if offset < 0 or length < 0 or offset + length > len(self):
+    def _range(self, offset: int, bytes: Optional[int]) -> tuple[int, int]:
+        """Offset and length of bytes that lie in the object."""
+        offset = size("offset", offset)
+        length = max(0, len(self) - offset) if bytes is None else size("bytes", bytes)
+        if offset + length > len(self):
             raise InvalidArgumentError(f"{length} bytes from offset {offset} on do not lie in {self._what} of "
                                        f"{len(self)} bytes")
-        return length
+        return offset, length
 
 
-class Barrier(_Handle):
+class Barrier(Waiting):
     """What each participant published before is visible to what each observes after.
 
     >>> import penstock.pool
@@ -455,20 +413,17 @@ class Barrier(_Handle):
     >>> penstock.pool.remove(spec)
     """
 
-    def __init__(self, handle: int) -> None:
-        super().__init__(_Owned(handle, library().penstock_barrier_close), "the barrier")
-
     @staticmethod
     def bytes(participants: int) -> int:
-        return int(library().penstock_barrier_bytes(participants))
+        return int(call("barrier_bytes", participants))
 
     def wait(self, timeout: Optional[float] = None) -> None:
         """Blocks until all have entered this round. Errors: DeadlineError and PeerDeadError, which name the
         participant."""
-        check(library().penstock_barrier_wait(self._open.handle, _nanoseconds(timeout)))
+        call("barrier_wait", self._open, timeout)
 
 
-class Lock(_Handle):
+class Lock(Waiting):
     """Lamport's bakery; the dead are passed over. `with lock:` holds it; what earlier holders published is visible to
     observes made after.
 
@@ -480,32 +435,29 @@ class Lock(_Handle):
     >>> penstock.pool.remove(spec)
     """
 
-    def __init__(self, handle: int) -> None:
-        super().__init__(_Owned(handle, library().penstock_lock_close), "the lock")
-
     @staticmethod
     def bytes(participants: int) -> int:
-        return int(library().penstock_lock_bytes(participants))
+        return int(call("lock_bytes", participants))
 
     def acquire(self, timeout: Optional[float] = None, *, shared: bool = False) -> None:
         """Not recursive. `shared`: together with all others that share it, for a process that only reads. Errors:
         DeadlineError."""
-        take = library().penstock_lock_acquire_shared if shared else library().penstock_lock_acquire
-        check(take(self._open.handle, _nanoseconds(timeout)))
+        call("lock_acquire_shared" if shared else "lock_acquire", self._open, timeout)
 
     def release(self) -> None:
-        """Only its holder calls it."""
-        library().penstock_lock_release(self._open.handle)
+        """Errors: InvalidArgumentError, when this handle does not hold it."""
+        call("lock_release", self._open)
 
     def __enter__(self) -> Lock:
         self.acquire()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.release()
+        if self._usable:  # else it was closed, which released it, or this is a forked child, which does not hold it
+            self.release()
 
 
-class Doorbell(_Handle):
+class Doorbell(Waiting):
     """A number that only grows, with one ringer and any number of listeners.
 
     >>> import penstock.pool
@@ -519,25 +471,22 @@ class Doorbell(_Handle):
     >>> penstock.pool.remove(spec)
     """
 
-    def __init__(self, handle: int) -> None:
-        super().__init__(_Owned(handle, library().penstock_doorbell_close), "the doorbell")
-
     @staticmethod
     def bytes() -> int:
-        return int(library().penstock_doorbell_bytes())
+        return int(call("doorbell_bytes"))
 
     def ring(self, number: int) -> None:
         """What this process published before is visible to what a listener observes once it has read `number`."""
-        library().penstock_doorbell_ring(self._open.handle, number)
+        call("doorbell_ring", self._open, number)
 
     def read(self) -> int:
         """The latest number, 0 at first. One access to the device."""
-        return int(library().penstock_doorbell_read(self._open.handle))
+        return int(call("doorbell_read", self._open))
 
     def wait(self, number: int, timeout: Optional[float] = None, ringer: int = 0) -> None:
         """Until the number is at least `number`. `ringer`: the token of its Pool.info(), whose death ends the wait;
         0: unknown. Errors: DeadlineError, PeerDeadError."""
-        check(library().penstock_doorbell_wait(self._open.handle, number, _nanoseconds(timeout), ringer))
+        call("doorbell_wait", self._open, number, timeout, ringer)
 
 
 def _mode(name: Optional[str]) -> int:
@@ -552,13 +501,5 @@ def _lifetime(name: str) -> int:
     return _LIFETIMES[name]
 
 
-def _nanoseconds(timeout: Optional[float]) -> int:
-    if timeout is None:
-        return 0
-    if not timeout >= 0:
-        raise InvalidArgumentError(f"a timeout of {timeout} s: 0 or more is needed")
-    return min(max(1, round(timeout * 1e9)), (1 << 63) - 1) if timeout != float("inf") else (1 << 63) - 1
-
-
 def _object_info(found: _library.ObjectInfo) -> ObjectInfo:
-    return ObjectInfo(found.name.decode(errors="replace"), found.bytes, found.offset, found.generation)
+    return ObjectInfo(found.name.decode(errors="surrogateescape"), found.bytes, found.offset, found.generation)

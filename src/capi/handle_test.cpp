@@ -264,7 +264,7 @@ TEST_F(Handle, StaysOpenWhenAForkedChildClosesIt) {
   EXPECT_EQ(penstock_checkpoint_info(handles_.checkpoint, &valid), PENSTOCK_OK);
 }
 
-TEST_F(Handle, DefaultPoolIsNotInheritedByAForkedChild) {
+TEST_F(Handle, DefaultPoolIsNotInherited) {
   ASSERT_EQ(setenv("PENSTOCK_POOL", spec_.c_str(), 1), 0);
   ASSERT_EQ(penstock_default_attach(), PENSTOCK_OK) << penstock_last_error();
   penstock_pool_info_t ours;

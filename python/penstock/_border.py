@@ -1,0 +1,65 @@
+"""What may pass from Python to C. ctypes alone cuts integers and strings to what fits. Each check gets the argument's name
+and its value, and returns what C gets. Errors: InvalidArgumentError; TypeError, of a value of another kind."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import operator
+from collections.abc import Callable
+from typing import Any, Optional
+
+from penstock.errors import InvalidArgumentError
+
+LONGEST_NS = (1 << 63) - 1
+
+
+def integer(low: int, high: int) -> Callable[[str, Any], int]:
+    def checked(name: str, value: Any) -> int:
+        if type(value) is int and low <= value <= high:
+            return value
+        try:
+            number = operator.index(value)  # also those of NumPy
+        except TypeError:
+            raise TypeError(f"{name} is {value!r}: an integer is needed") from None
+        if not low <= number <= high:
+            raise InvalidArgumentError(f"{name} is {number}: {low} to {high} is possible")
+        return number
+
+    return checked
+
+
+def text(name: str, value: Any) -> bytes:
+    """As C takes it. Bytes that are no UTF-8 are those of os.fsdecode()."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} is {value!r}: a string is needed")
+    if "\0" in value:
+        raise InvalidArgumentError(f"{name} is {value!r}: a NUL would end it")
+    try:
+        return value.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise InvalidArgumentError(f"{name} is {value!r}: {error.reason}") from None
+
+
+def text_or_none(name: str, value: Any) -> Optional[bytes]:
+    return None if value is None else text(name, value)
+
+
+def nanoseconds(name: str, value: Any) -> int:
+    """Of seconds; None: the library's default, which C asks for by 0."""
+    if value is None:
+        return 0
+    if not isinstance(value, (float, numbers.Real)):  # float: it is found sooner
+        raise TypeError(f"{name} is {value!r}: a number of seconds is needed")
+    try:
+        seconds = float(value)
+    except OverflowError:  # an integer of hundreds of digits
+        seconds = math.inf if value > 0 else -math.inf
+    if not seconds >= 0:  # also NaN
+        raise InvalidArgumentError(f"a {name} of {value} s: 0 or more is needed")
+    return LONGEST_NS if seconds >= LONGEST_NS // 10**9 else max(1, round(seconds * 1e9))
+
+
+u32 = integer(0, (1 << 32) - 1)
+i32 = integer(-(1 << 31), (1 << 31) - 1)
+size = integer(0, (1 << 64) - 1)
