@@ -8,8 +8,7 @@ namespace {
 using namespace penstock::mpi;
 
 /// A completed request: that of a message to MPI_PROC_NULL.
-penstock::Result<int> completed(const PoolWindow& window, const penstock::Result<void>& done,
-                                void* request) {
+MpiResult<int> completed(const PoolWindow& window, const MpiResult<void>& done, void* request) {
   if (!done) return penstock::unexpected(done.error());
   const Constants& mpi = constants();
   return pmpi().Isend(nullptr, 0, mpi.byte, mpi.proc_null, 0, window.self, request);
@@ -24,8 +23,8 @@ Target aim(int rank, Aint disp, Count count, Handle type) {
   return {rank, disp, count, incoming(type)};
 }
 
-penstock::Result<void> fetch(PoolWindow& window, const Buffer& origin, const Buffer& result,
-                             const Target& target, Handle op) {
+MpiResult<void> fetch(PoolWindow& window, const Buffer& origin, const Buffer& result,
+                      const Target& target, Handle op) {
   return accumulate(window, origin, &result, target, op);
 }
 
