@@ -49,21 +49,19 @@ int while_it_ends(void* comm, int (*end)(void* comm)) {
 
 }  // namespace
 
-PENSTOCK_EXPORT int MPI_Comm_split_type(Handle comm, int type, int key, Handle info, void* part) {
-  const void* caller = __builtin_return_address(0);
+PENSTOCK_MPI(Comm_split_type, (Handle comm, int type, int key, Handle info, void* part),
+             (comm, type, key, info, part)) {
   if (usable(caller) && wants_pool(type, incoming(info)))
     return split_by_pool(incoming(comm), type, key, part);
   return PENSTOCK_PASS(Comm_split_type, (comm, type, key, info, part));
 }
 
-PENSTOCK_EXPORT int MPI_Comm_free(void* comm) {
-  const void* caller = __builtin_return_address(0);
+PENSTOCK_MPI(Comm_free, (void* comm), (comm)) {
   if (!usable(caller)) return PENSTOCK_PASS(Comm_free, (comm));
   return while_it_ends(comm, pmpi().Comm_free);
 }
 
-PENSTOCK_EXPORT int MPI_Comm_disconnect(void* comm) {
-  const void* caller = __builtin_return_address(0);
+PENSTOCK_MPI(Comm_disconnect, (void* comm), (comm)) {
   if (!usable(caller)) return PENSTOCK_PASS(Comm_disconnect, (comm));
   return while_it_ends(comm, pmpi().Comm_disconnect);
 }

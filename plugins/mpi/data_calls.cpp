@@ -40,33 +40,38 @@ MpiResult<void> fetch(PoolWindow& window, const Buffer& origin, const Buffer& re
 #define OLD result, result_count, result_type
 
 #define PENSTOCK_DATA_CALLS(N, C, PASS)                                                            \
-  PENSTOCK_WINDOW_CALL_OR(Put##C, (FROM(N), AT(N), Handle win),                                    \
+  PENSTOCK_WINDOW_CALL_OR(Put##C, (FROM(N), AT(N), Handle win), (ORIGIN, TARGET, win),             \
                           PASS(Put, (ORIGIN, TARGET, win), origin_count, count),                   \
                           put(*window, buffer(ORIGIN), aim(TARGET)));                              \
-  PENSTOCK_WINDOW_CALL_OR(Get##C, (INTO(N), AT(N), Handle win),                                    \
+  PENSTOCK_WINDOW_CALL_OR(Get##C, (INTO(N), AT(N), Handle win), (ORIGIN, TARGET, win),             \
                           PASS(Get, (ORIGIN, TARGET, win), origin_count, count),                   \
                           get(*window, buffer(ORIGIN), aim(TARGET)));                              \
   PENSTOCK_WINDOW_CALL_OR(Rput##C, (FROM(N), AT(N), Handle win, void* request),                    \
+                          (ORIGIN, TARGET, win, request),                                          \
                           PASS(Rput, (ORIGIN, TARGET, win, request), origin_count, count),         \
                           completed(*window, put(*window, buffer(ORIGIN), aim(TARGET)), request)); \
   PENSTOCK_WINDOW_CALL_OR(Rget##C, (INTO(N), AT(N), Handle win, void* request),                    \
+                          (ORIGIN, TARGET, win, request),                                          \
                           PASS(Rget, (ORIGIN, TARGET, win, request), origin_count, count),         \
                           completed(*window, get(*window, buffer(ORIGIN), aim(TARGET)), request)); \
   PENSTOCK_WINDOW_CALL_OR(                                                                         \
-      Accumulate##C, (FROM(N), AT(N), Handle op, Handle win),                                      \
+      Accumulate##C, (FROM(N), AT(N), Handle op, Handle win), (ORIGIN, TARGET, op, win),           \
       PASS(Accumulate, (ORIGIN, TARGET, op, win), origin_count, count),                            \
       accumulate(*window, buffer(ORIGIN), nullptr, aim(TARGET), incoming(op)));                    \
   PENSTOCK_WINDOW_CALL_OR(                                                                         \
       Raccumulate##C, (FROM(N), AT(N), Handle op, Handle win, void* request),                      \
+      (ORIGIN, TARGET, op, win, request),                                                          \
       PASS(Raccumulate, (ORIGIN, TARGET, op, win, request), origin_count, count),                  \
       completed(*window, accumulate(*window, buffer(ORIGIN), nullptr, aim(TARGET), incoming(op)),  \
                 request));                                                                         \
   PENSTOCK_WINDOW_CALL_OR(                                                                         \
       Get_accumulate##C, (FROM(N), RESULT(N), AT(N), Handle op, Handle win),                       \
+      (ORIGIN, OLD, TARGET, op, win),                                                              \
       PASS(Get_accumulate, (ORIGIN, OLD, TARGET, op, win), origin_count, result_count, count),     \
       fetch(*window, buffer(ORIGIN), buffer(OLD), aim(TARGET), incoming(op)));                     \
   PENSTOCK_WINDOW_CALL_OR(                                                                         \
       Rget_accumulate##C, (FROM(N), RESULT(N), AT(N), Handle op, Handle win, void* request),       \
+      (ORIGIN, OLD, TARGET, op, win, request),                                                     \
       PASS(Rget_accumulate, (ORIGIN, OLD, TARGET, op, win, request), origin_count, result_count,   \
            count),                                                                                 \
       completed(*window, fetch(*window, buffer(ORIGIN), buffer(OLD), aim(TARGET), incoming(op)),   \

@@ -30,7 +30,7 @@ int class_of(ErrorCode code) {
 }
 
 /// An MPI cannot free codes, so a process makes this many; later errors of a class share one.
-constexpr std::size_t most_codes = 512;
+constexpr std::size_t max_codes = 512;
 
 /// A code for each text. "": the one that errors of the class share, whose text changes.
 class Codes {
@@ -39,7 +39,7 @@ class Codes {
     const std::lock_guard<std::mutex> guard(mutex_);
     if (const auto known = codes_.find({error.mpi_class, error.message}); known != codes_.end())
       return known->second;
-    const bool shared = codes_.size() >= most_codes;
+    const bool shared = codes_.size() >= max_codes;
     auto [place, is_new] = codes_.try_emplace({error.mpi_class, shared ? "" : error.message}, 0);
     if (is_new && pmpi().Add_error_code(error.mpi_class, &place->second) != constants().success) {
       codes_.erase(place);

@@ -16,40 +16,44 @@ using namespace penstock::mpi;
 
 std::optional<penstock::base::Origin> started;  ///< by which process
 
-}  // namespace
-
-PENSTOCK_EXPORT int MPI_Init(int* argc, char*** argv) {
-  const void* caller = __builtin_return_address(0);
+void begin(const void* caller) {
   usable(caller);
   started.emplace();
+}
+
+/// This rank's part in the pool ends.
+void leave(const void* caller) {
+  if (!usable(caller) || have_windows_of_sessions()) return;
+  leave_all_comms();
+  leave_all_windows();
+  close_datatypes();
+  detach();
+}
+
+}  // namespace
+
+PENSTOCK_MPI(Init, (int* argc, char*** argv), (argc, argv)) {
+  begin(caller);
   return PENSTOCK_PASS(Init, (argc, argv));
 }
 
-PENSTOCK_EXPORT int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
-  const void* caller = __builtin_return_address(0);
-  usable(caller);
-  started.emplace();
+PENSTOCK_MPI(Init_thread, (int* argc, char*** argv, int required, int* provided),
+             (argc, argv, required, provided)) {
+  begin(caller);
   return PENSTOCK_PASS(Init_thread, (argc, argv, required, provided));
 }
 
-PENSTOCK_EXPORT int MPI_Abort(Handle comm, int code) {
-  const void* caller = __builtin_return_address(0);
+PENSTOCK_MPI(Abort, (Handle comm, int code), (comm, code)) {
   usable(caller);
   penstock::pool::tell_of_abort(code);
   return PENSTOCK_PASS(Abort, (comm, code));
 }
 
-PENSTOCK_EXPORT int MPI_Finalize() {
-  const void* caller = __builtin_return_address(0);
+PENSTOCK_MPI(Finalize, (), ()) {
   // Exit handlers call it in forked children too, which are no ranks: it would look as if the
   // parent ended.
   if (started && !started->here()) return constants().success;
   penstock::pool::tell_of_finalize();
-  if (usable(caller) && !have_windows_of_sessions()) {
-    leave_all_comms();
-    leave_all_windows();
-    close_datatypes();
-    detach();
-  }
+  leave(caller);
   return PENSTOCK_PASS(Finalize, ());
 }
