@@ -1,6 +1,9 @@
 // Which collective calls go through the pool: PENSTOCK_COLL.
 #pragma once
 
+#include <cstdint>
+#include <string>
+
 #include "collective_arguments.hpp"
 
 namespace penstock::mpi {
@@ -9,9 +12,11 @@ enum class Form : std::uint8_t { blocking, nonblocking };  ///< persistent calls
 
 /// The pool can do the call.
 bool is_taken(CollectiveCall call);
-/// The user wants it: the same on all ranks.
+/// The user wants it.
 bool is_wanted(CollectiveCall call, Form form);
-/// The user wants any.
-bool any_is_wanted();
+/// All that are wanted, which the ranks of a communicator compare. 0: none.
+std::uint64_t calls_in_pool();
+/// Such a number for people: "all", "none", "allreduce, bcast, ialltoall".
+std::string calls_text(std::uint64_t calls);
 
 }  // namespace penstock::mpi

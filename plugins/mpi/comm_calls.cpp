@@ -6,6 +6,7 @@
 #include "export.hpp"
 #include "info.hpp"
 #include "pool_comms.hpp"
+#include "taking_part.hpp"
 
 namespace {
 
@@ -51,7 +52,8 @@ int while_it_ends(void* comm, int (*end)(void* comm)) {
 
 PENSTOCK_MPI(Comm_split_type, (Handle comm, int type, int key, Handle info, void* part),
              (comm, type, key, info, part)) {
-  if (usable(caller) && wants_pool(type, incoming(info)))
+  if (usable(caller) && wants_pool(type, incoming(info)) &&
+      all_take_part(incoming(comm), Shared::windows))
     return split_by_pool(incoming(comm), type, key, part);
   return PENSTOCK_PASS(Comm_split_type, (comm, type, key, info, part));
 }

@@ -9,6 +9,7 @@
 #include "export.hpp"
 #include "pool/exit_log.hpp"
 #include "pool_comms.hpp"
+#include "taking_part.hpp"
 
 namespace {
 
@@ -19,6 +20,7 @@ std::optional<penstock::base::Origin> started;  ///< by which process
 void begin(const void* caller) {
   usable(caller);
   started.emplace();
+  note_calls_come();
 }
 
 /// This rank's part in the pool ends.
@@ -43,6 +45,13 @@ PENSTOCK_MPI(Init_thread, (int* argc, char*** argv, int required, int* provided)
   return PENSTOCK_PASS(Init_thread, (argc, argv, required, provided));
 }
 
+PENSTOCK_MPI(Session_init, (Handle info, Handle errhandler, void* session),
+             (info, errhandler, session)) {
+  usable(caller);
+  note_calls_come();
+  return PENSTOCK_PASS(Session_init, (info, errhandler, session));
+}
+
 PENSTOCK_MPI(Abort, (Handle comm, int code), (comm, code)) {
   usable(caller);
   penstock::pool::tell_of_abort(code);
@@ -56,4 +65,9 @@ PENSTOCK_MPI(Finalize, (), ()) {
   penstock::pool::tell_of_finalize();
   leave(caller);
   return PENSTOCK_PASS(Finalize, ());
+}
+
+/// The provider asks it by this name: plugin::AskApart.
+PENSTOCK_EXPORT int mpi_penstock_apart() {
+  return apart_here();
 }

@@ -241,6 +241,13 @@ bool is_the_only_mpi(const Place& object) {
   return all.size() == 1 && all.front().base == object.base;
 }
 
+bool has_world() {
+  int begun = 0, ended = 0;
+  functions.Initialized(&begun);
+  functions.Finalized(&ended);
+  return begun != 0 && ended == 0;
+}
+
 Handle window_from_fortran(int handle) {
   if (abi() == Abi::mpich || window_of_fortran == nullptr)
     return static_cast<std::uint32_t>(handle);

@@ -53,6 +53,9 @@ const Library& library();
 /// True if this object defines PMPI_Init, and no other but this library does.
 bool is_the_only_mpi(const Place& object);
 
+/// True if MPI_Init was called and MPI_Finalize was not: MPI_COMM_WORLD and MPI_COMM_SELF exist.
+bool has_world();
+
 /// A window's handle of Fortran (MPI_Fint) as one of C. Under MPICH they are the same numbers.
 Handle window_from_fortran(int handle);
 

@@ -1,14 +1,17 @@
 #include "pool_agreement.hpp"
 
+#include <atomic>
 #include <mutex>
 #include <utility>
 
 #include "base/env.hpp"
 #include "base/log.hpp"
 #include "coll/tuning.hpp"
+#include "collective_choice.hpp"
 #include "mpi_progress.hpp"
 #include "pmpi.hpp"
 #include "queue_thread.hpp"
+#include "taking_part.hpp"
 
 namespace penstock::mpi {
 
@@ -32,15 +35,12 @@ class Idle {
 
 }  // namespace
 
-/// Two ranks or more, in a program of MPI_Init; the same on all ranks.
 bool may_be_ours(Handle comm) {
-  int inter = 0, size = 0, ended = 0;
-  if (pmpi().Finalized(&ended) != constants().success || ended != 0) return false;
-  int begun = 0;
-  pmpi().Initialized(&begun);
-  if (begun == 0 || !pool_is_named()) return false;
+  int inter = 0, size = 0;
+  if (!has_world() || !pool_is_named()) return false;
   if (pmpi().Comm_test_inter(comm, &inter) != constants().success || inter != 0) return false;
-  return pmpi().Comm_size(comm, &size) == constants().success && size > 1;
+  if (pmpi().Comm_size(comm, &size) != constants().success || size < 2) return false;
+  return all_take_part(comm, Shared::collectives);
 }
 
 Agreement::Agreement(Handle comm) : at_(attachment()), comm_(comm) {
@@ -50,13 +50,13 @@ Agreement::Agreement(Handle comm) : at_(attachment()), comm_(comm) {
 
 void Agreement::exchange() {
   offer();
-  pmpi().Allgather(&own_, sizeof own_, constants().byte, offers_.data(), sizeof own_,
+  pmpi().Allgather(&own_, sizeof own_, constants().byte, told_.data(), sizeof own_,
                    constants().byte, comm_);
 }
 
 void Agreement::begin_to_exchange() {
   offer();
-  pmpi().Iallgather(&own_, sizeof own_, constants().byte, offers_.data(), sizeof own_,
+  pmpi().Iallgather(&own_, sizeof own_, constants().byte, told_.data(), sizeof own_,
                     constants().byte, comm_, request_);
 }
 
@@ -71,6 +71,7 @@ void Agreement::wait_until_exchanged() {
 }
 
 std::shared_ptr<PoolComm> Agreement::make() {
+  for (const Told& of_rank : told_) offers_.push_back(of_rank.offer);
   if (acceptable()) return open();
   if (agreement_) agreement_->give_back();
   return nullptr;
@@ -83,7 +84,8 @@ void Agreement::drop() {
 
 /// Without room the MPI serves the communicator, as it does without a pool.
 void Agreement::offer() {
-  offers_.resize(static_cast<std::size_t>(size_));
+  told_.resize(static_cast<std::size_t>(size_));
+  own_.calls = calls_in_pool();
   if (at_ == nullptr) return;
   PoolMemory& memory = at_->memory;
   agreement_.emplace(static_cast<std::uint32_t>(size_), static_cast<std::uint32_t>(rank_));
@@ -96,11 +98,26 @@ void Agreement::offer() {
            },
        .give_back = [&memory](const arena::Object& area) { memory.give_back(area); }},
       {.check = base::env_flag("PENSTOCK_COLL_CHECK"), .max_pool_parts = 2});
-  own_ = agreement_->own();
+  own_.offer = agreement_->own();
+}
+
+bool Agreement::same_calls() const {
+  for (std::size_t rank = 1; rank < told_.size(); ++rank) {
+    if (told_[rank].calls == told_[0].calls) continue;
+    static std::atomic<bool> said{false};
+    if (rank_ == 0 && !said.exchange(true))
+      base::log(base::Level::warn,
+                "collectives stay with the MPI: those for the pool are {} on rank {} of a "
+                "communicator, and {} on rank 0: PENSTOCK_COLL must be the same on all ranks",
+                calls_text(told_[rank].calls), rank, calls_text(told_[0].calls));
+    return false;
+  }
+  return true;
 }
 
 /// The same on all ranks.
 bool Agreement::acceptable() const {
+  if (!same_calls()) return false;
   const coll::Offer& first = offers_.front();
   bool apart = false;
   for (const coll::Offer& offer : offers_) {

@@ -11,7 +11,7 @@
 
 namespace penstock::mpi {
 
-/// Two ranks or more, in a program of MPI_Init; the same on all ranks.
+/// Two ranks or more that all take part, in a program of MPI_Init; the same on all ranks.
 bool may_be_ours(Handle comm);
 
 class Agreement {
@@ -32,7 +32,14 @@ class Agreement {
   void drop();
 
  private:
+  /// What each rank tells the others.
+  struct Told {
+    coll::Offer offer;
+    std::uint64_t calls = 0;  ///< calls_in_pool()
+  };
+
   void offer();
+  bool same_calls() const;
   bool acceptable() const;
   std::shared_ptr<PoolComm> open();
 
@@ -40,8 +47,9 @@ class Agreement {
   Handle comm_;
   int size_ = 0, rank_ = 0;
   std::optional<coll::Agreement> agreement_;
-  coll::Offer own_;
-  std::vector<coll::Offer> offers_;  ///< exchanged in one MPI_Allgather
+  Told own_;
+  std::vector<Told> told_;  ///< exchanged in one MPI_Allgather
+  std::vector<coll::Offer> offers_;
   Slot request_;
 };
 

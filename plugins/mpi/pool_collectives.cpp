@@ -13,13 +13,15 @@ namespace {
 
 bool possible() {
   // The caller has looked for the MPI before: this is what it found.
-  static const bool is = find_mpi(nullptr).has_value() && pool_is_named() && any_is_wanted();
+  static const bool is = find_mpi(nullptr).has_value() && pool_is_named() && calls_in_pool() != 0;
   return is;
 }
 
 PoolComm* comm_for(const Asked& asked, Form form, MayWait may_wait) {
-  if (!possible() || !is_taken(asked.call) || !is_wanted(asked.call, form)) return nullptr;
-  return pool_comm(incoming(asked.words.back()), may_wait);
+  if (!possible() || !is_taken(asked.call)) return nullptr;
+  // Calls that are not wanted here count too: others may want them, and must find us.
+  PoolComm* const comm = pool_comm(incoming(asked.words.back()), may_wait);
+  return is_wanted(asked.call, form) ? comm : nullptr;
 }
 
 /// What begins later, and its schedule.

@@ -148,8 +148,54 @@ class DebianOpenMpi(EachMpi):
         self.assertGreater(min(sizes), 1000, "the tool has seen nothing")
 
 
-class Bindings(EachMpi):
+class TakingPart(EachMpi):
+    """A rank whose calls do not come to us is named, and the MPI serves the communicators that it is in."""
+
     compiler, mpiexec = Mpich.compiler, Mpich.mpiexec
+
+    def says(self, done, rank, what, why):
+        self.assertIn(f"{what} of communicators with rank {rank} stay with the MPI: {why}", done.stderr)
+        self.assertEqual(done.stderr.count(f"{what} of communicators with rank {rank} stay"), 1, done.stderr)
+        self.assertNotIn("ranks go through the pool", done.stderr)
+
+    def where_rank_1(self, does):
+        return ["sh", "-c", f'[ "$PMI_RANK" != 1 ] || {does}; exec {self.program}']
+
+    def test_library_is_lost_on_one_host(self):
+        done = self.run_ranks(*self.where_rank_1("unset LD_PRELOAD"))
+        for what in "collectives", "windows":
+            self.says(done, 1, what, "libpenstock-mpi.so is not in its process")
+
+    def test_one_rank_wants_no_collectives(self):
+        done = self.run_ranks(*self.where_rank_1("export PENSTOCK_COLL=none"))
+        self.says(done, 1, "collectives", "PENSTOCK_COLL=none is set there")
+        self.assertIn(IN_POOL[1], done.stderr)
+
+    def test_one_rank_wants_other_collectives(self):
+        for there in "allreduce", "-barrier", "-nonblocking":
+            done = self.run_ranks(*self.where_rank_1(f"export PENSTOCK_COLL={there}"))
+            self.assertIn("collectives stay with the MPI: those for the pool are", done.stderr)
+            self.assertIn("on rank 1 of a communicator, and all on rank 0", done.stderr)
+            self.assertNotIn("ranks go through the pool", done.stderr)
+            self.assertIn(IN_POOL[1], done.stderr)
+
+    def test_program_calls_past_us(self):
+        """Its part that calls MPI is loaded with RTLD_DEEPBIND, so that what is preloaded is found last."""
+        part = self.compiled("libpart.so", PROGRAMS / "profiled.c", "-Dmain=part", "-fPIC", "-shared")
+        host = self.folder / "host.c"
+        host.write_text(f"""#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+int main(int argc, char** argv) {{
+  const int deep = atoi(getenv("PMI_RANK")) == 2 ? RTLD_DEEPBIND : 0;
+  void* part = dlopen("{part}", RTLD_NOW | deep);
+  return ((int (*)(int, char**))dlsym(part, "part"))(argc, argv);
+}}
+""")
+        self.program = self.compiled("host", host)
+        done = self.run_ranks(self.program)
+        for what in "collectives", "windows":
+            self.says(done, 2, what, "its program calls MPI past libpenstock-mpi.so")
 
     def test_bindings_that_ask_a_handle_are_served(self):
         """As bindings of languages do: the MPI is opened, and asked for its functions."""
