@@ -86,8 +86,7 @@ std::uint64_t wanted_calls() {
                 "-nonblocking, for calls that do not block",
                 name, all_names());
   }
-  const std::uint64_t both = bits_of_taken() | bits_of_taken() << half;
-  return (only_some ? wanted : ~0ull) & ~unwanted & both;
+  return (only_some ? wanted : ~0ull) & ~unwanted & all_calls();
 }
 
 }  // namespace
@@ -95,6 +94,10 @@ std::uint64_t wanted_calls() {
 bool is_taken(CollectiveCall call) {
   constexpr std::uint64_t taken = bits_of_taken();
   return (taken & bit_of(call)) != 0;
+}
+
+std::uint64_t all_calls() {
+  return bits_of_taken() | bits_of_taken() << half;
 }
 
 std::uint64_t calls_in_pool() {
@@ -107,19 +110,15 @@ bool is_wanted(CollectiveCall call, Form form) {
 }
 
 std::string calls_text(std::uint64_t calls) {
+  if (calls == all_calls()) return "all";
   std::string names;
-  bool all = true;
   for (const Form form : {Form::blocking, Form::nonblocking}) {
     for (const CollectiveCall call : taken_calls) {
-      if ((calls & bit_of(call, form)) == 0) {
-        all = false;
-        continue;
-      }
+      if ((calls & bit_of(call, form)) == 0) continue;
       names += (names.empty() ? "" : ", ") + std::string(form == Form::blocking ? "" : "i") +
                std::string(name_of(call));
     }
   }
-  if (all) return "all";
   return names.empty() ? "none" : names;
 }
 

@@ -12,10 +12,11 @@ enum class Form : std::uint8_t { blocking, nonblocking };  ///< persistent calls
 
 /// The pool can do the call.
 bool is_taken(CollectiveCall call);
-/// The user wants it.
+/// The user wants it: the same on all ranks.
 bool is_wanted(CollectiveCall call, Form form);
-/// All that are wanted, which the ranks of a communicator compare. 0: none.
+/// All that are wanted, and all that there are; 0: none.
 std::uint64_t calls_in_pool();
+std::uint64_t all_calls();
 /// Such a number for people: "all", "none", "allreduce, bcast, ialltoall".
 std::string calls_text(std::uint64_t calls);
 

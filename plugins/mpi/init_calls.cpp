@@ -68,6 +68,6 @@ PENSTOCK_MPI(Finalize, (), ()) {
 }
 
 /// The provider asks it by this name: plugin::AskApart.
-PENSTOCK_EXPORT int mpi_penstock_apart() {
-  return apart_here();
+PENSTOCK_EXPORT void mpi_penstock_apart(penstock::plugin::Apart* apart) {
+  *apart = apart_here();
 }

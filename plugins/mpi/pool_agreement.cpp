@@ -1,13 +1,11 @@
 #include "pool_agreement.hpp"
 
-#include <atomic>
 #include <mutex>
 #include <utility>
 
 #include "base/env.hpp"
 #include "base/log.hpp"
 #include "coll/tuning.hpp"
-#include "collective_choice.hpp"
 #include "mpi_progress.hpp"
 #include "pmpi.hpp"
 #include "queue_thread.hpp"
@@ -50,13 +48,13 @@ Agreement::Agreement(Handle comm) : at_(attachment()), comm_(comm) {
 
 void Agreement::exchange() {
   offer();
-  pmpi().Allgather(&own_, sizeof own_, constants().byte, told_.data(), sizeof own_,
+  pmpi().Allgather(&own_, sizeof own_, constants().byte, offers_.data(), sizeof own_,
                    constants().byte, comm_);
 }
 
 void Agreement::begin_to_exchange() {
   offer();
-  pmpi().Iallgather(&own_, sizeof own_, constants().byte, told_.data(), sizeof own_,
+  pmpi().Iallgather(&own_, sizeof own_, constants().byte, offers_.data(), sizeof own_,
                     constants().byte, comm_, request_);
 }
 
@@ -71,7 +69,6 @@ void Agreement::wait_until_exchanged() {
 }
 
 std::shared_ptr<PoolComm> Agreement::make() {
-  for (const Told& of_rank : told_) offers_.push_back(of_rank.offer);
   if (acceptable()) return open();
   if (agreement_) agreement_->give_back();
   return nullptr;
@@ -84,8 +81,7 @@ void Agreement::drop() {
 
 /// Without room the MPI serves the communicator, as it does without a pool.
 void Agreement::offer() {
-  told_.resize(static_cast<std::size_t>(size_));
-  own_.calls = calls_in_pool();
+  offers_.resize(static_cast<std::size_t>(size_));
   if (at_ == nullptr) return;
   PoolMemory& memory = at_->memory;
   agreement_.emplace(static_cast<std::uint32_t>(size_), static_cast<std::uint32_t>(rank_));
@@ -98,26 +94,11 @@ void Agreement::offer() {
            },
        .give_back = [&memory](const arena::Object& area) { memory.give_back(area); }},
       {.check = base::env_flag("PENSTOCK_COLL_CHECK"), .max_pool_parts = 2});
-  own_.offer = agreement_->own();
-}
-
-bool Agreement::same_calls() const {
-  for (std::size_t rank = 1; rank < told_.size(); ++rank) {
-    if (told_[rank].calls == told_[0].calls) continue;
-    static std::atomic<bool> said{false};
-    if (rank_ == 0 && !said.exchange(true))
-      base::log(base::Level::warn,
-                "collectives stay with the MPI: those for the pool are {} on rank {} of a "
-                "communicator, and {} on rank 0: PENSTOCK_COLL must be the same on all ranks",
-                calls_text(told_[rank].calls), rank, calls_text(told_[0].calls));
-    return false;
-  }
-  return true;
+  own_ = agreement_->own();
 }
 
 /// The same on all ranks.
 bool Agreement::acceptable() const {
-  if (!same_calls()) return false;
   const coll::Offer& first = offers_.front();
   bool apart = false;
   for (const coll::Offer& offer : offers_) {

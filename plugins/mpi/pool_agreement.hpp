@@ -32,14 +32,7 @@ class Agreement {
   void drop();
 
  private:
-  /// What each rank tells the others.
-  struct Told {
-    coll::Offer offer;
-    std::uint64_t calls = 0;  ///< calls_in_pool()
-  };
-
   void offer();
-  bool same_calls() const;
   bool acceptable() const;
   std::shared_ptr<PoolComm> open();
 
@@ -47,9 +40,8 @@ class Agreement {
   Handle comm_;
   int size_ = 0, rank_ = 0;
   std::optional<coll::Agreement> agreement_;
-  Told own_;
-  std::vector<Told> told_;  ///< exchanged in one MPI_Allgather
-  std::vector<coll::Offer> offers_;
+  coll::Offer own_;
+  std::vector<coll::Offer> offers_;  ///< exchanged in one MPI_Allgather
   Slot request_;
 };
 

@@ -18,10 +18,8 @@ bool possible() {
 }
 
 PoolComm* comm_for(const Asked& asked, Form form, MayWait may_wait) {
-  if (!possible() || !is_taken(asked.call)) return nullptr;
-  // Calls that are not wanted here count too: others may want them, and must find us.
-  PoolComm* const comm = pool_comm(incoming(asked.words.back()), may_wait);
-  return is_wanted(asked.call, form) ? comm : nullptr;
+  if (!possible() || !is_taken(asked.call) || !is_wanted(asked.call, form)) return nullptr;
+  return pool_comm(incoming(asked.words.back()), may_wait);
 }
 
 /// What begins later, and its schedule.

@@ -5,16 +5,16 @@
 #include <map>
 #include <mutex>
 #include <numeric>
-#include <optional>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "attachment.hpp"
+#include "base/format.hpp"
 #include "base/log.hpp"
 #include "collective_choice.hpp"
 #include "pmpi.hpp"
-#include "session/apart.hpp"
 
 namespace penstock::mpi {
 
@@ -27,7 +27,7 @@ std::atomic<bool> calls_come{false};
 /// Whether it is so does not change after MPI_Init: each rank is looked for once.
 class Told {
  public:
-  std::optional<Apart> of(const plugin::Session& session, int rank) {
+  Apart of(const plugin::Session& session, int rank) {
     const std::lock_guard<std::mutex> guard(mutex_);
     const auto known = ranks_.find(rank);
     if (known != ranks_.end()) return known->second;
@@ -40,7 +40,7 @@ class Told {
 
  private:
   std::mutex mutex_;
-  std::map<int, std::optional<Apart>> ranks_;  ///< by rank of MPI_COMM_WORLD
+  std::map<int, Apart> ranks_;  ///< by rank of MPI_COMM_WORLD
   std::set<std::pair<int, Shared>> said_;
 };
 
@@ -64,12 +64,42 @@ std::vector<int> ranks_in_world(Handle comm) {
   return there;
 }
 
-/// What keeps a rank from it.
-std::optional<Apart> obstacle(const plugin::Session& session, int rank, Shared in) {
-  if (rank == constants().undefined) return std::nullopt;
-  const auto why = told().of(session, rank);
-  if (why == Apart::no_collectives && in == Shared::windows) return std::nullopt;
-  return why;
+Apart told_of(const plugin::Session& session, int rank) {
+  return rank == constants().undefined ? Apart{} : told().of(session, rank);
+}
+
+bool is_present(const Apart& apart) {
+  return apart.why == Apart::Why::none || apart.why == Apart::Why::own_choice;
+}
+
+std::uint64_t calls_of(const Apart& apart) {
+  return apart.why == Apart::Why::own_choice ? apart.calls : all_calls();
+}
+
+/// "": nothing keeps the rank from it.
+std::string obstacle(const Apart& apart, Shared in) {
+  if (apart.why == Apart::Why::unloaded)
+    return "libpenstock-mpi.so is not in its process: LD_PRELOAD must name it on all hosts";
+  if (apart.why == Apart::Why::unseen)
+    return "its program calls MPI past libpenstock-mpi.so: with an MPI that is linked statically, "
+           "or from a library that was loaded with RTLD_DEEPBIND";
+  if (in == Shared::windows || calls_of(apart) == calls_in_pool()) return "";
+  return fmt::format(
+      "those for the pool are {} there, and {} here: PENSTOCK_COLL must be the same "
+      "on all ranks",
+      calls_text(calls_of(apart)), calls_text(calls_in_pool()));
+}
+
+/// The rank of MPI_COMM_WORLD that speaks for all: of the same ranks always the same one.
+int speaker_of(const plugin::Session& session, const std::vector<int>& ranks, Shared in) {
+  int first = constants().undefined;
+  for (const int rank : ranks) {
+    const Apart apart = told_of(session, rank);
+    const bool asks = is_present(apart) && (in == Shared::windows || calls_of(apart) != 0);
+    if (rank != constants().undefined && asks)
+      first = first == constants().undefined ? rank : std::min(first, rank);
+  }
+  return first;
 }
 
 }  // namespace
@@ -79,31 +109,29 @@ bool all_take_part(Handle comm, Shared in) {
   if (at == nullptr || !has_world()) return true;
   int self = 0;
   pmpi().Comm_rank(comm, &self);
+  const plugin::Session& session = *at->session;
   const std::vector<int> ranks = ranks_in_world(comm);
-  std::vector<std::pair<int, Apart>> apart;
-  int first = ranks[static_cast<std::size_t>(self)];
+  const bool speaks = speaker_of(session, ranks, in) == ranks[static_cast<std::size_t>(self)];
+  bool all = true;
   for (const int rank : ranks) {
-    if (const auto why = obstacle(*at->session, rank, in))
-      apart.emplace_back(rank, *why);
-    else if (rank != constants().undefined)
-      first = std::min(first, rank);
-  }
-  // One speaks for all: of the same ranks always the same one.
-  for (const auto& [rank, why] : apart) {
-    if (first == ranks[static_cast<std::size_t>(self)] && told().is_new(rank, in))
+    const std::string why = obstacle(told_of(session, rank), in);
+    if (why.empty()) continue;
+    all = false;
+    if (speaks && told().is_new(rank, in))
       base::log(base::Level::warn, "{} of communicators with rank {} stay with the MPI: {}",
-                in == Shared::windows ? "windows" : "collectives", rank, plugin::apart_text(why));
+                in == Shared::windows ? "windows" : "collectives", rank, why);
   }
-  return apart.empty();
+  return all;
 }
 
 void note_calls_come() {
   calls_come.store(true);
 }
 
-int apart_here() {
-  if (!calls_come.load()) return static_cast<int>(Apart::unseen);
-  return calls_in_pool() == 0 ? static_cast<int>(Apart::no_collectives) : 0;
+Apart apart_here() {
+  if (!calls_come.load()) return {.why = Apart::Why::unseen};
+  if (calls_in_pool() == all_calls()) return {};
+  return {.why = Apart::Why::own_choice, .calls = calls_in_pool()};
 }
 
 }  // namespace penstock::mpi

@@ -74,8 +74,9 @@ fi_ops_domain domain_ops = {
 /// For those who use the pool through MPI as well: whether this process does.
 void tell_whether_apart(const plugin::Session& session) {
   auto* const ask = reinterpret_cast<plugin::AskApart*>(dlsym(RTLD_DEFAULT, plugin::apart_symbol));
-  const auto why = ask != nullptr ? static_cast<plugin::Apart>(ask()) : plugin::Apart::unloaded;
-  if (why != plugin::Apart{}) plugin::tell_apart(session, why);
+  plugin::Apart apart{.why = plugin::Apart::Why::unloaded};
+  if (ask != nullptr) ask(&apart);
+  if (apart.why != plugin::Apart::Why::none) plugin::tell_apart(session, apart);
 }
 
 }  // namespace
