@@ -50,15 +50,18 @@ class Builder {
     const char* before = std::getenv(name);
     set(name, before != nullptr && *before != '\0' ? value + ":" + before : std::move(value));
   }
-  /// In front of what is preloaded anyway; "" for none of ours.
+  /// Behind what is preloaded anyway, as the MPI is: so tools on its profiling interface see the
+  /// program's calls, and we what they pass on. "" for none of ours.
   void preload(const std::vector<std::string>& libraries) {
     const Preloads now;
-    std::string all;
-    for (const std::string& library : libraries)
-      if (!library.empty()) all += (all.empty() ? "" : ":") + library;
-    if (all.empty() && !now.ours) return;
-    const bool both = !all.empty() && !now.others.empty();
-    set("LD_PRELOAD", all + (both ? ":" : "") + now.others);
+    std::string all = now.others;
+    bool ours = false;
+    for (const std::string& library : libraries) {
+      if (library.empty()) continue;
+      all += (all.empty() ? "" : ":") + library;
+      ours = true;
+    }
+    if (ours || now.ours) set("LD_PRELOAD", all);
   }
   Environment take() { return std::move(environment_); }
 

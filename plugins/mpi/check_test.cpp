@@ -117,13 +117,8 @@ PENSTOCK_EXPORT void check_reach(Handle type, long long count, long long at, lon
   reach[1] = told.end;
 }
 
-/// Converts a handle to Fortran's number and back.
-PENSTOCK_EXPORT Handle check_fortran(int kind, Handle handle) {
-  const auto which = static_cast<Kind>(kind);
-  return from_fortran(which, to_fortran(which, incoming(handle)));
-}
-PENSTOCK_EXPORT int check_to_fortran(int kind, Handle handle) {
-  return to_fortran(static_cast<Kind>(kind), incoming(handle));
+PENSTOCK_EXPORT Handle check_window_from_fortran(int handle) {
+  return window_from_fortran(handle);
 }
 
 PENSTOCK_EXPORT void check_close() {

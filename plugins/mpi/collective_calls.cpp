@@ -20,9 +20,9 @@ std::optional<int> in_pool(CollectiveCall call, bool large, const char* name, Wo
 }  // namespace
 
 #define IN_C(name, lower, n)                                                              \
-  PENSTOCK_EXPORT int MPI_##name(WORDS_##n) {                                             \
+  PENSTOCK_MPI(name, (WORDS_##n), (NAMES_##n)) {                                          \
     static constinit Found<int(WORDS_##n)> found;                                         \
-    auto* const function = found(#name, __builtin_return_address(0));                     \
+    auto* const function = found(#name, caller);                                          \
     if (function == nullptr) return no_function;                                          \
     const AroundCollective around;                                                        \
     if (const auto done = in_pool(CollectiveCall::lower, false, "MPI_" #name, NAMES_##n)) \
@@ -32,9 +32,8 @@ std::optional<int> in_pool(CollectiveCall call, bool large, const char* name, Wo
 
 /// For an MPI without the large form, calls the plain form if the counts fit an int.
 #define IN_C_LARGE(name, lower, n)                                                       \
-  PENSTOCK_EXPORT int MPI_##name##_c(WORDS_##n) {                                        \
+  PENSTOCK_MPI(name##_c, (WORDS_##n), (NAMES_##n)) {                                     \
     static constinit Found<int(WORDS_##n)> large, plain;                                 \
-    const void* const caller = __builtin_return_address(0);                              \
     auto* const function = large(#name "_c", caller);                                    \
     auto* const shorter = function == nullptr ? plain(#name, caller) : nullptr;          \
     if (function == nullptr && shorter == nullptr) return no_function;                   \

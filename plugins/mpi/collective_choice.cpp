@@ -86,12 +86,7 @@ std::uint64_t wanted_calls() {
                 "-nonblocking, for calls that do not block",
                 name, all_names());
   }
-  return (only_some ? wanted : ~0ull) & ~unwanted;
-}
-
-std::uint64_t wanted() {
-  static const std::uint64_t calls = wanted_calls();
-  return calls;
+  return (only_some ? wanted : ~0ull) & ~unwanted & all_calls();
 }
 
 }  // namespace
@@ -101,12 +96,30 @@ bool is_taken(CollectiveCall call) {
   return (taken & bit_of(call)) != 0;
 }
 
-bool is_wanted(CollectiveCall call, Form form) {
-  return (wanted() & bit_of(call, form)) != 0;
+std::uint64_t all_calls() {
+  return bits_of_taken() | bits_of_taken() << half;
 }
 
-bool any_is_wanted() {
-  return wanted() != 0;
+std::uint64_t calls_in_pool() {
+  static const std::uint64_t calls = wanted_calls();
+  return calls;
+}
+
+bool is_wanted(CollectiveCall call, Form form) {
+  return (calls_in_pool() & bit_of(call, form)) != 0;
+}
+
+std::string calls_text(std::uint64_t calls) {
+  if (calls == all_calls()) return "all";
+  std::string names;
+  for (const Form form : {Form::blocking, Form::nonblocking}) {
+    for (const CollectiveCall call : taken_calls) {
+      if ((calls & bit_of(call, form)) == 0) continue;
+      names += (names.empty() ? "" : ", ") + std::string(form == Form::blocking ? "" : "i") +
+               std::string(name_of(call));
+    }
+  }
+  return names.empty() ? "none" : names;
 }
 
 }  // namespace penstock::mpi

@@ -1,6 +1,9 @@
 // Which collective calls go through the pool: PENSTOCK_COLL.
 #pragma once
 
+#include <cstdint>
+#include <string>
+
 #include "collective_arguments.hpp"
 
 namespace penstock::mpi {
@@ -11,7 +14,10 @@ enum class Form : std::uint8_t { blocking, nonblocking };  ///< persistent calls
 bool is_taken(CollectiveCall call);
 /// The user wants it: the same on all ranks.
 bool is_wanted(CollectiveCall call, Form form);
-/// The user wants any.
-bool any_is_wanted();
+/// All that are wanted, and all that there are; 0: none.
+std::uint64_t calls_in_pool();
+std::uint64_t all_calls();
+/// Such a number for people: "all", "none", "allreduce, bcast, ialltoall".
+std::string calls_text(std::uint64_t calls);
 
 }  // namespace penstock::mpi

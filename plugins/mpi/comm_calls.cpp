@@ -6,6 +6,7 @@
 #include "export.hpp"
 #include "info.hpp"
 #include "pool_comms.hpp"
+#include "taking_part.hpp"
 
 namespace {
 
@@ -49,21 +50,20 @@ int while_it_ends(void* comm, int (*end)(void* comm)) {
 
 }  // namespace
 
-PENSTOCK_EXPORT int MPI_Comm_split_type(Handle comm, int type, int key, Handle info, void* part) {
-  const void* caller = __builtin_return_address(0);
-  if (usable(caller) && wants_pool(type, incoming(info)))
+PENSTOCK_MPI(Comm_split_type, (Handle comm, int type, int key, Handle info, void* part),
+             (comm, type, key, info, part)) {
+  if (usable(caller) && wants_pool(type, incoming(info)) &&
+      all_take_part(incoming(comm), Shared::windows))
     return split_by_pool(incoming(comm), type, key, part);
   return PENSTOCK_PASS(Comm_split_type, (comm, type, key, info, part));
 }
 
-PENSTOCK_EXPORT int MPI_Comm_free(void* comm) {
-  const void* caller = __builtin_return_address(0);
+PENSTOCK_MPI(Comm_free, (void* comm), (comm)) {
   if (!usable(caller)) return PENSTOCK_PASS(Comm_free, (comm));
   return while_it_ends(comm, pmpi().Comm_free);
 }
 
-PENSTOCK_EXPORT int MPI_Comm_disconnect(void* comm) {
-  const void* caller = __builtin_return_address(0);
+PENSTOCK_MPI(Comm_disconnect, (void* comm), (comm)) {
   if (!usable(caller)) return PENSTOCK_PASS(Comm_disconnect, (comm));
   return while_it_ends(comm, pmpi().Comm_disconnect);
 }

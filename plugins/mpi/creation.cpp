@@ -14,6 +14,7 @@
 #include "pmpi.hpp"
 #include "progress_thread.hpp"
 #include "queue_thread.hpp"
+#include "taking_part.hpp"
 #include "window/process_bell.hpp"
 
 namespace penstock::mpi {
@@ -222,14 +223,6 @@ void pass_on_in_others(const PoolWindow& waits_in) {
   }
 }
 
-/// True if MPI_Init was called and MPI_Finalize was not: MPI_COMM_WORLD and MPI_COMM_SELF exist.
-bool has_world() {
-  int begun = 0, ended = 0;
-  pmpi().Initialized(&begun);
-  pmpi().Finalized(&ended);
-  return begun != 0 && ended == 0;
-}
-
 /// Makes a communicator of this rank alone, without the others. Null handle: that failed.
 Handle comm_of_self(Handle comm, int rank) {
   constexpr int tag = 0;
@@ -355,7 +348,7 @@ std::optional<int> make_window(const Wanted& wanted, void** base, void* win) {
   if (pmpi().Comm_test_inter(wanted.comm, &inter) != constants().success || inter != 0)
     return std::nullopt;
   Making making(attachment(), wanted);
-  if (making.alone()) return std::nullopt;
+  if (making.alone() || !all_take_part(wanted.comm, Shared::windows)) return std::nullopt;
   making.exchange_offers();
   if (!making.acceptable()) return std::nullopt;
   if (wanted.flavor == Flavor::shared && !making.place_shared()) return std::nullopt;

@@ -9,8 +9,7 @@ namespace {
 using namespace penstock::mpi;
 
 /// A completed request: that of a message to MPI_PROC_NULL.
-penstock::Result<int> completed(const PoolWindow& window, const penstock::Result<void>& done,
-                                void* request) {
+MpiResult<int> completed(const PoolWindow& window, const MpiResult<void>& done, void* request) {
   if (!done) return penstock::unexpected(done.error());
   const Constants& mpi = constants();
   return pmpi().Isend(nullptr, 0, mpi.byte, mpi.proc_null, 0, window.self, request);
@@ -25,20 +24,20 @@ Target aim(int rank, Aint disp, Count count, Handle type) {
   return {rank, disp, count, incoming(type)};
 }
 
-penstock::Result<void> fetch(PoolWindow& window, const Buffer& origin, const Buffer& result,
-                             const Target& target, Handle op) {
+MpiResult<void> fetch(PoolWindow& window, const Buffer& origin, const Buffer& result,
+                      const Target& target, Handle op) {
   return accumulate(window, origin, &result, target, op);
 }
 
 }  // namespace
 
 /// An atomic operation, after which its rank may load what it has learned of (atomic_order.hpp).
-#define ATOMIC_CALL_OR(name, parameters, pass, ...)                  \
-  PENSTOCK_WINDOW_QUESTION_OR(name, parameters, pass, in_order([&] { \
-                                return finish(window->handle, [&] {  \
-                                  const Entered entered(*window);    \
-                                  return __VA_ARGS__;                \
-                                }());                                \
+#define ATOMIC_CALL_OR(name, parameters, arguments, pass, ...)                  \
+  PENSTOCK_WINDOW_QUESTION_OR(name, parameters, arguments, pass, in_order([&] { \
+                                return finish(window->handle, [&] {             \
+                                  const Entered entered(*window);               \
+                                  return __VA_ARGS__;                           \
+                                }());                                           \
                               }))
 
 // Their argument lists, with int or Count for N.
@@ -51,33 +50,38 @@ penstock::Result<void> fetch(PoolWindow& window, const Buffer& origin, const Buf
 #define OLD result, result_count, result_type
 
 #define PENSTOCK_DATA_CALLS(N, C, PASS)                                                            \
-  PENSTOCK_WINDOW_CALL_OR(Put##C, (FROM(N), AT(N), Handle win),                                    \
+  PENSTOCK_WINDOW_CALL_OR(Put##C, (FROM(N), AT(N), Handle win), (ORIGIN, TARGET, win),             \
                           PASS(Put, (ORIGIN, TARGET, win), origin_count, count),                   \
                           put(*window, buffer(ORIGIN), aim(TARGET)));                              \
-  PENSTOCK_WINDOW_CALL_OR(Get##C, (INTO(N), AT(N), Handle win),                                    \
+  PENSTOCK_WINDOW_CALL_OR(Get##C, (INTO(N), AT(N), Handle win), (ORIGIN, TARGET, win),             \
                           PASS(Get, (ORIGIN, TARGET, win), origin_count, count),                   \
                           get(*window, buffer(ORIGIN), aim(TARGET)));                              \
   PENSTOCK_WINDOW_CALL_OR(Rput##C, (FROM(N), AT(N), Handle win, void* request),                    \
+                          (ORIGIN, TARGET, win, request),                                          \
                           PASS(Rput, (ORIGIN, TARGET, win, request), origin_count, count),         \
                           completed(*window, put(*window, buffer(ORIGIN), aim(TARGET)), request)); \
   PENSTOCK_WINDOW_CALL_OR(Rget##C, (INTO(N), AT(N), Handle win, void* request),                    \
+                          (ORIGIN, TARGET, win, request),                                          \
                           PASS(Rget, (ORIGIN, TARGET, win, request), origin_count, count),         \
                           completed(*window, get(*window, buffer(ORIGIN), aim(TARGET)), request)); \
   PENSTOCK_WINDOW_CALL_OR(                                                                         \
-      Accumulate##C, (FROM(N), AT(N), Handle op, Handle win),                                      \
+      Accumulate##C, (FROM(N), AT(N), Handle op, Handle win), (ORIGIN, TARGET, op, win),           \
       PASS(Accumulate, (ORIGIN, TARGET, op, win), origin_count, count),                            \
       accumulate(*window, buffer(ORIGIN), nullptr, aim(TARGET), incoming(op)));                    \
   PENSTOCK_WINDOW_CALL_OR(                                                                         \
       Raccumulate##C, (FROM(N), AT(N), Handle op, Handle win, void* request),                      \
+      (ORIGIN, TARGET, op, win, request),                                                          \
       PASS(Raccumulate, (ORIGIN, TARGET, op, win, request), origin_count, count),                  \
       completed(*window, accumulate(*window, buffer(ORIGIN), nullptr, aim(TARGET), incoming(op)),  \
                 request));                                                                         \
   ATOMIC_CALL_OR(                                                                                  \
       Get_accumulate##C, (FROM(N), RESULT(N), AT(N), Handle op, Handle win),                       \
+      (ORIGIN, OLD, TARGET, op, win),                                                              \
       PASS(Get_accumulate, (ORIGIN, OLD, TARGET, op, win), origin_count, result_count, count),     \
       fetch(*window, buffer(ORIGIN), buffer(OLD), aim(TARGET), incoming(op)));                     \
   ATOMIC_CALL_OR(                                                                                  \
       Rget_accumulate##C, (FROM(N), RESULT(N), AT(N), Handle op, Handle win, void* request),       \
+      (ORIGIN, OLD, TARGET, op, win, request),                                                     \
       PASS(Rget_accumulate, (ORIGIN, OLD, TARGET, op, win, request), origin_count, result_count,   \
            count),                                                                                 \
       completed(*window, fetch(*window, buffer(ORIGIN), buffer(OLD), aim(TARGET), incoming(op)),   \
@@ -92,6 +96,7 @@ PENSTOCK_DATA_CALLS(Count, _c, PASS_LARGE);
 ATOMIC_CALL_OR(Fetch_and_op,
                (const void* origin, void* result, Handle type, int rank, Aint disp, Handle op,
                 Handle win),
+               (origin, result, type, rank, disp, op, win),
                PENSTOCK_PASS(Fetch_and_op, (origin, result, type, rank, disp, op, win)),
                fetch_and_op(*window, buffer(origin, 1, type), buffer(result, 1, type),
                             aim(rank, disp, 1, type), incoming(op)));
@@ -99,5 +104,6 @@ ATOMIC_CALL_OR(Fetch_and_op,
 ATOMIC_CALL_OR(Compare_and_swap,
                (const void* origin, const void* compare, void* result, Handle type, int rank,
                 Aint disp, Handle win),
+               (origin, compare, result, type, rank, disp, win),
                PENSTOCK_PASS(Compare_and_swap, (origin, compare, result, type, rank, disp, win)),
                compare_and_swap(*window, origin, compare, result, aim(rank, disp, 1, type)));

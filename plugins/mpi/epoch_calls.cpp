@@ -1,20 +1,26 @@
 // Epochs: fence; post, start, complete, wait; locks and flushes.
+#include <span>
 #include <vector>
 
 #include "atomic_order.hpp"
-#include "base/format.hpp"
 #include "export.hpp"
+#include "rma_operations.hpp"
 
 namespace {
 
 using namespace penstock::mpi;
 using penstock::sync::Hold;
 
-std::uint32_t asserts(int mpi_assert) {
+MpiResult<std::uint32_t> asserts(int mpi_assert) {
   const Constants& mpi = constants();
   const auto given = [&](int bit, std::uint32_t ours) {
     return (mpi_assert & bit) != 0 ? ours : 0;
   };
+  const int known = mpi.mode_nocheck | mpi.mode_nostore | mpi.mode_noput | mpi.mode_noprecede |
+                    mpi.mode_nosucceed;
+  if ((mpi_assert & ~known) != 0)
+    return wrong(mpi.err_assert, "an assertion of {}, of which no MPI_MODE_* is {}", mpi_assert,
+                 mpi_assert & ~known);
   namespace window = penstock::window;
   return given(mpi.mode_nocheck, window::no_check) | given(mpi.mode_nostore, window::no_store) |
          given(mpi.mode_noprecede, window::no_precede) |
@@ -22,17 +28,38 @@ std::uint32_t asserts(int mpi_assert) {
 }
 
 /// The group's ranks in the window; reused, so that epochs allocate nothing.
-std::vector<std::uint32_t>& ranks_of(const PoolWindow& window, Handle group) {
+MpiResult<std::span<const std::uint32_t>> ranks_of(const PoolWindow& window, Handle group) {
   thread_local std::vector<int> own, translated;
   thread_local std::vector<std::uint32_t> ranks;
   int size = 0;
+  if (group == constants().group_null) return wrong(constants().err_group, "MPI_GROUP_NULL");
   pmpi().Group_size(group, &size);
   while (own.size() < static_cast<std::size_t>(size)) own.push_back(static_cast<int>(own.size()));
   translated.resize(own.size());
   if (size != 0)
     pmpi().Group_translate_ranks(group, size, own.data(), window.group, translated.data());
+  for (int i = 0; i < size; ++i) {
+    if (translated[static_cast<std::size_t>(i)] == constants().undefined)
+      return wrong(constants().err_group, "rank {} of the group is not in the window", i);
+  }
   ranks.assign(translated.begin(), translated.begin() + size);
   return ranks;
+}
+
+MpiResult<void> fence(PoolWindow& window, int mpi_assert) {
+  const auto asserted = PENSTOCK_TRY(asserts(mpi_assert));
+  PENSTOCK_TRY(window.core->fence(asserted));
+  return {};
+}
+
+using Core = penstock::window::Window;
+using OfGroup = penstock::Result<void> (Core::*)(std::span<const std::uint32_t>, std::uint32_t);
+
+MpiResult<void> of_group(PoolWindow& window, Handle group, int mpi_assert, OfGroup call) {
+  const auto ranks = PENSTOCK_TRY(ranks_of(window, group));
+  const auto asserted = PENSTOCK_TRY(asserts(mpi_assert));
+  PENSTOCK_TRY((window.core.get()->*call)(ranks, asserted));
+  return {};
 }
 
 penstock::Result<void> test(PoolWindow& window, int* flag) {
@@ -42,24 +69,33 @@ penstock::Result<void> test(PoolWindow& window, int* flag) {
   return {};
 }
 
-penstock::Result<void> lock(PoolWindow& window, int type, int rank, int mpi_assert) {
+MpiResult<void> lock(PoolWindow& window, int type, int rank, int mpi_assert) {
   const Constants& mpi = constants();
-  if (rank == mpi.proc_null) return {};
   if (type != mpi.lock_shared && type != mpi.lock_exclusive)
-    return penstock::fail(penstock::ErrorCode::mismatch,
-                          "MPI_Win_lock takes MPI_LOCK_SHARED or MPI_LOCK_EXCLUSIVE");
+    return wrong(mpi.err_locktype,
+                 "a lock of type {}: MPI_LOCK_SHARED or MPI_LOCK_EXCLUSIVE is needed", type);
+  const auto asserted = PENSTOCK_TRY(asserts(mpi_assert));
+  if (rank == mpi.proc_null) return {};
+  PENSTOCK_TRY(check_rank(window, rank));
   const Hold hold = type == mpi.lock_shared ? Hold::shared : Hold::exclusive;
-  return window.core->lock(static_cast<std::uint32_t>(rank), hold, asserts(mpi_assert));
+  PENSTOCK_TRY(window.core->lock(static_cast<std::uint32_t>(rank), hold, asserted));
+  return {};
 }
 
-using OfRank = penstock::Result<void> (penstock::window::Window::*)(std::uint32_t);
+MpiResult<void> lock_all(PoolWindow& window, int mpi_assert) {
+  const auto asserted = PENSTOCK_TRY(asserts(mpi_assert));
+  PENSTOCK_TRY(window.core->lock_all(asserted));
+  return {};
+}
 
-penstock::Result<void> of_rank(PoolWindow& window, int rank, OfRank call) {
+using OfRank = penstock::Result<void> (Core::*)(std::uint32_t);
+
+MpiResult<void> of_rank(PoolWindow& window, int rank, OfRank call) {
   if (rank == constants().proc_null) return {};
-  return (window.core.get()->*call)(static_cast<std::uint32_t>(rank));
+  PENSTOCK_TRY(check_rank(window, rank));
+  PENSTOCK_TRY((window.core.get()->*call)(static_cast<std::uint32_t>(rank)));
+  return {};
 }
-
-using Core = penstock::window::Window;
 
 /// A call by which a rank synchronizes its own segment. It may have learned by it what lies in
 /// others of its windows.
@@ -82,26 +118,26 @@ bool is_own(const PoolWindow& window, int rank) {
 
 }  // namespace
 
-PENSTOCK_WINDOW_CALL(Win_fence, (int assert, Handle win), (assert, win),
-                     window->core->fence(asserts(assert)));
+PENSTOCK_WINDOW_CALL(Win_fence, (int assert, Handle win), (assert, win), fence(*window, assert));
 PENSTOCK_WINDOW_CALL(Win_post, (Handle group, int assert, Handle win), (group, assert, win),
-                     window->core->post(ranks_of(*window, incoming(group)), asserts(assert)));
+                     of_group(*window, incoming(group), assert, &Core::post));
 PENSTOCK_WINDOW_CALL(Win_start, (Handle group, int assert, Handle win), (group, assert, win),
-                     window->core->start(ranks_of(*window, incoming(group)), asserts(assert)));
+                     of_group(*window, incoming(group), assert, &Core::start));
 PENSTOCK_WINDOW_CALL(Win_complete, (Handle win), (win), window->core->complete());
 PENSTOCK_WINDOW_CALL(Win_wait, (Handle win), (win), window->core->wait());
 PENSTOCK_WINDOW_CALL(Win_test, (Handle win, int* flag), (win, flag), test(*window, flag));
 
 PENSTOCK_WINDOW_QUESTION_OR(Win_lock, (int type, int rank, int assert, Handle win),
+                            (type, rank, assert, win),
                             PENSTOCK_PASS(Win_lock, (type, rank, assert, win)),
                             synchronizing(*window, is_own(*window, rank),
                                           [&] { return lock(*window, type, rank, assert); }));
-PENSTOCK_WINDOW_QUESTION_OR(Win_unlock, (int rank, Handle win),
+PENSTOCK_WINDOW_QUESTION_OR(Win_unlock, (int rank, Handle win), (rank, win),
                             PENSTOCK_PASS(Win_unlock, (rank, win)),
                             synchronizing(*window, is_own(*window, rank),
                                           [&] { return of_rank(*window, rank, &Core::unlock); }));
 PENSTOCK_WINDOW_CALL(Win_lock_all, (int assert, Handle win), (assert, win),
-                     window->core->lock_all(asserts(assert)));
+                     lock_all(*window, assert));
 PENSTOCK_WINDOW_CALL(Win_unlock_all, (Handle win), (win), window->core->unlock_all());
 PENSTOCK_WINDOW_CALL(Win_flush, (int rank, Handle win), (rank, win),
                      of_rank(*window, rank, &Core::flush));
@@ -110,5 +146,5 @@ PENSTOCK_WINDOW_CALL(Win_flush_all, (Handle win), (win), window->core->flush_all
 PENSTOCK_WINDOW_CALL(Win_flush_local, (int rank, Handle win), (rank, win),
                      of_rank(*window, rank, &Core::flush));
 PENSTOCK_WINDOW_CALL(Win_flush_local_all, (Handle win), (win), window->core->flush_all());
-PENSTOCK_WINDOW_QUESTION_OR(Win_sync, (Handle win), PENSTOCK_PASS(Win_sync, (win)),
+PENSTOCK_WINDOW_QUESTION_OR(Win_sync, (Handle win), (win), PENSTOCK_PASS(Win_sync, (win)),
                             synchronizing(*window, true, [&] { return window->core->sync(); }));

@@ -2,6 +2,8 @@
 
 #include <map>
 #include <mutex>
+#include <string>
+#include <utility>
 
 #include "base/log.hpp"
 #include "pmpi.hpp"
@@ -27,21 +29,35 @@ int class_of(ErrorCode code) {
   }
 }
 
-/// One code of the MPI for each of ours: an MPI cannot free codes, so only the text changes.
-int mpi_code(const Error& error) {
-  static std::mutex mutex;
-  static std::map<ErrorCode, int> codes;
-  const std::lock_guard<std::mutex> guard(mutex);
-  auto found = codes.find(error.code);
-  if (found == codes.end()) {
-    int code = 0;
-    if (pmpi().Add_error_code(class_of(error.code), &code) != constants().success)
-      return class_of(error.code);
-    found = codes.emplace(error.code, code).first;
+/// An MPI cannot free codes, so a process makes this many; later errors of a class share one.
+constexpr std::size_t max_codes = 512;
+
+/// A code for each text. "": the one that errors of the class share, whose text changes.
+class Codes {
+ public:
+  int code_of(const MpiError& error) {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    if (const auto known = codes_.find({error.mpi_class, error.message}); known != codes_.end())
+      return known->second;
+    const bool shared = codes_.size() >= max_codes;
+    auto [place, is_new] = codes_.try_emplace({error.mpi_class, shared ? "" : error.message}, 0);
+    if (is_new && pmpi().Add_error_code(error.mpi_class, &place->second) != constants().success) {
+      codes_.erase(place);
+      return error.mpi_class;
+    }
+    const auto most = static_cast<std::size_t>(constants().max_error_string) - 1;
+    pmpi().Add_error_string(place->second, error.message.substr(0, most).c_str());
+    return place->second;
   }
-  const auto most = static_cast<std::size_t>(constants().max_error_string) - 1;
-  pmpi().Add_error_string(found->second, error.message.substr(0, most).c_str());
-  return found->second;
+
+ private:
+  std::mutex mutex_;
+  std::map<std::pair<int, std::string>, int> codes_;  ///< by class and text
+};
+
+int mpi_code(const MpiError& error) {
+  static auto* codes = new Codes;  // never destroyed: calls may come from exit handlers
+  return codes->code_of(error);
 }
 
 /// Not every MPI prints the text of a code that was added to it.
@@ -52,27 +68,22 @@ void say(const Error& error) {
 
 }  // namespace
 
-int raise(Handle win, const Error& error) {
+MpiError::MpiError(Error error) : Error(std::move(error)), mpi_class(class_of(code)) {}
+
+int raise(Handle win, const MpiError& error) {
   say(error);
   const int code = mpi_code(error);
   pmpi().Win_call_errhandler(win, code);
   return code;
 }
 
-int finish(Handle win, const Result<void>& done) {
-  return done ? constants().success : raise(win, done.error());
-}
-
-int finish(Handle win, const Result<int>& done) {
-  return done ? *done : raise(win, done.error());
-}
-
 int code_on_comm(const Error& error) {
-  return error.code == ErrorCode::mismatch ? constants().err_truncate : mpi_code(error);
+  if (error.code != ErrorCode::mismatch) return mpi_code(error);
+  return mpi_code({constants().err_truncate, error.message});
 }
 
 int raise_on_comm(Handle comm, const Error& error) {
-  if (error.code == ErrorCode::mismatch)  // the MPI's own code has a text of its own
+  if (error.code == ErrorCode::mismatch)  // a program may not ask for the text
     base::log(base::Level::error, "{}", error.message);
   else
     say(error);

@@ -1,17 +1,60 @@
 // Our errors as an MPI's.
 #pragma once
 
+#include <string>
+#include <utility>
+
 #include "abi.hpp"
+#include "base/format.hpp"
 
 namespace penstock::mpi {
+
+/// An error with the class that MPI has for it.
+struct MpiError : Error {
+  /// The class that fits the code.
+  MpiError(Error error);  // NOLINT: what a module below found is an error of MPI's
+  MpiError(int of_class, std::string text)
+      : Error{ErrorCode::invalid_argument, std::move(text)}, mpi_class(of_class) {}
+
+  int mpi_class;
+};
+template <class T>
+using MpiResult = tl::expected<T, MpiError>;
+
+}  // namespace penstock::mpi
+
+// For PENSTOCK_TRY.
+namespace penstock {
+template <class T>
+T value_of(mpi::MpiResult<T>&& result) {
+  return *std::move(result);
+}
+inline void value_of(mpi::MpiResult<void>&&) {}
+}  // namespace penstock
+
+namespace penstock::mpi {
+
+/// `return wrong(constants().err_rank, "rank {} of {}", rank, ranks)`
+template <class... Arguments>
+tl::unexpected<MpiError> wrong(int mpi_class, fmt::format_string<Arguments...> text,
+                               Arguments&&... arguments) {
+  return tl::unexpected(
+      MpiError(mpi_class, fmt::format(text, std::forward<Arguments>(arguments)...)));
+}
 
 /// Passes the error to the window's handler (the default one ends the job with the message) and
 /// returns the code for the program if the handler returns. The caller holds no lock of the window:
 /// the handler may call it.
-int raise(Handle win, const Error& error);
+int raise(Handle win, const MpiError& error);
 /// The status of a call on a window: MPI_SUCCESS, or that of the MPI; or as raise().
-int finish(Handle win, const Result<void>& done);
-int finish(Handle win, const Result<int>& done);
+template <class E>
+int finish(Handle win, const tl::expected<void, E>& done) {
+  return done ? constants().success : raise(win, done.error());
+}
+template <class E>
+int finish(Handle win, const tl::expected<int, E>& done) {
+  return done ? *done : raise(win, done.error());
+}
 /// The same for a call without a window: the handler of the communicator.
 int raise_on_comm(Handle comm, const Error& error);
 /// Its code alone.

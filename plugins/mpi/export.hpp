@@ -1,4 +1,4 @@
-// Macros that define intercepted functions.
+// Macros that define intercepted functions, each as MPI_* and as PMPI_*.
 #pragma once
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include "errors.hpp"
 #include "fallback.hpp"
 #include "pmpi.hpp"
+#include "tools.hpp"
 #include "windows.hpp"
 
 #define PENSTOCK_EXPORT extern "C" __attribute__((visibility("default")))
@@ -41,6 +42,25 @@ inline constexpr int no_function =
 
 }  // namespace penstock::mpi
 
+#define PENSTOCK_AND_CALLER(...) __VA_ARGS__ __VA_OPT__(, ) [[maybe_unused]] const void* caller
+#define PENSTOCK_GIVE_CALLER(...) (__VA_ARGS__ __VA_OPT__(, ) __builtin_return_address(0))
+
+/// Defines PMPI_`name` by the block that follows, which knows the return address `caller`, and
+/// MPI_`name`: the same, or the function of a tool behind us (tools.hpp). serve_`name` is what
+/// other calls of ours use: no tool sees it. `parameters` and `arguments` in parentheses.
+#define PENSTOCK_MPI(name, parameters, arguments)                                          \
+  static int serve_##name(PENSTOCK_AND_CALLER parameters);                                 \
+  PENSTOCK_EXPORT int PMPI_##name parameters {                                             \
+    return serve_##name PENSTOCK_GIVE_CALLER arguments;                                    \
+  }                                                                                        \
+  PENSTOCK_EXPORT int MPI_##name parameters {                                              \
+    static constinit ::penstock::mpi::Tool<int parameters> tool;                           \
+    if (auto* const theirs = tool("MPI_" #name, __builtin_return_address(0))) [[unlikely]] \
+      return theirs arguments;                                                             \
+    return serve_##name PENSTOCK_GIVE_CALLER arguments;                                    \
+  }                                                                                        \
+  static int serve_##name(PENSTOCK_AND_CALLER parameters)
+
 /// Passes the call on to the MPI. `arguments` in parentheses; `caller` is defined.
 #define PENSTOCK_PASS(name, arguments)                                                            \
   [&] {                                                                                           \
@@ -59,23 +79,22 @@ inline constexpr int no_function =
     return ::penstock::mpi::pmpi().plain arguments;                                               \
   }()
 
-/// Defines MPI_`name` with `parameters`: on a window `win` of ours it returns the rest, an
+/// Defines MPI_`name` and PMPI_`name`: on a window `win` of ours they return the rest, an
 /// expression that reads only constant properties of the window; else `pass`.
-#define PENSTOCK_WINDOW_QUESTION_OR(name, parameters, pass, ...)                         \
-  PENSTOCK_EXPORT int MPI_##name parameters {                                            \
+#define PENSTOCK_WINDOW_QUESTION_OR(name, parameters, arguments, pass, ...)              \
+  PENSTOCK_MPI(name, parameters, arguments) {                                            \
     if (::penstock::mpi::PoolWindow* const window = ::penstock::mpi::pool_window(win)) { \
       return __VA_ARGS__;                                                                \
     }                                                                                    \
-    const void* caller = __builtin_return_address(0);                                    \
     ::penstock::mpi::usable(caller);                                                     \
     return pass;                                                                         \
   }                                                                                      \
   static_assert(true)
 
-/// Defines MPI_`name` likewise; the rest operates on the window, and is its result. An error goes
-/// to the handler after the window is released: the handler may use or free the window.
-#define PENSTOCK_WINDOW_CALL_OR(name, parameters, pass, ...)                     \
-  PENSTOCK_WINDOW_QUESTION_OR(name, parameters, pass,                            \
+/// Defines them likewise; the rest operates on the window, and is its result. An error goes to the
+/// handler after the window is released: the handler may use or free the window.
+#define PENSTOCK_WINDOW_CALL_OR(name, parameters, arguments, pass, ...)          \
+  PENSTOCK_WINDOW_QUESTION_OR(name, parameters, arguments, pass,                 \
                               ::penstock::mpi::finish(window->handle, [&] {      \
                                 const ::penstock::mpi::Entered entered(*window); \
                                 return __VA_ARGS__;                              \
@@ -83,4 +102,4 @@ inline constexpr int no_function =
 
 /// The same, passed on with `arguments`.
 #define PENSTOCK_WINDOW_CALL(name, parameters, arguments, ...) \
-  PENSTOCK_WINDOW_CALL_OR(name, parameters, PENSTOCK_PASS(name, arguments), __VA_ARGS__)
+  PENSTOCK_WINDOW_CALL_OR(name, parameters, arguments, PENSTOCK_PASS(name, arguments), __VA_ARGS__)

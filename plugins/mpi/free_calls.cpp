@@ -15,14 +15,12 @@ bool put_off(Held kind, void* handle, Handle null) {
 
 }  // namespace
 
-PENSTOCK_EXPORT int MPI_Op_free(void* op) {
-  const void* caller = __builtin_return_address(0);
+PENSTOCK_MPI(Op_free, (void* op), (op)) {
   if (usable(caller) && put_off(Held::op, op, constants().op_null)) return constants().success;
   return PENSTOCK_PASS(Op_free, (op));
 }
 
-PENSTOCK_EXPORT int MPI_Type_free(void* type) {
-  const void* caller = __builtin_return_address(0);
+PENSTOCK_MPI(Type_free, (void* type), (type)) {
   if (usable(caller) && put_off(Held::type, type, constants().datatype_null))
     return constants().success;
   return PENSTOCK_PASS(Type_free, (type));

@@ -11,6 +11,7 @@
 #include "pool_comms.hpp"
 #include "singleton.hpp"
 #include "stayed.hpp"
+#include "taking_part.hpp"
 #include "transport_check.hpp"
 
 namespace {
@@ -19,48 +20,66 @@ using namespace penstock::mpi;
 
 std::optional<penstock::base::Origin> started;  ///< by which process
 
-/// `known`: the MPI is one whose functions we can call.
+/// True if the MPI is one whose functions we can call.
+bool begin(const void* caller) {
+  const bool known = usable(caller);
+  started.emplace();
+  note_calls_come();
+  return known;
+}
+
 int begun(bool known, int result) {
   if (!known || result != constants().success) return result;
   check_transport();
   return check_world(result);
 }
 
+/// This rank's part in the pool ends.
+void leave(const void* caller) {
+  if (!usable(caller) || have_windows_of_sessions()) return;
+  leave_all_comms();
+  leave_all_windows();
+  close_datatypes();
+  detach();
+  write_stayed();
+}
+
 }  // namespace
 
-PENSTOCK_EXPORT int MPI_Init(int* argc, char*** argv) {
-  const void* caller = __builtin_return_address(0);
-  const bool known = usable(caller);
-  started.emplace();
+PENSTOCK_MPI(Init, (int* argc, char*** argv), (argc, argv)) {
+  const bool known = begin(caller);
   return begun(known, PENSTOCK_PASS(Init, (argc, argv)));
 }
 
-PENSTOCK_EXPORT int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
-  const void* caller = __builtin_return_address(0);
-  const bool known = usable(caller);
-  started.emplace();
+PENSTOCK_MPI(Init_thread, (int* argc, char*** argv, int required, int* provided),
+             (argc, argv, required, provided)) {
+  const bool known = begin(caller);
   return begun(known, PENSTOCK_PASS(Init_thread, (argc, argv, required, provided)));
 }
 
-PENSTOCK_EXPORT int MPI_Abort(Handle comm, int code) {
-  const void* caller = __builtin_return_address(0);
+PENSTOCK_MPI(Session_init, (Handle info, Handle errhandler, void* session),
+             (info, errhandler, session)) {
+  usable(caller);
+  note_calls_come();
+  return PENSTOCK_PASS(Session_init, (info, errhandler, session));
+}
+
+PENSTOCK_MPI(Abort, (Handle comm, int code), (comm, code)) {
   usable(caller);
   penstock::pool::tell_of_abort(code);
   return PENSTOCK_PASS(Abort, (comm, code));
 }
 
-PENSTOCK_EXPORT int MPI_Finalize() {
-  const void* caller = __builtin_return_address(0);
+PENSTOCK_MPI(Finalize, (), ()) {
   // Exit handlers call it in forked children too, which are no ranks: it would look as if the
   // parent ended.
   if (started && !started->here()) return constants().success;
   penstock::pool::tell_of_finalize();
-  if (usable(caller) && !have_windows_of_sessions()) {
-    leave_all_comms();
-    leave_all_windows();
-    close_datatypes();
-    detach();
-    write_stayed();
-  }
+  leave(caller);
   return PENSTOCK_PASS(Finalize, ());
+}
+
+/// The provider asks it by this name: plugin::AskApart.
+PENSTOCK_EXPORT void mpi_penstock_apart(penstock::plugin::Apart* apart) {
+  *apart = apart_here();
 }

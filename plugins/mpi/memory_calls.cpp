@@ -16,8 +16,7 @@ void say_full_once(const penstock::Error& error) {
 
 }  // namespace
 
-PENSTOCK_EXPORT int MPI_Alloc_mem(Aint size, Handle info, void* base) {
-  const void* caller = __builtin_return_address(0);
+PENSTOCK_MPI(Alloc_mem, (Aint size, Handle info, void* base), (size, info, base)) {
   Attachment* const at = usable(caller) ? attachment() : nullptr;
   if (at != nullptr && size > 0) {
     const auto given = at->memory.allocate(static_cast<std::uint64_t>(size));
@@ -30,8 +29,7 @@ PENSTOCK_EXPORT int MPI_Alloc_mem(Aint size, Handle info, void* base) {
   return PENSTOCK_PASS(Alloc_mem, (size, info, base));
 }
 
-PENSTOCK_EXPORT int MPI_Free_mem(void* base) {
-  const void* caller = __builtin_return_address(0);
+PENSTOCK_MPI(Free_mem, (void* base), (base)) {
   Attachment* const at = usable(caller) ? attachment() : nullptr;
   if (at != nullptr && at->memory.free(base)) return constants().success;
   return PENSTOCK_PASS(Free_mem, (base));

@@ -2,7 +2,6 @@
 // unchanged.
 #include "collective_words.hpp"
 #include "export.hpp"
-#include "f08_caller.hpp"
 #include "found.hpp"
 #include "narrowed.hpp"
 #include "pool_collectives.hpp"
@@ -15,8 +14,7 @@ using Begin = std::optional<int>(const Asked&, void* request);
 
 template <class... Words>
 std::optional<int> in_pool(Begin begin, CollectiveCall call, bool large, const char* name,
-                           const void* caller, void* request, Words... arguments) {
-  if (ends_at_the_mpi(caller)) return std::nullopt;
+                           void* request, Words... arguments) {
   const Word words[] = {arguments...};
   return begin({call, words, large, name}, request);
 }
@@ -24,32 +22,30 @@ std::optional<int> in_pool(Begin begin, CollectiveCall call, bool large, const c
 }  // namespace
 
 // `own`: the parameters before the request, and their names, that the blocking call has not.
-#define FORM(begin, lower, called, own, own_name, n)                                            \
-  PENSTOCK_EXPORT int MPI_##called(WORDS_##n own, void* request) {                              \
-    static constinit Found<int(WORDS_##n own, void*)> found;                                    \
-    const void* const caller = __builtin_return_address(0);                                     \
-    auto* const function = found(#called, caller);                                              \
-    if (function == nullptr) return no_function;                                                \
-    if (const auto begun = in_pool(begin, CollectiveCall::lower, false, "MPI_" #called, caller, \
-                                   request, NAMES_##n))                                         \
-      return *begun;                                                                            \
-    return function(NAMES_##n own_name, request);                                               \
+#define FORM(begin, lower, called, own, own_name, n)                                          \
+  PENSTOCK_MPI(called, (WORDS_##n own, void* request), (NAMES_##n own_name, request)) {       \
+    static constinit Found<int(WORDS_##n own, void*)> found;                                  \
+    auto* const function = found(#called, caller);                                            \
+    if (function == nullptr) return no_function;                                              \
+    if (const auto begun =                                                                    \
+            in_pool(begin, CollectiveCall::lower, false, "MPI_" #called, request, NAMES_##n)) \
+      return *begun;                                                                          \
+    return function(NAMES_##n own_name, request);                                             \
   }
 
 /// For an MPI without the large form, calls the plain form if the counts fit an int.
-#define FORM_LARGE(begin, lower, called, own, own_name, n)                                     \
-  PENSTOCK_EXPORT int MPI_##called##_c(WORDS_##n own, void* request) {                         \
-    static constinit Found<int(WORDS_##n own, void*)> large, plain;                            \
-    const void* const caller = __builtin_return_address(0);                                    \
-    auto* const function = large(#called "_c", caller);                                        \
-    auto* const shorter = function == nullptr ? plain(#called, caller) : nullptr;              \
-    if (function == nullptr && shorter == nullptr) return no_function;                         \
-    if (const auto begun = in_pool(begin, CollectiveCall::lower, true, "MPI_" #called, caller, \
-                                   request, NAMES_##n))                                        \
-      return *begun;                                                                           \
-    if (function != nullptr) return function(NAMES_##n own_name, request);                     \
-    const auto call = [&](auto... words) { return shorter(words... own_name, request); };      \
-    return narrowed(CollectiveCall::lower, false, call, NAMES_##n);                            \
+#define FORM_LARGE(begin, lower, called, own, own_name, n)                                   \
+  PENSTOCK_MPI(called##_c, (WORDS_##n own, void* request), (NAMES_##n own_name, request)) {  \
+    static constinit Found<int(WORDS_##n own, void*)> large, plain;                          \
+    auto* const function = large(#called "_c", caller);                                      \
+    auto* const shorter = function == nullptr ? plain(#called, caller) : nullptr;            \
+    if (function == nullptr && shorter == nullptr) return no_function;                       \
+    if (const auto begun =                                                                   \
+            in_pool(begin, CollectiveCall::lower, true, "MPI_" #called, request, NAMES_##n)) \
+      return *begun;                                                                         \
+    if (function != nullptr) return function(NAMES_##n own_name, request);                   \
+    const auto call = [&](auto... words) { return shorter(words... own_name, request); };    \
+    return narrowed(CollectiveCall::lower, false, call, NAMES_##n);                          \
   }
 
 #define NO_PARAMETER

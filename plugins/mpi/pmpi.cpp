@@ -1,7 +1,6 @@
 #include "pmpi.hpp"
 
 #include <dlfcn.h>
-#include <link.h>
 
 #include <algorithm>
 #include <array>
@@ -12,6 +11,7 @@
 
 #include "base/format.hpp"
 #include "base/log.hpp"
+#include "objects.hpp"
 
 namespace penstock::mpi {
 
@@ -25,104 +25,53 @@ Pmpi functions;
 Library chosen;
 void* scope = nullptr;  // the dlsym scope of the MPI's functions
 
-/// Functions and data of Fortran's handles, which not every ABI has; see from_fortran.
-struct Conversions {
-  Handle (*from[7])(int) = {};
-  int (*to[7])(Handle) = {};
-};
-Conversions conversions;
+/// Not every ABI has it; see window_from_fortran.
+Handle (*window_of_fortran)(int) = nullptr;
 
-/// The place where dlsym found a symbol: the file, and the address that tells two loaded copies
-/// apart.
-struct PoolMapping {
-  std::string file;
-  const void* base = nullptr;
-};
-
-PoolMapping place_of(const void* address) {
-  Dl_info info{};
-  if (address == nullptr || ::dladdr(address, &info) == 0) return {};
-  return {info.dli_fname != nullptr ? info.dli_fname : "", info.dli_fbase};
-}
-
-/// A handle of an object that is already loaded; dlopen knows no name of the program itself.
-void* open_loaded(const std::string& file) {
-  if (!file.empty()) {
-    if (void* handle = ::dlopen(file.c_str(), RTLD_LAZY | RTLD_NOLOAD)) return handle;
-  }
-  return nullptr;
-}
-
-bool has_mpi(void* handle) {
-  return ::dlsym(handle, "PMPI_Init") != nullptr;
-}
-
-std::vector<std::string> loaded_files() {
-  std::vector<std::string> files;
-  ::dl_iterate_phdr(
-      [](dl_phdr_info* info, std::size_t, void* list) {
-        if (info->dlpi_name != nullptr && info->dlpi_name[0] != '\0') {
-          static_cast<std::vector<std::string>*>(list)->emplace_back(info->dlpi_name);
-        }
-        return 0;
-      },
-      &files);
-  return files;
+/// The MPI's function: not ours, which has the same name.
+void* mpi_init_in(void* handle) {
+  void* const init = symbol_in(handle, "PMPI_Init");
+  return init != nullptr && !is_ours(init) ? init : nullptr;
 }
 
 /// The loaded objects that themselves define PMPI_Init, each once.
-std::vector<PoolMapping> loaded_mpis() {
-  std::vector<PoolMapping> mpis;
+std::vector<Place> loaded_mpis() {
+  std::vector<Place> mpis;
   for (const std::string& file : loaded_files()) {
     void* handle = open_loaded(file);
     if (handle == nullptr) continue;
-    const PoolMapping place = place_of(::dlsym(handle, "PMPI_Init"));
+    const Place place = place_of(mpi_init_in(handle));
     ::dlclose(handle);
     if (place.base == nullptr) continue;
     const bool known = std::any_of(mpis.begin(), mpis.end(),
-                                   [&](const PoolMapping& mpi) { return mpi.base == place.base; });
+                                   [&](const Place& mpi) { return mpi.base == place.base; });
     if (!known) mpis.push_back(place);
   }
   return mpis;
 }
 
-/// The dlsym scope for functions of the MPI that `caller` calls. Its own object and the
-/// dependencies of that come first: an MPI loaded RTLD_LOCAL is in no other scope.
-void* find_scope(const void* caller) {
+/// PMPI_Init of the MPI that `caller` calls. Its own object and the dependencies of that come
+/// first: an MPI loaded RTLD_LOCAL is in no other scope.
+void* find_init(const void* caller) {
   if (void* own = open_loaded(place_of(caller).file)) {
-    if (has_mpi(own)) return own;
+    void* const init = mpi_init_in(own);
     ::dlclose(own);
+    if (init != nullptr) return init;
   }
-  if (has_mpi(RTLD_NEXT)) return RTLD_NEXT;
-  if (has_mpi(RTLD_DEFAULT)) return RTLD_DEFAULT;
-  for (const PoolMapping& mpi : loaded_mpis()) {
-    if (void* handle = open_loaded(mpi.file)) return handle;
+  if (void* init = mpi_init_in(RTLD_NEXT)) return init;
+  if (void* init = mpi_init_in(RTLD_DEFAULT)) return init;
+  for (const Place& mpi : loaded_mpis()) {
+    if (void* handle = open_loaded(mpi.file)) return mpi_init_in(handle);
   }
   return nullptr;
 }
 
-const ElfW(Dyn) * dynamic_of(const void* address) {
-  Dl_info info{};
-  link_map* map = nullptr;
-  if (::dladdr1(address, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) == 0)
-    return nullptr;
-  return map != nullptr ? map->l_ld : nullptr;
-}
-
-std::string soname_of(const void* address) {
-  const ElfW(Dyn)* dynamic = dynamic_of(address);
-  if (dynamic == nullptr) return "";
-  const char* strings = nullptr;
-  std::size_t soname = 0;
-  bool named = false;
-  for (; dynamic->d_tag != DT_NULL; ++dynamic) {
-    if (dynamic->d_tag == DT_STRTAB) strings = reinterpret_cast<const char*>(dynamic->d_un.d_ptr);
-    if (dynamic->d_tag == DT_SONAME) {
-      soname = dynamic->d_un.d_val;
-      named = true;
-    }
-  }
-  return named && strings != nullptr ? strings + soname : "";
+/// The scope of the MPI's own library: by name our PMPI_* would be found first.
+void* find_scope(const void* caller) {
+  void* const init = find_init(caller);
+  if (init == nullptr) return nullptr;
+  void* const library = open_loaded(place_of(init).file);
+  return library != nullptr ? library : RTLD_NEXT;
 }
 
 std::string version_text(int (*get)(char*, int*)) {
@@ -148,7 +97,7 @@ bool starts_with(const std::string& text, const char* start) {
 /// MPI before MPICH: both had libmpi.so.12.
 Result<Abi> tell_abi(const Library& library) {
   if (starts_with(library.soname, "libmpi_abi.so")) return Abi::standard;
-  if (::dlsym(scope, "ompi_mpi_comm_world") != nullptr) return Abi::open_mpi;
+  if (symbol_in(scope, "ompi_mpi_comm_world") != nullptr) return Abi::open_mpi;
   for (const char* family : {"MPICH", "Intel(R) MPI", "MVAPICH"}) {
     if (library.version.find(family) != std::string::npos) return Abi::mpich;
   }
@@ -181,7 +130,7 @@ constexpr Entry entries[] = {
 
 Result<void> take_functions() {
   for (const Entry& entry : entries) {
-    void* address = ::dlsym(scope, entry.name);
+    void* address = symbol_in(scope, entry.name);
     if (address == nullptr && entry.needed) {
       return fail(ErrorCode::mismatch,
                   "{} ({}) has no {}, which every MPI since 3.1 has: use a newer MPI, or start the "
@@ -193,29 +142,21 @@ Result<void> take_functions() {
   return {};
 }
 
-void take_conversions() {
-  // In the order of Kind.
-  static constexpr const char* kinds[] = {"Win", "Type", "Op", "Info", "Comm", "Group", "Request"};
-  const bool standard = abi() == Abi::standard;
-  for (std::size_t n = 0; n < std::size(kinds); ++n) {
-    const std::string name = std::string("PMPI_") + kinds[n];
-    conversions.from[n] = reinterpret_cast<Handle (*)(int)>(
-        ::dlsym(scope, (name + (standard ? "_fromint" : "_f2c")).c_str()));
-    conversions.to[n] = reinterpret_cast<int (*)(Handle)>(
-        ::dlsym(scope, (name + (standard ? "_toint" : "_c2f")).c_str()));
-  }
+void take_conversion() {
+  const char* const name = abi() == Abi::standard ? "PMPI_Win_fromint" : "PMPI_Win_f2c";
+  window_of_fortran = reinterpret_cast<Handle (*)(int)>(symbol_in(scope, name));
 }
 
 /// The address of the MPI's data in use: a program that is no PIE holds copies of them (copy
 /// relocations), which the library uses too. The global scope, which starts with the program,
 /// finds them.
 void* data_symbol(const char* name) {
-  void* global = ::dlsym(RTLD_DEFAULT, name);
-  return global != nullptr ? global : ::dlsym(scope, name);
+  void* global = symbol_in(RTLD_DEFAULT, name);
+  return global != nullptr ? global : symbol_in(scope, name);
 }
 
 Result<void> refuse_second() {
-  for (const PoolMapping& mpi : loaded_mpis()) {
+  for (const Place& mpi : loaded_mpis()) {
     if (mpi.base == place_of(reinterpret_cast<const void*>(functions.Init)).base) continue;
     return fail(
         ErrorCode::mismatch,
@@ -235,18 +176,18 @@ Result<void> find(const void* caller) {
         "no MPI library is loaded in this process (nothing defines PMPI_Init): link the program "
         "with a shared MPI library, or start it without libpenstock-mpi.so in LD_PRELOAD");
   }
-  const void* init = ::dlsym(scope, "PMPI_Init");
+  const void* init = symbol_in(scope, "PMPI_Init");
   chosen.file = place_of(init).file;
   chosen.soname = soname_of(init);
   chosen.version = version_text(
-      reinterpret_cast<int (*)(char*, int*)>(::dlsym(scope, "PMPI_Get_library_version")));
+      reinterpret_cast<int (*)(char*, int*)>(symbol_in(scope, "PMPI_Get_library_version")));
   const auto told = PENSTOCK_TRY(tell_abi(chosen));
   if (auto taken = take_functions(); !taken) return taken;
   if (auto one = refuse_second(); !one) return one;
   if (auto used = use_abi(told, data_symbol, chosen.version); !used) return used;
   base::log(base::Level::debug, "the MPI is {} ({}), {}", chosen.file, chosen.version,
             abi_name(told));
-  take_conversions();
+  take_conversion();
   return {};
 }
 
@@ -280,32 +221,37 @@ void* mpi_symbol(const char* name, const void* caller) {
   const std::string wanted = std::string("PMPI_") + name;
   const std::lock_guard<std::mutex> guard(finding);
   if (scope == nullptr) scope = find_scope(caller);
-  return scope != nullptr ? ::dlsym(scope, wanted.c_str()) : nullptr;
+  return scope != nullptr ? symbol_in(scope, wanted.c_str()) : nullptr;
 }
 
 void* next_symbol(const char* name, const void* caller) {
-  if (void* next = ::dlsym(RTLD_NEXT, name)) return next;
-  void* own = open_loaded(place_of(caller).file);  // see find_scope
-  void* symbol = own != nullptr ? ::dlsym(own, name) : nullptr;
-  const void* us = place_of(reinterpret_cast<const void*>(&next_symbol)).base;
-  return place_of(symbol).base != us ? symbol : nullptr;
+  if (void* next = symbol_in(RTLD_NEXT, name)) return next;
+  void* own = open_loaded(place_of(caller).file);  // see find_init
+  void* symbol = own != nullptr ? symbol_in(own, name) : nullptr;
+  return symbol != nullptr && !is_ours(symbol) ? symbol : nullptr;
 }
 
 void* library_symbol(const char* name) {
   static void* const handle = open_loaded(chosen.file);
-  return handle != nullptr ? ::dlsym(handle, name) : nullptr;
+  return handle != nullptr ? symbol_in(handle, name) : nullptr;
 }
 
-Handle from_fortran(Kind kind, int handle) {
-  const auto convert = conversions.from[static_cast<std::size_t>(kind)];
-  if (abi() == Abi::mpich || convert == nullptr) return static_cast<std::uint32_t>(handle);
-  return convert(handle);
+bool is_the_only_mpi(const Place& object) {
+  const std::vector<Place> all = loaded_mpis();
+  return all.size() == 1 && all.front().base == object.base;
 }
 
-int to_fortran(Kind kind, Handle handle) {
-  const auto convert = conversions.to[static_cast<std::size_t>(kind)];
-  if (abi() == Abi::mpich || convert == nullptr) return static_cast<int>(handle);
-  return convert(handle);
+bool has_world() {
+  int begun = 0, ended = 0;
+  functions.Initialized(&begun);
+  functions.Finalized(&ended);
+  return begun != 0 && ended == 0;
+}
+
+Handle window_from_fortran(int handle) {
+  if (abi() == Abi::mpich || window_of_fortran == nullptr)
+    return static_cast<std::uint32_t>(handle);
+  return window_of_fortran(handle);
 }
 
 }  // namespace penstock::mpi

@@ -6,6 +6,7 @@
 
 #include "abi.hpp"
 #include "base/status.hpp"
+#include "objects.hpp"
 
 namespace penstock::mpi {
 
@@ -34,8 +35,8 @@ Result<void> find_mpi(const void* caller);
 /// under an MPI that we do not know. Null if there is none.
 void* mpi_symbol(const char* name, const void* caller);
 
-/// The next symbol of this name in the process, behind our function that `caller` called: the
-/// MPI's own in Fortran. Null if there is none.
+/// The next symbol of this name in the process, behind our function that `caller` called: a tool's,
+/// or the MPI's own. Null if there is none.
 void* next_symbol(const char* name, const void* caller);
 
 /// A symbol of the MPI's library itself, after find_mpi(); nullptr when it has none of that name.
@@ -49,9 +50,13 @@ struct Library {
 };
 const Library& library();
 
-/// Handles of Fortran (MPI_Fint) and C. Under MPICH they are the same numbers.
-enum class Kind : std::uint8_t { win, datatype, op, info, comm, group, request };
-Handle from_fortran(Kind kind, int handle);
-int to_fortran(Kind kind, Handle handle);
+/// True if this object defines PMPI_Init, and no other but this library does.
+bool is_the_only_mpi(const Place& object);
+
+/// True if MPI_Init was called and MPI_Finalize was not: MPI_COMM_WORLD and MPI_COMM_SELF exist.
+bool has_world();
+
+/// A window's handle of Fortran (MPI_Fint) as one of C. Under MPICH they are the same numbers.
+Handle window_from_fortran(int handle);
 
 }  // namespace penstock::mpi

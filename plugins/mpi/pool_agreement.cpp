@@ -9,6 +9,7 @@
 #include "mpi_progress.hpp"
 #include "pmpi.hpp"
 #include "queue_thread.hpp"
+#include "taking_part.hpp"
 
 namespace penstock::mpi {
 
@@ -32,15 +33,12 @@ class Idle {
 
 }  // namespace
 
-/// Two ranks or more, in a program of MPI_Init; the same on all ranks.
 bool may_be_ours(Handle comm) {
-  int inter = 0, size = 0, ended = 0;
-  if (pmpi().Finalized(&ended) != constants().success || ended != 0) return false;
-  int begun = 0;
-  pmpi().Initialized(&begun);
-  if (begun == 0 || !pool_is_named()) return false;
+  int inter = 0, size = 0;
+  if (!has_world() || !pool_is_named()) return false;
   if (pmpi().Comm_test_inter(comm, &inter) != constants().success || inter != 0) return false;
-  return pmpi().Comm_size(comm, &size) == constants().success && size > 1;
+  if (pmpi().Comm_size(comm, &size) != constants().success || size < 2) return false;
+  return all_take_part(comm, Shared::collectives);
 }
 
 Agreement::Agreement(Handle comm) : at_(attachment()), comm_(comm) {

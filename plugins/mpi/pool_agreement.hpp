@@ -11,7 +11,7 @@
 
 namespace penstock::mpi {
 
-/// Two ranks or more, in a program of MPI_Init; the same on all ranks.
+/// Two ranks or more that all take part, in a program of MPI_Init; the same on all ranks.
 bool may_be_ours(Handle comm);
 
 class Agreement {

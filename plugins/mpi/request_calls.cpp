@@ -154,24 +154,22 @@ void look() {
 
 }  // namespace
 
-PENSTOCK_EXPORT int MPI_Wait(void* request, void* status) {
-  const void* caller = __builtin_return_address(0);
+PENSTOCK_MPI(Wait, (void* request, void* status), (request, status)) {
   if (!have_pool_requests()) return PENSTOCK_PASS(Wait, (request, status));
   Requests all(1, request);
   all.wait_for_all("MPI_Wait");
   return all.finish_one(pmpi().Wait(all.seen(request), status), request);
 }
 
-PENSTOCK_EXPORT int MPI_Waitall(int n, void* requests, void* statuses) {
-  const void* caller = __builtin_return_address(0);
+PENSTOCK_MPI(Waitall, (int n, void* requests, void* statuses), (n, requests, statuses)) {
   if (!have_pool_requests()) return PENSTOCK_PASS(Waitall, (n, requests, statuses));
   Requests all(n, requests);
   all.wait_for_all("MPI_Waitall");
   return all.finish_all(pmpi().Waitall(n, all.seen(requests), statuses), requests, statuses);
 }
 
-PENSTOCK_EXPORT int MPI_Waitany(int n, void* requests, int* index, void* status) {
-  const void* caller = __builtin_return_address(0);
+PENSTOCK_MPI(Waitany, (int n, void* requests, int* index, void* status),
+             (n, requests, index, status)) {
   if (!have_pool_requests()) return PENSTOCK_PASS(Waitany, (n, requests, index, status));
   Requests all(n, requests);
   if (!all.any_is_active())
@@ -184,8 +182,8 @@ PENSTOCK_EXPORT int MPI_Waitany(int n, void* requests, int* index, void* status)
   return all.finish_one(done, requests);
 }
 
-PENSTOCK_EXPORT int MPI_Waitsome(int n, void* requests, int* number, int* indices, void* statuses) {
-  const void* caller = __builtin_return_address(0);
+PENSTOCK_MPI(Waitsome, (int n, void* requests, int* number, int* indices, void* statuses),
+             (n, requests, number, indices, statuses)) {
   if (!have_pool_requests())
     return PENSTOCK_PASS(Waitsome, (n, requests, number, indices, statuses));
   Requests all(n, requests);
@@ -200,32 +198,31 @@ PENSTOCK_EXPORT int MPI_Waitsome(int n, void* requests, int* number, int* indice
   return all.finish_all(done, requests, statuses, ended(number, indices));
 }
 
-PENSTOCK_EXPORT int MPI_Test(void* request, int* flag, void* status) {
-  const void* caller = __builtin_return_address(0);
+PENSTOCK_MPI(Test, (void* request, int* flag, void* status), (request, flag, status)) {
   if (!have_pool_requests()) return PENSTOCK_PASS(Test, (request, flag, status));
   look();
   Requests all(1, request);
   return all.finish_one(pmpi().Test(all.seen(request), flag, status), request);
 }
 
-PENSTOCK_EXPORT int MPI_Testall(int n, void* requests, int* flag, void* statuses) {
-  const void* caller = __builtin_return_address(0);
+PENSTOCK_MPI(Testall, (int n, void* requests, int* flag, void* statuses),
+             (n, requests, flag, statuses)) {
   if (!have_pool_requests()) return PENSTOCK_PASS(Testall, (n, requests, flag, statuses));
   look();
   Requests all(n, requests);
   return all.finish_all(pmpi().Testall(n, all.seen(requests), flag, statuses), requests, statuses);
 }
 
-PENSTOCK_EXPORT int MPI_Testany(int n, void* requests, int* index, int* flag, void* status) {
-  const void* caller = __builtin_return_address(0);
+PENSTOCK_MPI(Testany, (int n, void* requests, int* index, int* flag, void* status),
+             (n, requests, index, flag, status)) {
   if (!have_pool_requests()) return PENSTOCK_PASS(Testany, (n, requests, index, flag, status));
   look();
   Requests all(n, requests);
   return all.finish_one(pmpi().Testany(n, all.seen(requests), index, flag, status), requests);
 }
 
-PENSTOCK_EXPORT int MPI_Testsome(int n, void* requests, int* number, int* indices, void* statuses) {
-  const void* caller = __builtin_return_address(0);
+PENSTOCK_MPI(Testsome, (int n, void* requests, int* number, int* indices, void* statuses),
+             (n, requests, number, indices, statuses)) {
   if (!have_pool_requests())
     return PENSTOCK_PASS(Testsome, (n, requests, number, indices, statuses));
   look();
@@ -234,8 +231,8 @@ PENSTOCK_EXPORT int MPI_Testsome(int n, void* requests, int* number, int* indice
   return all.finish_all(done, requests, statuses, ended(number, indices));
 }
 
-PENSTOCK_EXPORT int MPI_Request_get_status(Handle request, int* flag, void* status) {
-  const void* caller = __builtin_return_address(0);
+PENSTOCK_MPI(Request_get_status, (Handle request, int* flag, void* status),
+             (request, flag, status)) {
   if (!have_pool_requests()) return PENSTOCK_PASS(Request_get_status, (request, flag, status));
   look();
   Slot handle(incoming(request));
@@ -245,8 +242,9 @@ PENSTOCK_EXPORT int MPI_Request_get_status(Handle request, int* flag, void* stat
 
 // MPI 4.1's forms for arrays. Programs find them because this library has them, so an MPI without
 // them is asked about one request after the other.
-PENSTOCK_EXPORT int MPI_Request_get_status_all(int n, void* requests, int* flag, void* statuses) {
-  usable(__builtin_return_address(0));
+PENSTOCK_MPI(Request_get_status_all, (int n, void* requests, int* flag, void* statuses),
+             (n, requests, flag, statuses)) {
+  usable(caller);
   look();
   Requests all(have_pool_requests() ? n : 0, requests);
   const auto own = pmpi().Request_get_status_all;
@@ -260,9 +258,9 @@ PENSTOCK_EXPORT int MPI_Request_get_status_all(int n, void* requests, int* flag,
   return constants().success;
 }
 
-PENSTOCK_EXPORT int MPI_Request_get_status_any(int n, void* requests, int* index, int* flag,
-                                               void* status) {
-  usable(__builtin_return_address(0));
+PENSTOCK_MPI(Request_get_status_any, (int n, void* requests, int* index, int* flag, void* status),
+             (n, requests, index, flag, status)) {
+  usable(caller);
   look();
   Requests all(have_pool_requests() ? n : 0, requests);
   const auto own = pmpi().Request_get_status_any;
@@ -281,9 +279,10 @@ PENSTOCK_EXPORT int MPI_Request_get_status_any(int n, void* requests, int* index
   return some ? constants().success : questions.ask_about_none(flag);
 }
 
-PENSTOCK_EXPORT int MPI_Request_get_status_some(int n, void* requests, int* number, int* indices,
-                                                void* statuses) {
-  usable(__builtin_return_address(0));
+PENSTOCK_MPI(Request_get_status_some,
+             (int n, void* requests, int* number, int* indices, void* statuses),
+             (n, requests, number, indices, statuses)) {
+  usable(caller);
   look();
   Requests all(have_pool_requests() ? n : 0, requests);
   const auto own = pmpi().Request_get_status_some;
@@ -301,27 +300,25 @@ PENSTOCK_EXPORT int MPI_Request_get_status_some(int n, void* requests, int* numb
   return constants().success;
 }
 
-PENSTOCK_EXPORT int MPI_Start(void* request) {
-  const void* caller = __builtin_return_address(0);
+PENSTOCK_MPI(Start, (void* request), (request)) {
   if (!have_pool_requests()) return PENSTOCK_PASS(Start, (request));
   const FoundRequest found = find_request(load(request));
   if (found.persistent == nullptr || found.request != nullptr) return pmpi().Start(request);
   return start(*found.persistent);
 }
 
-PENSTOCK_EXPORT int MPI_Startall(int n, void* requests) {
-  const void* caller = __builtin_return_address(0);
+PENSTOCK_MPI(Startall, (int n, void* requests), (n, requests)) {
   if (!have_pool_requests()) return PENSTOCK_PASS(Startall, (n, requests));
   for (int i = 0; i < n; ++i) {
     char* const request =
         static_cast<char*>(requests) + static_cast<std::size_t>(i) * handle_bytes();
-    if (const int started = MPI_Start(request); started != constants().success) return started;
+    if (const int started = serve_Start(request, caller); started != constants().success)
+      return started;
   }
   return constants().success;
 }
 
-PENSTOCK_EXPORT int MPI_Request_free(void* request) {
-  const void* caller = __builtin_return_address(0);
+PENSTOCK_MPI(Request_free, (void* request), (request)) {
   if (!have_pool_requests()) return PENSTOCK_PASS(Request_free, (request));
   const Handle handle = load(request);
   const FoundRequest found = find_request(handle);

@@ -40,13 +40,22 @@ std::uint64_t count_of(Count count) {
   return count > 0 ? static_cast<std::uint64_t>(count) : 0;
 }
 
-Result<PoolMapping> locate(const PoolWindow& window, const Target& target) {
-  if (target.rank < 0 || static_cast<std::size_t>(target.rank) >= window.units.size())
-    return fail(ErrorCode::invalid_argument, "target rank {} of a window of {} ranks", target.rank,
-                window.units.size());
-  if (target.count < 0)
-    return fail(ErrorCode::invalid_argument, "a target count of {}", target.count);
-  auto layout = PENSTOCK_TRY(layout_of(target.type));
+MpiResult<LayoutOf> layout_of_argument(Handle type) {
+  auto layout = layout_of(type);
+  if (layout || layout.error().code == ErrorCode::no_space) return layout;
+  return wrong(constants().err_type, "{}", layout.error().message);
+}
+
+/// Nothing but MPI_BOTTOM lies there, and its data lie elsewhere.
+bool is_null(const Buffer& buffer, const Layout& layout, std::uint64_t bytes) {
+  constexpr std::int64_t first_page = 4096;
+  return bytes != 0 && buffer.at == nullptr && layout.true_lb >= 0 && layout.true_lb < first_page;
+}
+
+MpiResult<PoolMapping> locate(const PoolWindow& window, const Target& target) {
+  if (auto there = check_rank(window, target.rank); !there) return unexpected(there.error());
+  if (target.count < 0) return wrong(constants().err_count, "a target count of {}", target.count);
+  auto layout = PENSTOCK_TRY(layout_of_argument(target.type));
   PoolMapping place{.rank = static_cast<std::uint32_t>(target.rank),
                     .type = target.type,
                     .layout = std::move(layout),
@@ -76,14 +85,17 @@ Result<PoolMapping> locate(const PoolWindow& window, const Target& target) {
   return place;
 }
 
-Result<LayoutOf> layout_that_fits(const Buffer& buffer, const PoolMapping& place) {
-  auto layout = buffer.type == place.type ? Result<LayoutOf>(place.layout) : layout_of(buffer.type);
-  if (!layout) return layout;
-  const auto bytes = base::checked_mul(count_of(buffer.count), (*layout)->size);
-  if (buffer.count < 0 || bytes != place.bytes)
-    return fail(ErrorCode::invalid_argument,
-                "{} elements of {} bytes here do not fit {} elements of {} bytes at the target",
-                buffer.count, (*layout)->size, place.count, place.layout->size);
+MpiResult<LayoutOf> layout_that_fits(const Buffer& buffer, const PoolMapping& place) {
+  if (buffer.count < 0) return wrong(constants().err_count, "a count of {}", buffer.count);
+  LayoutOf layout =
+      buffer.type == place.type ? place.layout : PENSTOCK_TRY(layout_of_argument(buffer.type));
+  const auto bytes = base::checked_mul(count_of(buffer.count), layout->size);
+  if (bytes != place.bytes)
+    return wrong(constants().err_count,
+                 "{} elements of {} bytes here do not fit {} elements of {} bytes at the target",
+                 buffer.count, layout->size, place.count, place.layout->size);
+  if (is_null(buffer, *layout, place.bytes))
+    return wrong(constants().err_buffer, "a null pointer for {} bytes", place.bytes);
   return layout;
 }
 
@@ -95,20 +107,21 @@ const std::byte* packed(const Buffer& buffer, const Layout& layout, std::uint64_
   return all;
 }
 
-Result<void> do_put(PoolWindow& window, const Buffer& origin, const Target& target) {
+MpiResult<void> do_put(PoolWindow& window, const Buffer& origin, const Target& target) {
   const auto place = PENSTOCK_TRY(locate(window, target));
   const auto layout = PENSTOCK_TRY(layout_that_fits(origin, place));
-  return window.core->put(place.rank, place.extents, packed(origin, *layout, place.bytes));
+  PENSTOCK_TRY(window.core->put(place.rank, place.extents, packed(origin, *layout, place.bytes)));
+  return {};
 }
 
-Result<void> do_get(PoolWindow& window, const Buffer& origin, const Target& target) {
+MpiResult<void> do_get(PoolWindow& window, const Buffer& origin, const Target& target) {
   const auto place = PENSTOCK_TRY(locate(window, target));
   const auto layout = PENSTOCK_TRY(layout_that_fits(origin, place));
-  if (layout->contiguous) return window.core->get(place.rank, place.extents, origin.at);
-  std::byte* const all = room(packed_here, place.bytes);
-  auto got = window.core->get(place.rank, place.extents, all);
-  if (got) scatter(*layout, all, origin.at, count_of(origin.count));
-  return got;
+  std::byte* const all =
+      layout->contiguous ? static_cast<std::byte*>(origin.at) : room(packed_here, place.bytes);
+  PENSTOCK_TRY(window.core->get(place.rank, place.extents, all));
+  if (!layout->contiguous) scatter(*layout, all, origin.at, count_of(origin.count));
+  return {};
 }
 
 // ---- accumulates -------------------------------------------------------------------------------
@@ -194,19 +207,19 @@ Result<void> update(PoolWindow& window, const PoolMapping& place, const Accumula
   return {};
 }
 
-Result<void> check_op(const Layout& layout, Handle op) {
+MpiResult<void> check_op(const Layout& layout, Handle op) {
   if (!is_predefined_op(op))
-    return fail(ErrorCode::invalid_argument,
-                "an accumulate takes predefined operations only, such as MPI_SUM");
+    return wrong(constants().err_op,
+                 "an accumulate takes predefined operations only, such as MPI_SUM");
   if (layout.basic == constants().datatype_null)
-    return fail(ErrorCode::invalid_argument,
-                "an accumulate needs a datatype that is made of one predefined type");
+    return wrong(constants().err_type,
+                 "an accumulate needs a datatype that is made of one predefined type");
   return {};
 }
 
 /// `result` null: not wanted.
-Result<void> accumulate_at(PoolWindow& window, const PoolMapping& place, const Buffer& origin,
-                           const Buffer* result, Handle op) {
+MpiResult<void> accumulate_at(PoolWindow& window, const PoolMapping& place, const Buffer& origin,
+                              const Buffer* result, Handle op) {
   const Layout& layout = *place.layout;
   if (place.bytes == 0) return {};
   if (auto sound = check_op(layout, op); !sound) return sound;
@@ -215,33 +228,37 @@ Result<void> accumulate_at(PoolWindow& window, const PoolMapping& place, const B
     const auto from = PENSTOCK_TRY(layout_that_fits(origin, place));
     what.operand = packed(origin, *from, place.bytes);
   }
-  if (result == nullptr) return update(window, place, what);
+  if (result == nullptr) {
+    PENSTOCK_TRY(update(window, place, what));
+    return {};
+  }
   const auto to = PENSTOCK_TRY(layout_that_fits(*result, place));
   what.old = to->contiguous ? static_cast<std::byte*>(result->at) : room(old_here, place.bytes);
-  auto done = update(window, place, what);
-  if (done && !to->contiguous) scatter(*to, what.old, result->at, count_of(result->count));
-  return done;
+  PENSTOCK_TRY(update(window, place, what));
+  if (!to->contiguous) scatter(*to, what.old, result->at, count_of(result->count));
+  return {};
 }
 
-Result<void> do_accumulate(PoolWindow& window, const Buffer& origin, const Buffer* result,
-                           const Target& target, Handle op) {
+MpiResult<void> do_accumulate(PoolWindow& window, const Buffer& origin, const Buffer* result,
+                              const Target& target, Handle op) {
   const auto place = PENSTOCK_TRY(locate(window, target));
   return accumulate_at(window, place, origin, result, op);
 }
 
-Result<void> do_compare_and_swap(PoolWindow& window, const void* origin, const void* compare,
-                                 void* result, const Target& target) {
+MpiResult<void> do_compare_and_swap(PoolWindow& window, const void* origin, const void* compare,
+                                    void* result, const Target& target) {
   const auto place = PENSTOCK_TRY(locate(window, target));
   if (!place.layout->contiguous)
-    return fail(ErrorCode::invalid_argument,
-                "MPI_Compare_and_swap takes one element of an integer, logical or byte type");
+    return wrong(constants().err_type,
+                 "MPI_Compare_and_swap takes one element of an integer, logical or byte type");
   const auto change = [&](std::byte* at) {
     std::memcpy(result, at, place.bytes);
     if (std::memcmp(at, compare, place.bytes) != 0) return false;
     std::memcpy(at, origin, place.bytes);
     return true;
   };
-  return window.core->update(place.rank, place.extents, std::cref(change));
+  PENSTOCK_TRY(window.core->update(place.rank, place.extents, std::cref(change)));
+  return {};
 }
 
 /// True for one aligned word, which is read whole: without a lock it is either old or new.
@@ -251,11 +268,13 @@ bool is_word(const PoolMapping& place) {
          place.extents.front().at % bytes == 0;
 }
 
-Result<void> do_fetch_and_op(PoolWindow& window, const Buffer& origin, const Buffer& result,
-                             const Target& target, Handle op) {
+MpiResult<void> do_fetch_and_op(PoolWindow& window, const Buffer& origin, const Buffer& result,
+                                const Target& target, Handle op) {
   const auto place = PENSTOCK_TRY(locate(window, target));
-  if (op == constants().no_op && is_word(place))
-    return window.core->get(place.rank, place.extents, result.at);
+  if (op == constants().no_op && is_word(place)) {
+    PENSTOCK_TRY(window.core->get(place.rank, place.extents, result.at));
+    return {};
+  }
   return accumulate_at(window, place, origin, &result, op);
 }
 
@@ -265,30 +284,35 @@ bool nobody(const Target& target) {
 
 }  // namespace
 
-Result<void> put(PoolWindow& window, const Buffer& origin, const Target& target) {
+MpiResult<void> check_rank(const PoolWindow& window, int rank) {
+  if (rank >= 0 && static_cast<std::size_t>(rank) < window.units.size()) return {};
+  return wrong(constants().err_rank, "rank {} of a window of {} ranks", rank, window.units.size());
+}
+
+MpiResult<void> put(PoolWindow& window, const Buffer& origin, const Target& target) {
   if (nobody(target)) return {};
   return do_put(window, origin, target);
 }
 
-Result<void> get(PoolWindow& window, const Buffer& origin, const Target& target) {
+MpiResult<void> get(PoolWindow& window, const Buffer& origin, const Target& target) {
   if (nobody(target)) return {};
   return do_get(window, origin, target);
 }
 
-Result<void> accumulate(PoolWindow& window, const Buffer& origin, const Buffer* result,
-                        const Target& target, Handle op) {
+MpiResult<void> accumulate(PoolWindow& window, const Buffer& origin, const Buffer* result,
+                           const Target& target, Handle op) {
   if (nobody(target)) return {};
   return do_accumulate(window, origin, result, target, op);
 }
 
-Result<void> fetch_and_op(PoolWindow& window, const Buffer& origin, const Buffer& result,
-                          const Target& target, Handle op) {
+MpiResult<void> fetch_and_op(PoolWindow& window, const Buffer& origin, const Buffer& result,
+                             const Target& target, Handle op) {
   if (nobody(target)) return {};
   return do_fetch_and_op(window, origin, result, target, op);
 }
 
-Result<void> compare_and_swap(PoolWindow& window, const void* origin, const void* compare,
-                              void* result, const Target& target) {
+MpiResult<void> compare_and_swap(PoolWindow& window, const void* origin, const void* compare,
+                                 void* result, const Target& target) {
   if (nobody(target)) return {};
   return do_compare_and_swap(window, origin, compare, result, target);
 }

@@ -1,6 +1,7 @@
 // One-sided operations on windows in the pool: from MPI's arguments to packed bytes and pieces.
 #pragma once
 
+#include "errors.hpp"
 #include "windows.hpp"
 
 namespace penstock::mpi {
@@ -19,16 +20,19 @@ struct Target {
   Handle type = 0;
 };
 
+/// Errors: MPI_ERR_RANK.
+MpiResult<void> check_rank(const PoolWindow& window, int rank);
+
 /// A null rank does nothing.
-Result<void> put(PoolWindow& window, const Buffer& origin, const Target& target);
-Result<void> get(PoolWindow& window, const Buffer& origin, const Target& target);
+MpiResult<void> put(PoolWindow& window, const Buffer& origin, const Target& target);
+MpiResult<void> get(PoolWindow& window, const Buffer& origin, const Target& target);
 /// `result` null: MPI_Accumulate.
-Result<void> accumulate(PoolWindow& window, const Buffer& origin, const Buffer* result,
-                        const Target& target, Handle op);
+MpiResult<void> accumulate(PoolWindow& window, const Buffer& origin, const Buffer* result,
+                           const Target& target, Handle op);
 /// One element, of the same type everywhere.
-Result<void> fetch_and_op(PoolWindow& window, const Buffer& origin, const Buffer& result,
-                          const Target& target, Handle op);
-Result<void> compare_and_swap(PoolWindow& window, const void* origin, const void* compare,
-                              void* result, const Target& target);
+MpiResult<void> fetch_and_op(PoolWindow& window, const Buffer& origin, const Buffer& result,
+                             const Target& target, Handle op);
+MpiResult<void> compare_and_swap(PoolWindow& window, const void* origin, const void* compare,
+                                 void* result, const Target& target);
 
 }  // namespace penstock::mpi

@@ -81,19 +81,21 @@ std::optional<int> make(Flavor flavor, Aint size, Aint unit, void* given, Handle
 }  // namespace
 
 PENSTOCK_WINDOW_QUESTION_OR(Win_get_attr, (Handle win, int keyval, void* value, int* flag),
+                            (win, keyval, value, flag),
                             PENSTOCK_PASS(Win_get_attr, (win, keyval, value, flag)),
                             get_attribute(*window, keyval, value, flag));
 PENSTOCK_WINDOW_QUESTION_OR(Win_shared_query,
                             (Handle win, int rank, Aint* size, int* unit, void* base),
+                            (win, rank, size, unit, base),
                             PENSTOCK_PASS(Win_shared_query, (win, rank, size, unit, base)),
                             query(*window, rank, size, unit, base));
 PENSTOCK_WINDOW_QUESTION_OR(Win_shared_query_c,
                             (Handle win, int rank, Aint* size, Aint* unit, void* base),
+                            (win, rank, size, unit, base),
                             query_large(caller, win, rank, size, unit, base),
                             query(*window, rank, size, unit, base));
 
-PENSTOCK_EXPORT int MPI_Win_free(void* win) {
-  const void* caller = __builtin_return_address(0);
+PENSTOCK_MPI(Win_free, (void* win), (win)) {
   if (usable(caller)) {
     if (PoolWindow* const window = pool_window(load(win))) return free_window(*window, win);
   }
@@ -101,9 +103,8 @@ PENSTOCK_EXPORT int MPI_Win_free(void* win) {
 }
 
 /// One of the three, or its form with large counts.
-#define PENSTOCK_MAKE(name, flavor, parameters, given, base, pass)                                \
-  PENSTOCK_EXPORT int MPI_##name parameters {                                                     \
-    const void* caller = __builtin_return_address(0);                                             \
+#define PENSTOCK_MAKE(name, flavor, parameters, arguments, given, base, pass)                     \
+  PENSTOCK_MPI(name, parameters, arguments) {                                                     \
     if (usable(caller)) {                                                                         \
       if (const auto made = make(flavor, size, unit, given, info, comm, base, win)) return *made; \
     }                                                                                             \
@@ -117,15 +118,15 @@ PENSTOCK_EXPORT int MPI_Win_free(void* win) {
 #define ALLOCATE(U) (Aint size, U unit, Handle info, Handle comm, void* base, void* win)
 #define ALLOCATED (size, unit, info, comm, base, win)
 
-PENSTOCK_MAKE(Win_create, Flavor::create, CREATE(int), base, nullptr,
+PENSTOCK_MAKE(Win_create, Flavor::create, CREATE(int), CREATED, base, nullptr,
               PENSTOCK_PASS(Win_create, CREATED));
-PENSTOCK_MAKE(Win_create_c, Flavor::create, CREATE(Aint), base, nullptr,
+PENSTOCK_MAKE(Win_create_c, Flavor::create, CREATE(Aint), CREATED, base, nullptr,
               PENSTOCK_PASS_LARGE(Win_create_c, Win_create, CREATED, unit));
-PENSTOCK_MAKE(Win_allocate, Flavor::allocate, ALLOCATE(int), nullptr, base,
+PENSTOCK_MAKE(Win_allocate, Flavor::allocate, ALLOCATE(int), ALLOCATED, nullptr, base,
               PENSTOCK_PASS(Win_allocate, ALLOCATED));
-PENSTOCK_MAKE(Win_allocate_c, Flavor::allocate, ALLOCATE(Aint), nullptr, base,
+PENSTOCK_MAKE(Win_allocate_c, Flavor::allocate, ALLOCATE(Aint), ALLOCATED, nullptr, base,
               PENSTOCK_PASS_LARGE(Win_allocate_c, Win_allocate, ALLOCATED, unit));
-PENSTOCK_MAKE(Win_allocate_shared, Flavor::shared, ALLOCATE(int), nullptr, base,
+PENSTOCK_MAKE(Win_allocate_shared, Flavor::shared, ALLOCATE(int), ALLOCATED, nullptr, base,
               PENSTOCK_PASS(Win_allocate_shared, ALLOCATED));
-PENSTOCK_MAKE(Win_allocate_shared_c, Flavor::shared, ALLOCATE(Aint), nullptr, base,
+PENSTOCK_MAKE(Win_allocate_shared_c, Flavor::shared, ALLOCATE(Aint), ALLOCATED, nullptr, base,
               PENSTOCK_PASS_LARGE(Win_allocate_shared_c, Win_allocate_shared, ALLOCATED, unit));

@@ -10,6 +10,7 @@
 #include "base/log.hpp"
 #include "info.hpp"
 #include "lib.hpp"
+#include "session/apart.hpp"
 
 namespace penstock::ofi {
 
@@ -72,6 +73,14 @@ fi_ops_domain domain_ops = {
     .query_collective = no_collective,
 };
 
+/// For those who use the pool through MPI as well: whether this process does.
+void tell_whether_apart(const plugin::Session& session) {
+  auto* const ask = reinterpret_cast<plugin::AskApart*>(dlsym(RTLD_DEFAULT, plugin::apart_symbol));
+  plugin::Apart apart{.why = plugin::Apart::Why::unloaded};
+  if (ask != nullptr) ask(&apart);
+  if (apart.why != plugin::Apart::Why::none) plugin::tell_apart(session, apart);
+}
+
 }  // namespace
 
 base::WaitPolicy wait_policy(const plugin::Session& session) {
@@ -98,6 +107,7 @@ int open_domain(fid_fabric* fabric, fi_info* info, fid_domain** result, void* co
     domain->fabric = static_cast<Fabric*>(fabric);
     domain->fabric->users.fetch_add(1);
     domain->session = std::move(*session);
+    tell_whether_apart(*domain->session);
     domain->api_version = fabric->api_version;
     domain->mr_mode = plain_mr_mode(info->domain_attr->mr_mode);
     domain->unaware_users = domain->session->pool->memory().loads_may_be_stale() &&

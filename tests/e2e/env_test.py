@@ -110,10 +110,10 @@ class Env(Case):
         self.assertEqual(self.preloads(), str(WINDOW_LIBRARY))
         self.assertEqual(self.preloads("--no-windows"), "nothing")
 
-    def test_other_preloads_stay_behind_it(self):
+    def test_other_preloads_come_before_it(self):
         for before in ("libm.so.6", f"{WINDOW_LIBRARY}:libm.so.6", "/elsewhere/libpenstock-mpi.so libm.so.6"):
-            self.assertEqual(self.preloads(LD_PRELOAD=before), f"{WINDOW_LIBRARY}:libm.so.6")
-        self.assertEqual(self.preloads(LD_PRELOAD="libm.so.6 libdl.so.2"), f"{WINDOW_LIBRARY}:libm.so.6:libdl.so.2")
+            self.assertEqual(self.preloads(LD_PRELOAD=before), f"libm.so.6:{WINDOW_LIBRARY}")
+        self.assertEqual(self.preloads(LD_PRELOAD="libm.so.6 libdl.so.2"), f"libm.so.6:libdl.so.2:{WINDOW_LIBRARY}")
         self.assertEqual(self.preloads("--no-windows", LD_PRELOAD=f"{WINDOW_LIBRARY}:libm.so.6"), "libm.so.6")
         self.assertEqual(self.preloads("--no-windows", LD_PRELOAD="libm.so.6"), "libm.so.6")
 

@@ -227,13 +227,16 @@ def nobody():
     window.Free()
 
 
-def wrong(window, says, call, *arguments):
+def wrong(window, says, call, *arguments, kind=None):
+    """The call fails with an error of this class that says all of these. Gives its code."""
     try:
         call(*arguments)
     except MPI.Exception as error:
         for part in says:
             assert part in error.error_string, f"{error.error_string!r} does not say {part!r}"
-        return
+        if kind is not None:
+            expect(error.error_class, kind, f"the class of {error.error_string!r}")
+        return error.error_code
     raise AssertionError(f"no error: {says}")
 
 
@@ -254,6 +257,41 @@ def errors():
     window.Put(value, right)  # the window is as good as before
     window.Unlock(right)
     comm.Barrier()
+    window.Free()
+
+
+def classes():
+    """Each kind of wrong argument has the class that MPI names for it, and each error keeps its text."""
+    window, memory = allocate()
+    two, word = many([7, 7]), MPI.INT64_T
+    number = [two, 1, word]
+    no_type, of_reals = MPI.DATATYPE_NULL, MPI.FLOAT.Create_struct([1, 1], [0, 8], [MPI.FLOAT, MPI.INT]).Commit()
+    user_made = MPI.Op.Create(lambda a, b, t: None)
+    window.Fence()
+    tries = [
+        (MPI.ERR_RANK, f"rank {ranks}", window.Put, number, ranks),
+        (MPI.ERR_RANK, "rank -7", window.Get, number, -7),
+        (MPI.ERR_RANK, f"rank {ranks + 1}", window.Accumulate, number, ranks + 1),
+        (MPI.ERR_RANK, f"rank {ranks + 2}", window.Lock, ranks + 2),
+        (MPI.ERR_RANK, f"rank {ranks + 3}", window.Flush, ranks + 3),
+        (MPI.ERR_COUNT, "a target count of -3", window.Put, number, right, [0, -3, word]),
+        (MPI.ERR_COUNT, "2 elements of 8 bytes here do not fit 1 elements", window.Get, two, right, [0, 1, word]),
+        (MPI.ERR_TYPE, "MPI_DATATYPE_NULL", window.Put, number, right, [0, 1, no_type]),
+        (MPI.ERR_TYPE, "one predefined type", window.Accumulate, [two, 1, of_reals], right, [0, 1, of_reals]),
+        (MPI.ERR_OP, "predefined operations", window.Accumulate, number, right, [0, 1, word], user_made),
+        (MPI.ERR_RMA_RANGE, f"the {8 * CELLS} bytes", window.Put, number, right, [CELLS, 1, word]),
+        (MPI.ERR_LOCKTYPE, "a lock of type 77", window.Lock, right, 77),
+        (MPI.ERR_ASSERT, "an assertion of", window.Fence, 1 << 20),
+        (MPI.ERR_RMA_SYNC, "is not locked", window.Unlock, right),
+    ]
+    codes = [(wrong(window, [says], call, *arguments, kind=kind), says) for kind, says, call, *arguments in tries]
+    for code, says in codes:
+        assert says in MPI.Get_error_string(code), f"{MPI.Get_error_string(code)!r} no longer says {says!r}"
+    expect(len({code for code, _ in codes}), len(tries), "codes")
+    window.Fence()
+    expect(memory.any(), False, "what failed calls have written")
+    of_reals.Free()
+    user_made.Free()
     window.Free()
 
 
@@ -278,7 +316,7 @@ def handler():
 
 
 for part in (overlapping_epochs, to_oneself, requests, predefined_types, pair_types, derived_types, testing, nobody,
-             errors, handler):
+             errors, classes, handler):
     part()
     comm.Barrier()
 if rank == 0:

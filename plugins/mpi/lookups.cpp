@@ -1,0 +1,72 @@
+#include "lookups.hpp"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "objects.hpp"
+#include "pmpi.hpp"
+
+namespace penstock::mpi {
+
+namespace {
+
+/// What an MPI calls so.
+const char* name_in_mpi(const char* name) {
+  for (const char* const prefix : {"MPI_", "PMPI_"}) {
+    const std::size_t length = std::strlen(prefix);
+    if (std::strncmp(name, prefix, length) == 0) return name + length;
+  }
+  return nullptr;
+}
+
+/// What RTLD_NEXT means to code at `caller`.
+void* next_after(const void* caller, const char* name) {
+  const Place own = place_of(caller);
+  const std::vector<std::string> files = loaded_files();
+  bool behind = std::find(files.begin(), files.end(), own.file) == files.end();  // the program
+  for (const std::string& file : files) {
+    if (!behind) {
+      behind = file == own.file;
+      continue;
+    }
+    void* const handle = open_loaded(file);
+    void* const symbol = handle != nullptr ? symbol_in(handle, name) : nullptr;
+    const bool its_own = symbol != nullptr && place_of(symbol).file == file;
+    if (handle != nullptr) ::dlclose(handle);
+    if (its_own) return symbol;
+  }
+  return nullptr;
+}
+
+/// Of two MPIs in one process we serve none.
+bool lies_in_the_mpi(const void* symbol) {
+  static std::mutex mutex;
+  static auto* const known = new std::map<const void*, bool>;  // by base; calls may come at exit
+  const Place place = place_of(symbol);
+  const std::lock_guard<std::mutex> guard(mutex);
+  const auto found = known->find(place.base);
+  if (found != known->end()) return found->second;
+  return (*known)[place.base] = is_the_only_mpi(place);
+}
+
+}  // namespace
+
+void* our_symbol(void* handle, const char* name, const void* caller) {
+  const char* const in_mpi = name != nullptr ? name_in_mpi(name) : nullptr;
+  if (in_mpi == nullptr || handle == RTLD_DEFAULT) return nullptr;
+  const void* const symbol =
+      handle == RTLD_NEXT ? next_after(caller, name) : symbol_in(handle, name);
+  if (symbol == nullptr || is_ours(symbol) || !lies_in_the_mpi(symbol)) return nullptr;
+  static void* const us = open_loaded(place_of(reinterpret_cast<const void*>(&our_symbol)).file);
+  void* const ours =
+      us != nullptr ? symbol_in(us, (std::string("PMPI_") + in_mpi).c_str()) : nullptr;
+  return ours != nullptr && is_ours(ours) ? ours : nullptr;
+}
+
+}  // namespace penstock::mpi

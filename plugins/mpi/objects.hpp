@@ -1,0 +1,33 @@
+// The objects that are loaded in this process: its program and shared libraries.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace penstock::mpi {
+
+/// Where an address lies: the file, and the base that tells two loaded copies apart.
+struct Place {
+  std::string file;
+  const void* base = nullptr;  ///< null: in no object
+};
+Place place_of(const void* address);
+
+/// True for addresses in this library.
+bool is_ours(const void* address);
+
+/// A handle of an object that is already loaded; null for others, and for the program itself.
+void* open_loaded(const std::string& file);
+
+std::vector<std::string> loaded_files();
+
+/// "": the object at this address has none.
+std::string soname_of(const void* address);
+
+/// The C library's dlsym: in this process ours may stand before it (lookups.hpp).
+using LookUp = void*(void* handle, const char* name);
+LookUp* look_up();
+/// Its answer, to this library.
+void* symbol_in(void* handle, const char* name);
+
+}  // namespace penstock::mpi

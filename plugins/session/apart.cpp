@@ -1,0 +1,50 @@
+#include "apart.hpp"
+
+#include <array>
+#include <cstring>
+#include <type_traits>
+
+#include "base/checksum.hpp"
+#include "base/format.hpp"
+#include "base/log.hpp"
+
+namespace penstock::plugin {
+
+namespace {
+
+static_assert(std::is_trivially_copyable_v<Apart> && sizeof(Apart) == 16);
+using Line = std::array<std::byte, coherence::line_bytes>;
+
+/// A key may be longer than the names of a pool.
+std::string name_of(const std::string& job, std::int32_t rank) {
+  return fmt::format("penstock.apart.{:016x}.{}", base::xxh64(job.data(), job.size(), 0), rank);
+}
+
+}  // namespace
+
+void tell_apart(const Session& session, const Apart& apart) {
+  if (session.launch.rank < 0 || session.launch.job.empty()) return;
+  Line line{};
+  std::memcpy(line.data(), &apart, sizeof apart);
+  const auto told =
+      session.arena->create(name_of(session.launch.job, session.launch.rank), line.size(),
+                            {.lifetime = arena::Lifetime::process, .contents = line.data()});
+  if (!told && told.error().code != ErrorCode::already_exists)
+    base::log(base::Level::info, "others do not learn that this rank is apart: {}",
+              told.error().message);
+}
+
+Apart told_apart(const Session& session, std::int32_t rank) {
+  if (session.launch.job.empty()) return {};
+  const auto told = session.arena->open(name_of(session.launch.job, rank));
+  if (!told || told->bytes != coherence::line_bytes) return {};
+  Line line{};
+  session.pool->memory().observe_line(line.data(), told->data);
+  Apart apart;
+  std::memcpy(static_cast<void*>(&apart), line.data(), sizeof apart);
+  if (apart.why < Apart::Why::none || apart.why > Apart::Why::own_choice)
+    return {.why = Apart::Why::unloaded};
+  return apart;
+}
+
+}  // namespace penstock::plugin

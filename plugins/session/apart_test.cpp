@@ -1,0 +1,51 @@
+#include "apart.hpp"
+
+#include "pool/test_pool.hpp"
+
+namespace penstock::plugin {
+namespace {
+
+class ApartTest : public pool::PoolTest {
+ protected:
+  void SetUp() override { create(); }
+  Session session(std::int32_t rank, const std::string& job) {
+    Session made;
+    made.launch.rank = rank;
+    made.launch.job = job;
+    made.pool = attach();
+    made.arena = arena::Arena::open(*made.pool).value();
+    return made;
+  }
+};
+
+TEST_F(ApartTest, IsToldOfARankAndItsJobAlone) {
+  const Session here = session(0, "a"), there = session(3, "a"), elsewhere = session(0, "b");
+  tell_apart(there, {.why = Apart::Why::unseen});
+  EXPECT_EQ(told_apart(here, 3).why, Apart::Why::unseen);
+  EXPECT_EQ(told_apart(there, 3).why, Apart::Why::unseen);
+  EXPECT_EQ(told_apart(here, 0), Apart{});
+  EXPECT_EQ(told_apart(elsewhere, 3), Apart{});
+}
+
+TEST_F(ApartTest, EndsWithTheProcess) {
+  const Session here = session(0, "a");
+  {
+    const Session there = session(1, "a");
+    const Apart chosen{.why = Apart::Why::own_choice, .calls = 5};
+    tell_apart(there, chosen);
+    tell_apart(there, chosen);  // another domain of the process
+    EXPECT_EQ(told_apart(here, 1), chosen);
+  }
+  EXPECT_EQ(told_apart(here, 1), Apart{});
+}
+
+TEST_F(ApartTest, IsNotToldWithoutARankOrAJob) {
+  const Session without_rank = session(-1, "a"), without_job = session(1, "");
+  tell_apart(without_rank, {.why = Apart::Why::unloaded});
+  tell_apart(without_job, {.why = Apart::Why::unloaded});
+  EXPECT_EQ(told_apart(without_rank, -1), Apart{});
+  EXPECT_EQ(told_apart(without_job, 1), Apart{});
+}
+
+}  // namespace
+}  // namespace penstock::plugin
