@@ -306,6 +306,14 @@ Result<void> remove(const std::string& spec, bool force) {
   if (!any) {
     remove_node_caches(parts.front().path, 0);
     return fail(ErrorCode::not_found, "pool {} is absent: there is nothing to remove", spec);
+    for (const Part& part : parts) {
+      if (!part.is_link()) continue;
+      return fail(
+          ErrorCode::not_found,
+          "pool {} is absent: the link {} leads to {}, where nothing is; if it is to go: rm "
+          "{}",
+          spec, part.named, part.path, base::shell_quote(part.named));
+    }
   }
   if (!force) {
     const auto occupant = living_occupant(spec);

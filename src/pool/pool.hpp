@@ -33,8 +33,12 @@ inline constexpr std::uint32_t default_nodes = 64;
 /// One device, file or shared-memory segment of a SPEC.
 struct Part {
   enum class Kind { devdax, file, shm } kind = Kind::file;
-  std::string text;  ///< as written: "/dev/dax0.0", "/tmp/pool", "shm:demo"
-  std::string path;  ///< what is opened: "/dev/shm/penstock.demo" for shm:demo
+  std::string text;   ///< as written: "/dev/dax0.0", "/tmp/pool", "shm:demo"
+  std::string named;  ///< its path: "/dev/shm/penstock.demo" for shm:demo
+  /// The file that is opened, made or removed: a link at `named` is followed.
+  std::string path;
+
+  bool is_link() const { return path != named; }
 };
 /// SPEC: `/dev/daxX.Y` | a path | `shm:NAME`; several joined by commas interleave.
 Result<std::vector<Part>> parse_spec(std::string_view spec);

@@ -1,6 +1,9 @@
 // SPEC: what people write to name a pool.
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 #include <filesystem>
 
 #include "base/format.hpp"
@@ -20,6 +23,27 @@ bool lies_among_devices(std::string_view path) {
          !path.starts_with("/dev/hugepages/");
 }
 
+/// Where the link at `path` leads, also if nothing is there yet: a pool that is made or removed by
+/// a link is made or removed there. `path` itself where there is none, or it may not be followed,
+/// or leads to what has no path: opening it tells.
+std::string followed(const std::string& path) {
+  constexpr int deepest = 40;  // as the kernel
+  struct stat there, reached;
+  const bool exists = ::stat(path.c_str(), &there) == 0;
+  if (!exists && errno != ENOENT) return path;
+  std::filesystem::path at = path;
+  for (int links = 0; links < deepest; ++links) {
+    std::error_code no_link;
+    const std::filesystem::path target = std::filesystem::read_symlink(at, no_link);
+    if (no_link) break;
+    at = at.parent_path() / target;  // an absolute target replaces all of it
+  }
+  if (!exists) return at.string();
+  const bool same = ::stat(at.c_str(), &reached) == 0 && reached.st_dev == there.st_dev &&
+                    reached.st_ino == there.st_ino;
+  return same ? at.string() : path;
+}
+
 Result<Part> parse_part(std::string_view text, std::string_view spec) {
   Part part{.text = std::string(text)};
   if (text.starts_with(shm_prefix)) {
@@ -34,10 +58,10 @@ Result<Part> parse_part(std::string_view text, std::string_view spec) {
                   text, spec, max_shm_name_bytes);
     }
     part.kind = Part::Kind::shm;
-    part.path = fmt::format("/dev/shm/penstock.{}", name);
+    part.named = fmt::format("/dev/shm/penstock.{}", name);
     return part;
   }
-  part.path = std::string(text);
+  part.named = std::string(text);
   if (lies_among_devices(text)) {
     part.kind = Part::Kind::devdax;
     return part;
@@ -69,6 +93,7 @@ Result<std::vector<Part>> parse_spec(std::string_view spec) {
     }
     auto part = parse_part(text, spec);
     if (!part) return unexpected(part.error());
+    part->path = followed(part->named);
     for (const Part& other : parts) {
       if (other.path == part->path) {
         return fail(ErrorCode::invalid_argument,
@@ -91,7 +116,7 @@ Result<std::string> absolute_spec(std::string_view spec) {
   for (const Part& part : parts) {
     const bool is_file = part.kind == Part::Kind::file;
     text += text.empty() ? "" : ",";
-    text += is_file ? std::filesystem::absolute(part.path).lexically_normal().string() : part.text;
+    text += is_file ? std::filesystem::absolute(part.named).lexically_normal().string() : part.text;
   }
   return text;
 }
