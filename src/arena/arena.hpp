@@ -106,6 +106,7 @@ class Arena {
   static Result<std::unique_ptr<Arena>> open(pool::Pool& pool, Reclaimed* freed = nullptr);
   ~Arena();
 
+    std::uint64_t bytes_to_system = 0;  ///< that the pool's files took and no object has
   /// Errors: already_exists, invalid_argument (name, size 0), no_space (names needed and largest
   /// free), no_slots, deadline.
   Result<Object> create(std::string_view name, std::uint64_t bytes,
@@ -155,7 +156,8 @@ class Arena {
 
   std::vector<Object> list() const;
   Stats stats() const;
-  /// Finds the dead, frees their objects, frees space that a crash left unreachable.
+  /// Finds the dead, frees their objects, frees space that a crash left unreachable; the files of a
+  /// sparse pool give back what no object has.
   Result<Reclaimed> collect(bool dry_run = false);
 
   /// The space in quarantine, and the nodes that it waits for.

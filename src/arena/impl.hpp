@@ -71,6 +71,8 @@ struct Arena::Impl {
   Reclaimed free_owned(const std::set<std::uint64_t>& tokens);
   /// As reclaim, with the lock.
   Result<Reclaimed> reclaim_rest(bool dry_run);
+  /// Gives blocks of free extents back to the file system of the pool's files.
+  Result<std::uint64_t> shrink();
   /// Flushes what is in quarantine; what waits for no other node is free then.
   Result<void> end_quarantines();
   /// Marks the dead and frees what they owned.

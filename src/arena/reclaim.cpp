@@ -166,6 +166,20 @@ Result<void> Arena::Impl::end_quarantines() {
   return space.end_quarantines();
 }
 
+/// All but the headers, which the chain leads over.
+Result<std::uint64_t> Arena::Impl::shrink() {
+  if (!pool.grows()) return 0;
+  const auto guard = PENSTOCK_TRY(pool.lock());
+  const auto space = PENSTOCK_TRY(this->space());
+  std::uint64_t given = 0;
+  const auto walked = space.for_each([&](const ExtentHeader& extent) {
+    if (extent.state == ExtentState::free)
+      given += pool.give_back(extent.offset + line_bytes, extent.bytes - line_bytes);
+  });
+  if (!walked) return unexpected(walked.error());
+  return given;
+}
+
 Result<Arena::Reclaimed> Arena::collect(bool dry_run) {
   Reclaimed total;
   if (dry_run) {
@@ -180,6 +194,7 @@ Result<Arena::Reclaimed> Arena::collect(bool dry_run) {
   total.bytes += rest.bytes;
   if (dry_run) return total;
   PENSTOCK_TRY(impl_->end_quarantines());
+  total.bytes_to_system = PENSTOCK_TRY(impl_->shrink());
   return total;
 }
 

@@ -142,6 +142,7 @@ Result<Superblock> plan(const CreateOptions& options, const std::vector<Part>& p
   PENSTOCK_TRY(check_size(sized, unit * count));
   s.bytes = sized.bytes;
   s.mode = static_cast<std::uint32_t>(options.mode);
+  s.sparse = options.sparse ? 1 : 0;
   s.part_count = count;
   s.max_processes = options.max_processes != 0 ? options.max_processes : default_processes(s.bytes);
   s.max_nodes = options.max_nodes;

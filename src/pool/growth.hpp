@@ -1,14 +1,49 @@
 // For pools in sparse files: the space of an object is reserved before it is used, so that a full
-// file system is an error and never a SIGBUS.
+// file system is an error and never a SIGBUS. A request that fails leaves the file system as it
+// was; what no object needs any more goes back when it is asked for.
 #pragma once
 
+#include <optional>
+#include <vector>
+
+#include "base/fork.hpp"
+#include "base/unique_fd.hpp"
 #include "pool/part.hpp"
+#include "pool/superblock.hpp"
 
 namespace penstock::pool {
 
-/// Does the pool, of one file, lack space that could be reserved later?
-bool has_holes(const std::vector<OpenPart>& parts);
-/// Reserves space in the file `fd`; no-op where the file system cannot. Errors: no_space.
-Result<void> reserve_range(int fd, const Info& info, std::uint64_t offset, std::uint64_t bytes);
+/// A piece of a file.
+struct FileRange {
+  int fd = -1;
+  std::uint64_t offset = 0, bytes = 0;
+};
+
+/// All of them; where that is not possible nothing of what they lack. Errors: no_space.
+Result<void> reserve(const std::vector<FileRange>& ranges);
+/// Can the file system of `fd` reserve space in a file?
+bool can_reserve(int fd);
+
+/// The files under a pool that was made without space for all of it. Used under the pool's lock.
+class Growth {
+ public:
+  /// Takes the descriptors of files that lack space, or of all where the pool was made so: another
+  /// process may give space back later.
+  static Growth of(std::vector<OpenPart>& parts, const Superblock& superblock);
+
+  bool grows() const { return !files_.empty(); }
+  /// As Pool::reserve().
+  Result<void> reserve(const Info& info, std::uint64_t offset, std::uint64_t bytes) const;
+  /// As Pool::give_back().
+  std::uint64_t give_back(const Info& info, std::uint64_t offset, std::uint64_t bytes) const;
+
+ private:
+  /// One for each part in which some of [offset, offset + bytes) lies.
+  std::vector<FileRange> ranges(const Info& info, std::uint64_t offset, std::uint64_t bytes) const;
+
+  std::vector<base::ProcessFd> files_;  ///< by part; invalid: a device
+  std::uint64_t data_offset_ = 0;
+  bool shrinks_ = false;
+};
 
 }  // namespace penstock::pool

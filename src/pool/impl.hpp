@@ -16,6 +16,7 @@
 #include "pool/attach_as.hpp"
 #include "pool/exit_log.hpp"
 #include "pool/flush_table.hpp"
+#include "pool/growth.hpp"
 #include "pool/heartbeat.hpp"
 #include "pool/host_lock.hpp"
 #include "pool/liveness.hpp"
@@ -115,7 +116,7 @@ struct Pool::Impl final : PoolMappings::Attachments {
 
   Superblock superblock;
   Info info;
-  bool grows = false;  ///< space is reserved as it is used
+  Growth growth;
   Durability durability = Durability::none;
   Mapping mapping;
   base::ProcessFd lock_fd;

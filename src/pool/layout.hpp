@@ -66,8 +66,9 @@ constexpr std::uint32_t blocks_of(std::uint32_t processes, std::uint32_t nodes) 
 
 // ---- superblock --------------------------------------------------------------------------------
 //
-//   line 0 | magic | layout version | header bytes | pool id | bytes | mode, parts | part, - |
-//   created | line 1 | max processes, max nodes | part bytes | data offset | stripe bytes |
+//   line 0 | magic | layout version | header bytes | pool id | bytes | mode, parts |
+//          | part, sparse | created | line 1 | max processes, max nodes | part bytes | data offset
+//          | stripe bytes |
 //   renaming | attaching processes |
 //          | registration | nodes |
 //   line 2 | lock | states | details | leases | stats | activities | arena offset | arena bytes |
@@ -81,7 +82,7 @@ struct alignas(64) Superblock {
   std::uint32_t mode = 0;
   std::uint32_t part_count = 0;
   std::uint32_t part_index = 0;
-  std::uint32_t unused_word = 0;
+  std::uint32_t sparse = 0;  ///< 1: its file takes space as objects are made
   std::uint64_t created_wall_ns = 0;
 
   std::uint32_t max_processes = 0;

@@ -13,6 +13,7 @@
 #include "base/env.hpp"
 #include "base/format.hpp"
 #include "pool/devdax.hpp"
+#include "pool/growth.hpp"
 #include "pool/layout.hpp"
 #include "pool/owner.hpp"
 
@@ -235,6 +236,13 @@ Result<OpenPart> reserve_part(const Part& part, std::uint64_t bytes, std::uint64
                 "space for {} cannot be reserved: {}; name a path on another "
                 "file system",
                 part.path, system_text(error));
+  }
+  if (reserved < bytes && !can_reserve(open->fd.get())) {
+    return fail(
+        ErrorCode::unavailable,
+        "{} cannot be sparse: its file system cannot reserve space for objects later, and a "
+        "program would end by SIGBUS when it is full; leave --sparse out",
+        part.path);
   }
   open->bytes = bytes;
   return open;

@@ -16,7 +16,6 @@
 #include "base/log.hpp"
 #include "base/wait.hpp"
 #include "pool/durability.hpp"
-#include "pool/growth.hpp"
 #include "pool/impl.hpp"
 #include "pool/lease.hpp"
 #include "pool/node_table.hpp"
@@ -95,10 +94,10 @@ Result<std::unique_ptr<Pool>> attach_as(const AttachOptions& options, const Call
   auto impl = std::make_unique<Pool::Impl>(superblock, std::move(mapping), std::move(for_locks),
                                            std::move(view), caller, options, lease_ns);
   impl->info.owner = owner_of(parts.front());
-  impl->grows = !options.observer && has_holes(parts);
   impl->durability = durability_of(parts, mode);
   if (!options.observer) {
     PENSTOCK_TRY(impl->join());
+  if (!options.observer) impl->growth = Growth::of(parts, superblock);  // takes descriptors
   }
   return std::make_unique<Pool>(std::move(impl));
 }
@@ -402,12 +401,17 @@ std::string Pool::Impl::describe(std::uint64_t token) const {
 }
 
 bool Pool::grows() const {
-  return impl_->grows;
+  return impl_->growth.grows();
 }
 
 Result<void> Pool::reserve(std::uint64_t offset, std::uint64_t bytes) const {
-  if (!impl_->grows || !impl_->origin.here()) return {};
-  return reserve_range(impl_->lock_fd.get(), impl_->info, offset, bytes);
+  if (!impl_->growth.grows() || !impl_->origin.here()) return {};
+  return impl_->growth.reserve(impl_->info, offset, bytes);
+}
+
+std::uint64_t Pool::give_back(std::uint64_t offset, std::uint64_t bytes) const {
+  if (!impl_->growth.grows() || !impl_->origin.here()) return 0;
+  return impl_->growth.give_back(impl_->info, offset, bytes);
 }
 
 Result<Pool::Guard> Pool::lock(std::uint64_t timeout_ns, const std::function<bool()>& unless) {

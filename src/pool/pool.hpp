@@ -55,8 +55,9 @@ struct CreateOptions {
   std::uint32_t permissions = 0600;
   std::optional<std::string> group;  ///< group name that may attach too (permissions 0660)
   bool overwrite = false;            ///< replace an existing pool
-  /// A file takes space as objects are made in it: a file system that is full is an error then. (In
-  /// pools of several files a process that writes there ends by SIGBUS.)
+  /// Its files take space as objects are made in it, all that an object needs at once: a file
+  /// system that is full is an error then. Errors: unavailable, where the file system cannot
+  /// reserve.
   bool sparse = false;
 };
 
@@ -236,11 +237,14 @@ class Pool {
   /// "rank 3 (pid 1234 on host a, node 1)", from the record of `token`; also of the dead.
   std::string describe(std::uint64_t token) const;
 
-  bool grows() const;  ///< its file was made without space for all of it
-  /// Reserves space for [offset, offset + bytes) before its first use, where the pool's file was
-  /// made without (CreateOptions::sparse). A no-op for other pools. A system call. Errors:
-  /// no_space.
+  bool grows() const;  ///< its files were made without space for all of it
+  /// Under the lock. Reserves space for [offset, offset + bytes) before its first use, where the
+  /// pool's files were made without (CreateOptions::sparse), all of it or nothing. A no-op for
+  /// other pools. System calls. Errors: no_space.
   Result<void> reserve(std::uint64_t offset, std::uint64_t bytes) const;
+  /// Under the lock. No object needs the range: its whole blocks go back to the file system, and
+  /// read as zeros. The bytes that it got; 0 in pools that were not made sparse.
+  std::uint64_t give_back(std::uint64_t offset, std::uint64_t bytes) const;
 
   Durability durability() const;
   /// What this host has stored to [offset, offset + bytes) and published is in the file when it

@@ -57,7 +57,7 @@ Result<void> check_header(const OpenPart& part, const Superblock& s, const std::
 bool geometry_is_sound(const Superblock& s) {
   if (s.header_bytes != page_bytes || s.pool_id == 0) return false;
   if (s.part_count < 1 || s.part_count > max_parts || s.part_index >= s.part_count) return false;
-  if (s.mode < 1 || s.mode > 4) return false;
+  if (s.mode < 1 || s.mode > 4 || s.sparse > 1) return false;
   if (s.bytes < min_pool_bytes || s.bytes % (s.part_count * huge_page_bytes) != 0) return false;
   const std::uint64_t data_bytes = s.bytes / s.part_count;
   const auto part_bytes = base::checked_add(s.data_offset, data_bytes);
