@@ -26,7 +26,7 @@ pool::Caller stranger() {
   pool::Caller caller{.host = {.host = "elsewhere"}, .process = {.pid = 4242, .start_time = 77}};
   caller.host.boot_id.fill(9);
   caller.host.machine_id.fill(8);
-  caller.process.pid_namespace = 5;
+  caller.process.scope = 5;
   caller.process.program = "gone";
   return caller;
 }
@@ -107,9 +107,10 @@ void impersonate(const PoolInMemory& pool, const pool::Caller& self, Input& inpu
   pool::StateLine state{.generation = generation,
                         .state = 1 + static_cast<std::uint32_t>(input.below(4)),
                         .node = static_cast<std::uint32_t>(input.below(4)),
-                        .pid = self.process.pid,
+                        .pid = static_cast<std::uint32_t>(self.process.pid),
+                        .file = pool.pool_file(),
                         .start_time = self.process.start_time,
-                        .pid_namespace = self.process.pid_namespace};
+                        .scope = self.process.scope};
   pool::OriginLine origin{.boot_id = self.host.boot_id};
   const std::uint64_t state_place = s.states_offset + slot * 64;
   const std::uint64_t origin_place = s.details_offset + slot * sizeof(pool::DetailLines);

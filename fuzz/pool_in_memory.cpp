@@ -9,6 +9,7 @@
 
 #include "fuzz/expect.hpp"
 #include "pool/mapping.hpp"
+#include "pool/pool_file.hpp"
 #include "pool/superblock.hpp"
 
 namespace penstock::fuzz {
@@ -45,6 +46,7 @@ PoolInMemory::PoolInMemory(const PoolShape& shape)
   const auto parts = pool::open_parts(spec_, pool::Access::write);
   need(parts);
   need(pool::write_superblock(parts->front(), superblock_));
+  pool_file_ = pool::pool_file_of(*parts);
   void* at = ::mmap(nullptr, shape.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0);
   expect(at != MAP_FAILED);
   base_ = static_cast<std::byte*>(at);

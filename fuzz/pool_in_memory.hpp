@@ -29,6 +29,7 @@ class PoolInMemory {
   /// The pool as other hosts see it: what is written here they have written.
   std::byte* base() const { return base_; }
   int fd() const { return fd_; }
+  std::uint32_t pool_file() const { return pool_file_; }  ///< as its attachments say
 
   /// Saves superblock and tables for restore().
   void keep();
@@ -38,6 +39,7 @@ class PoolInMemory {
   int fd_;
   std::string spec_;
   pool::Superblock superblock_;
+  std::uint32_t pool_file_ = 0;
   std::byte* base_;
   std::vector<std::byte> kept_;
 };

@@ -14,7 +14,7 @@ bool is_stopped(const pool::ProcessRecord& record) {
   const auto self = pool::this_process();
   if (!record.alive || !host || !self) return false;
   if (record.boot_id != pool::format_uuid(host->boot_id)) return false;
-  if (record.pid_namespace != self->pid_namespace) return false;
+  if (record.scope != self->scope) return false;
   const auto seen = pool::read_proc_stat(static_cast<std::uint64_t>(record.pid));
   return seen && seen->start_time == record.start_time &&
          (seen->state == 'T' || seen->state == 't');

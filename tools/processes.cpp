@@ -23,7 +23,7 @@ void add(pool::ProcessRecord& to, const pool::ProcessRecord& record) {
 }  // namespace
 
 ProcessKey process_key(const pool::ProcessRecord& record) {
-  return {record.host, record.boot_id, record.pid_namespace, record.pid, record.start_time};
+  return {record.host, record.boot_id, record.scope, record.pid, record.start_time};
 }
 
 std::vector<pool::ProcessRecord> by_process(const std::vector<pool::ProcessRecord>& records) {

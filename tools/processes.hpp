@@ -16,7 +16,7 @@ namespace penstock::tools {
 using pool::slots_per_rank;
 
 /// The same for all records of a process, and for no other's.
-using ProcessKey = std::tuple<std::string, std::string, std::uint64_t, std::int64_t, std::uint64_t>;
+using ProcessKey = std::tuple<std::string, std::string, std::uint32_t, std::int64_t, std::uint64_t>;
 ProcessKey process_key(const pool::ProcessRecord& record);
 
 /// One record a process, in the order of their first ones: counts are added up; the activity is

@@ -9,7 +9,7 @@ pool::ProcessRecord record(std::uint32_t slot, std::int64_t pid) {
   pool::ProcessRecord record;
   record.slot = slot;
   record.host = "a";
-  record.pid_namespace = 7;
+  record.scope = 7;
   record.pid = pid;
   record.start_time = 100;
   record.attached_wall_ns = 1000 + slot;
@@ -38,7 +38,7 @@ TEST(Processes, RecordsOfOneProcessAreOne) {
 TEST(Processes, AnotherHostNamespaceOrTimeIsAnotherProcess) {
   auto of_host = record(1, 10), of_namespace = record(2, 10), later = record(3, 10);
   of_host.host = "b";
-  of_namespace.pid_namespace = 8;
+  of_namespace.scope = 8;
   later.start_time = 101;
   EXPECT_EQ(by_process({record(0, 10), of_host, of_namespace, later}).size(), 4u);
 }

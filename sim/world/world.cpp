@@ -223,7 +223,7 @@ pool::ProcessIdentity World::identity(const Process& process) const {
   pool::ProcessIdentity identity;
   identity.pid = process.pid;
   identity.start_time = 1000 + process.number;
-  identity.pid_namespace = 1;
+  identity.scope = 1;
   identity.program = fmt::format("process{}", process.number);
   return identity;
 }

@@ -22,7 +22,8 @@ AttachingLine AttachingTable::next(std::uint32_t number, const HostIdentity& hos
           .pid = static_cast<std::uint32_t>(process.pid),
           .apart = id != 0 ? 0u : 1u,
           .start_time = process.start_time,
-          .pid_namespace = process.pid_namespace,
+          .scope = process.scope,
+          .file = process.pool_file,
           .boot_id = host.boot_id};
 }
 

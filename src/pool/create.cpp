@@ -306,7 +306,6 @@ Result<void> remove(const std::string& spec, bool force) {
                                [](const Part& part) { return standing(part) != Standing::absent; });
   if (!any) {
     remove_node_caches(parts.front().path, 0);
-    return fail(ErrorCode::not_found, "pool {} is absent: there is nothing to remove", spec);
     for (const Part& part : parts) {
       if (!part.is_link()) continue;
       return fail(
@@ -315,6 +314,7 @@ Result<void> remove(const std::string& spec, bool force) {
           "{}",
           spec, part.named, part.path, base::shell_quote(part.named));
     }
+    return fail(ErrorCode::not_found, "pool {} is absent: there is nothing to remove", spec);
   }
   if (!force) {
     const auto occupant = living_occupant(spec);

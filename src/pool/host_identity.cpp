@@ -17,14 +17,19 @@ namespace penstock::pool {
 
 namespace {
 
-/// The first bytes of a small file, without trailing white space; nullopt when it is unreadable.
+/// A small file, without trailing white space; nullopt when it is unreadable.
 std::optional<std::string> read_small_file(const char* path) {
+  constexpr std::size_t most = 64 << 10;
   const base::UniqueFd fd(::open(path, O_RDONLY | O_CLOEXEC));
   if (fd.get() < 0) return std::nullopt;
+  std::string text;
   char buffer[1024];
-  const ssize_t length = ::read(fd.get(), buffer, sizeof buffer);
-  if (length < 0) return std::nullopt;
-  std::string text(buffer, static_cast<std::size_t>(length));
+  ssize_t length;
+  do {
+    length = ::read(fd.get(), buffer, sizeof buffer);
+    if (length < 0) return std::nullopt;
+    text.append(buffer, static_cast<std::size_t>(length));
+  } while (length != 0 && text.size() < most);
   while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())) != 0) {
     text.pop_back();
   }
@@ -114,19 +119,36 @@ std::optional<ProcStat> parse_proc_stat(std::string_view text) {
   return stat;
 }
 
+bool shows_own_pid_namespace(std::string_view status) {
+  // One number for each namespace from that of /proc down to the process's own.
+  constexpr std::string_view field = "\nNSpid:";
+  const std::size_t at = status.find(field);
+  if (at == status.npos) return true;  // older than 4.1
+  std::string_view numbers = status.substr(at + field.size());
+  numbers = numbers.substr(0, numbers.find('\n'));
+  const std::size_t first = numbers.find_first_not_of(" \t");
+  return first != numbers.npos && numbers.find_first_of(" \t", first) == numbers.npos;
+}
+
 Result<ProcessIdentity> this_process() {
   ProcessIdentity process;
   process.pid = static_cast<std::uint64_t>(::getpid());
-  const auto stat = read_proc_stat(process.pid);
-  struct stat name_space;
-  if (!stat || ::stat("/proc/self/ns/pid", &name_space) != 0) {
+  const auto stat = parse_proc_stat(read_small_file("/proc/self/stat").value_or(""));
+  const auto status = read_small_file("/proc/self/status");
+  struct stat of_pids, of_times;
+  if (!stat || !status || ::stat("/proc/self/ns/pid", &of_pids) != 0) {
     return fail(ErrorCode::unavailable,
-                "/proc/{}/stat or /proc/self/ns/pid cannot be read; is /proc "
-                "mounted for this pid namespace? mount -t proc proc /proc",
+                "/proc/self cannot be read; is /proc mounted for the pid namespace of process {}? "
+                "mount -t proc proc /proc",
                 process.pid);
   }
   process.start_time = stat->start_time;
-  process.pid_namespace = name_space.st_ino;
+  const bool has_times = ::stat("/proc/self/ns/time", &of_times) == 0;  // from 5.6 on
+  // A process that reads another namespace's /proc shares its numbers with no other process.
+  const bool reads_own = shows_own_pid_namespace(*status);
+  const std::uint64_t of_what[] = {of_pids.st_ino, has_times ? of_times.st_ino : 0,
+                                   reads_own ? 0 : process.pid, reads_own ? 0 : process.start_time};
+  process.scope = static_cast<std::uint32_t>(base::xxh64(of_what, sizeof of_what, 0));
   process.program = read_small_file("/proc/self/comm").value_or("?");
   return process;
 }

@@ -15,16 +15,24 @@ struct HostIdentity {
   Uuid machine_id{};  ///< zero when the host has none
 };
 
+/// The numbers do not mean the same everywhere on a host: pids depend on the pid namespace, start
+/// times on the reader's time namespace, and both on the /proc that is mounted.
 struct ProcessIdentity {
   std::uint64_t pid = 0;
   std::uint64_t start_time = 0;
-  std::uint64_t pid_namespace = 0;
+  /// A hash of these three. Processes of a host that share it may ask the kernel about each other.
+  std::uint32_t scope = 0;
+  std::uint32_t pool_file = 0;  ///< pool_file_of() what it attaches to
   std::string program;
 };
 
 /// Error: /proc cannot be read.
 Result<HostIdentity> this_host();
 Result<ProcessIdentity> this_process();
+
+/// Is a /proc with this /proc/self/status of the process's own pid namespace? Else it shows the
+/// process under another number, and others under its.
+bool shows_own_pid_namespace(std::string_view status);
 
 /// Reads /proc/PID/stat; nullopt when it cannot be read.
 struct ProcStat {

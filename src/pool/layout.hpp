@@ -130,14 +130,15 @@ constexpr std::uint32_t host_word(const Uuid& boot_id) {
   return word;
 }
 
-/// | generation | beat | pid, apart | start time | pid namespace | boot id (16) | checksum |
+/// | generation | beat | pid, apart | start time | scope, file | boot id (16) | checksum |
 struct alignas(64) AttachingLine {
   std::uint64_t generation = 0;  ///< of a node: grows with each visit; of a name: the visitor's id
   std::uint64_t beat = 0;        ///< 0: the visit is over
   std::uint32_t pid = 0;
   std::uint32_t apart = 0;  ///< 1 while it may take a slot of its node without the pool's lock
   std::uint64_t start_time = 0;
-  std::uint64_t pid_namespace = 0;
+  std::uint32_t scope = 0;  ///< ProcessIdentity::scope
+  std::uint32_t file = 0;   ///< ProcessIdentity::pool_file
   Uuid boot_id{};
   std::uint64_t checksum = 0;
 };
@@ -171,14 +172,16 @@ enum class SlotState : std::uint32_t {
   left = 4,      ///< detached in order, but living processes may still store to what it owned
 };
 
-/// | generation | state, node | pid | start time | pid namespace | attached | rank, host | ...
+/// | generation | state, node | pid, file | start time | scope, - | attached | rank, host | ...
 struct alignas(64) StateLine {
   std::uint64_t generation = 0;
   std::uint32_t state = 0;
   std::uint32_t node = 0;
-  std::uint64_t pid = 0;
+  std::uint32_t pid = 0;
+  std::uint32_t file = 0;  ///< ProcessIdentity::pool_file
   std::uint64_t start_time = 0;
-  std::uint64_t pid_namespace = 0;
+  std::uint32_t scope = 0;  ///< ProcessIdentity::scope
+  std::uint32_t unused = 0;
   std::uint64_t attached_wall_ns = 0;
   std::int32_t rank = -1;
   std::uint32_t host = 0;  ///< host_word() of its boot id

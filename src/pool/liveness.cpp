@@ -33,7 +33,9 @@ bool Liveness::alive(std::uint64_t token) {
 bool Liveness::alive(const SlotView& view) {
   if (!view.whole) return alive(make_token(processes_.generation(view), view.slot));
   if (view.line.state != static_cast<std::uint32_t>(SlotState::attached)) return false;
-  if (!judged_by_heartbeat(view)) {
+  const Witness who = witness(view);
+  if (who == Witness::copied) return false;
+  if (who == Witness::kernel) {
     const auto known = existed_lately(view.line.pid, view.line.start_time);
     if (known) return *known;
   }
@@ -41,11 +43,13 @@ bool Liveness::alive(const SlotView& view) {
   return beats(token, processes_.beat(view.slot, view.line.generation).value_or(0));
 }
 
-bool Liveness::judged_by_heartbeat(const SlotView& view) {
-  if (view.line.pid_namespace != self_.pid_namespace) return true;
+Liveness::Witness Liveness::witness(const SlotView& view) {
+  const bool copied = same_file(view.line.file, self_.pool_file) == SameFile::no;
+  if (!copied && !is_kernels(view.line.scope, view.line.file)) return Witness::heartbeat;
   // A process of another host may have stored the line late, over that of the slot's owner here.
-  if (view.line.host != host_word(host_.boot_id)) return true;
-  return !is_here(view).value_or(false);
+  if (view.line.host != host_word(host_.boot_id)) return Witness::heartbeat;
+  if (!is_here(view).value_or(false)) return Witness::heartbeat;
+  return copied ? Witness::copied : Witness::kernel;
 }
 
 /// Whether its slot says that it is on this host; nullopt: nobody can read that. An attachment
@@ -66,7 +70,7 @@ bool Liveness::runs_here(const SlotView& view) {
     return false;
   }
   // What costs no device access first: most are of other hosts.
-  const bool known_pid = view.line.pid_namespace == self_.pid_namespace;
+  const bool known_pid = is_kernels(view.line.scope, view.line.file);
   if (known_pid && ::kill(static_cast<pid_t>(view.line.pid), 0) != 0 && errno == ESRCH)
     return false;
   if (!is_here(view).value_or(false)) return false;
@@ -91,18 +95,16 @@ bool Liveness::attaching_alive(std::uint64_t token) {
   const auto [line, whole] = attaching_.look(number);
   if (!whole) return beats(token, 0);  // just being written, or its writer died within it
   if (line.generation != generation_of(token) || line.beat == 0) return false;
-  if (known_to_kernel(line.boot_id, line.pid_namespace)) {
-    const auto known = exists(line.pid, line.start_time);
+  if (line.boot_id == host_.boot_id) {
+    if (same_file(line.file, self_.pool_file) == SameFile::no) return false;
+    const auto known =
+        is_kernels(line.scope, line.file) ? exists(line.pid, line.start_time) : std::nullopt;
     if (known) return *known;
   }
   return beats(token, line.beat);
 }
 
-bool Liveness::known_to_kernel(const Uuid& boot_id, std::uint64_t pid_namespace) const {
-  return boot_id == host_.boot_id && pid_namespace == self_.pid_namespace;
-}
-
-std::optional<bool> Liveness::exists(std::uint64_t pid, std::uint64_t start_time) {
+std::optional<bool> Liveness::exists(std::uint64_t pid, std::uint64_t start_time) const {
   if (pid == 0 || pid > static_cast<std::uint64_t>(std::numeric_limits<pid_t>::max())) {
     return false;
   }
@@ -115,7 +117,11 @@ std::optional<bool> Liveness::exists(std::uint64_t pid, std::uint64_t start_time
   }
   // A process whose first thread has ended shows as a zombie while its other threads run.
   const bool ended = stat->state == 'X' || (stat->state == 'Z' && stat->threads <= 1);
-  return stat->start_time == start_time && !ended;
+  if (stat->start_time == start_time && !ended) return true;
+  // Another /proc may be mounted there by now, or this process have got other clocks.
+  const auto own = read_proc_stat(self_.pid);
+  if (!own || own->start_time != self_.start_time) return std::nullopt;
+  return false;
 }
 
 /// As exists(). Of many processes /proc is read the less often the more they are, 125 times a

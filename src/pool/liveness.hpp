@@ -1,9 +1,12 @@
 // Is the process behind a token alive?
 //
-//   same boot id, same pid namespace    the kernel knows: the pid exists, started at the same
+//   same boot id, same file and scope   the kernel knows: the pid exists, started at the same
 //                                       time and is no zombie
+//   same boot id, another file          it is not attached here: this is a copy of its pool
 //   otherwise                           its heartbeat: dead when a lease has passed on our own
 //                                       clock without a new beat
+//
+// In doubt the heartbeat decides, also where /proc shows this very process no more as it did.
 //
 // The first look at a foreign heartbeat only starts the clock: a process that looks once never
 // takes a process of another host for dead. Nor does one that was stopped itself: its clock runs
@@ -19,6 +22,7 @@
 #include "pool/attaching.hpp"
 #include "pool/host_identity.hpp"
 #include "pool/lease.hpp"
+#include "pool/pool_file.hpp"
 #include "pool/process_table.hpp"
 
 namespace penstock::pool {
@@ -53,12 +57,12 @@ class Liveness {
   bool still_exists(const SlotView& view) const;
   /// It may be that: the kernel knows such a process. No device access.
   bool may_exist(const SlotView& view) const {
-    return view.line.pid_namespace == self_.pid_namespace &&
+    return is_kernels(view.line.scope, view.line.file) &&
            exists(view.line.pid, view.line.start_time).value_or(false);
   }
   std::uint64_t lease_ns() const { return lease_ns_; }
-  /// Does a heartbeat, rather than the kernel, decide about this process?
-  bool judged_by_heartbeat(const SlotView& view);
+  /// Does a heartbeat decide about this process, and nothing that is known at once?
+  bool judged_by_heartbeat(const SlotView& view) { return witness(view) == Witness::heartbeat; }
 
  private:
   struct Seen {
@@ -72,10 +76,17 @@ class Liveness {
     std::uint64_t generation = 0;
     bool this_host = false;
   };
+  /// The source that says whether a process lives. `copied`: this pool is a copy of the one that
+  /// the process has attached to, so it is not attached here.
+  enum class Witness : std::uint8_t { kernel, heartbeat, copied };
+  Witness witness(const SlotView& view);
   bool attaching_alive(std::uint64_t token);
-  bool known_to_kernel(const Uuid& boot_id, std::uint64_t pid_namespace) const;
+  /// Of a process of this host: do its numbers mean here what they mean there?
+  bool is_kernels(std::uint32_t scope, std::uint32_t file) const {
+    return scope == self_.scope && same_file(file, self_.pool_file) == SameFile::yes;
+  }
   /// nullopt: the kernel does not say.
-  static std::optional<bool> exists(std::uint64_t pid, std::uint64_t start_time);
+  std::optional<bool> exists(std::uint64_t pid, std::uint64_t start_time) const;
   std::optional<bool> existed_lately(std::uint64_t pid, std::uint64_t start_time);
   std::optional<bool> is_here(const SlotView& view);
   bool beats(std::uint64_t token, std::uint64_t beat);

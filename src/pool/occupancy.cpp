@@ -37,6 +37,7 @@ Result<std::optional<std::string>> living_occupant(const std::string& spec) {
   auto host = PENSTOCK_TRY(this_host());
   auto process = PENSTOCK_TRY(this_process());
   auto parts = PENSTOCK_TRY(open_parts(spec, Access::read));
+  process.pool_file = pool_file_of(parts);
   auto superblock = PENSTOCK_TRY(check_superblocks(parts, spec));
   auto mapping = PENSTOCK_TRY(map_pool(parts, superblock, Access::read));
   auto view = PENSTOCK_TRY(coherence::view(static_cast<coherence::Mode>(superblock.mode),

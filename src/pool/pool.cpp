@@ -91,13 +91,15 @@ Result<std::unique_ptr<Pool>> attach_as(const AttachOptions& options, const Call
   if (for_locks.get() < 0)
     return fail(ErrorCode::unavailable, "pool {} cannot be opened once more, by /proc/self/fd: {}",
                 options.spec, std::strerror(errno));
+  Caller self = caller;
+  self.process.pool_file = pool_file_of(parts);
   auto impl = std::make_unique<Pool::Impl>(superblock, std::move(mapping), std::move(for_locks),
-                                           std::move(view), caller, options, lease_ns);
+                                           std::move(view), std::move(self), options, lease_ns);
   impl->info.owner = owner_of(parts.front());
   impl->durability = durability_of(parts, mode);
+  if (!options.observer) impl->growth = Growth::of(parts, superblock);  // takes descriptors
   if (!options.observer) {
     PENSTOCK_TRY(impl->join());
-  if (!options.observer) impl->growth = Growth::of(parts, superblock);  // takes descriptors
   }
   return std::make_unique<Pool>(std::move(impl));
 }
@@ -140,8 +142,8 @@ std::vector<PoolMappings::Attachment> Pool::Impl::of_this_process() const {
     const StateLine& line = view.line;
     if (!view.whole || line.state != static_cast<std::uint32_t>(SlotState::attached) ||
         line.node != node || line.pid != self.process.pid ||
-        line.start_time != self.process.start_time ||
-        line.pid_namespace != self.process.pid_namespace)
+        line.start_time != self.process.start_time || line.scope != self.process.scope ||
+        line.file != self.process.pool_file)
       continue;
     const std::uint64_t at = processes.mapped_at(view.slot, line.generation);
     if (at != 0) found.push_back({at, view.slot, line.generation});
@@ -174,7 +176,7 @@ bool Pool::Impl::is_late_store(const SlotView& view) const {
   if (!view.whole) return false;
   if (line.generation != generation) return line.generation < generation;
   return line.pid != own_state.pid || line.start_time != own_state.start_time ||
-         line.pid_namespace != own_state.pid_namespace || line.node != own_state.node;
+         line.scope != own_state.scope || line.node != own_state.node;
 }
 
 bool Pool::Impl::has_lost_slot(const SlotView& view) const {
@@ -530,7 +532,7 @@ std::uint32_t Pool::local_processes() const {
   // A process may be attached more than once: by each library of ours that it loads.
   std::set<std::pair<std::uint64_t, std::uint64_t>> found;
   for (const SlotView& view : impl_->slots_of_this_host(nodes_of_these_caches())) {
-    if (impl_->liveness.runs_here(view)) found.emplace(view.line.pid_namespace, view.line.pid);
+    if (impl_->liveness.runs_here(view)) found.emplace(view.line.scope, view.line.pid);
   }
   return static_cast<std::uint32_t>(found.size());
 }

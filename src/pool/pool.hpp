@@ -19,7 +19,7 @@
 
 namespace penstock::pool {
 
-inline constexpr std::uint64_t layout_version = 6;
+inline constexpr std::uint64_t layout_version = 7;
 inline constexpr std::uint64_t min_pool_bytes = 16ull << 20;
 
 /// Process slots that a rank takes: one for messages, one for windows.
@@ -129,7 +129,7 @@ struct ProcessRecord {
   std::optional<std::uint32_t> emulated_node;  ///< as PENSTOCK_NODE says, of those on one host
   std::string host;
   std::string boot_id;
-  std::uint64_t pid_namespace = 0;
+  std::uint32_t scope = 0;  ///< whose pids and start times these are: see ProcessIdentity
   std::int64_t pid = 0;
   std::uint64_t start_time = 0;  ///< of /proc/PID/stat, clock ticks since boot
   std::uint64_t attached_wall_ns = 0;

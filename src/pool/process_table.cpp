@@ -137,7 +137,7 @@ ProcessRecord ProcessTable::record(const SlotView& view) const {
   record.node = view.line.node;
   record.pid = static_cast<std::int64_t>(view.line.pid);
   record.start_time = view.line.start_time;
-  record.pid_namespace = view.line.pid_namespace;
+  record.scope = view.line.scope;
   record.attached_wall_ns = view.line.attached_wall_ns;
   record.rank = view.line.rank;
   record.attached = view.line.state == static_cast<std::uint32_t>(SlotState::attached);
@@ -180,9 +180,10 @@ StateLine ProcessTable::take(const SlotView& before, const Entry& entry,
 
   line.state = static_cast<std::uint32_t>(SlotState::attached);
   line.node = entry.node;
-  line.pid = entry.process.pid;
+  line.pid = static_cast<std::uint32_t>(entry.process.pid);
+  line.file = entry.process.pool_file;
   line.start_time = entry.process.start_time;
-  line.pid_namespace = entry.process.pid_namespace;
+  line.scope = entry.process.scope;
   line.attached_wall_ns = base::wall_ns();
   line.rank = entry.rank;
   line.host = host_word(entry.host.boot_id);

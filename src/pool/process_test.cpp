@@ -59,7 +59,7 @@ TEST_F(ProcessTest, TheRecordSaysWhoIsAttached) {
   EXPECT_EQ(own.host, std::string(host).substr(0, 56));
   EXPECT_EQ(own.boot_id, format_uuid(this_host()->boot_id));
   EXPECT_EQ(own.start_time, this_process()->start_time);
-  EXPECT_EQ(own.pid_namespace, this_process()->pid_namespace);
+  EXPECT_EQ(own.scope, this_process()->scope);
   EXPECT_GE(own.attached_wall_ns, before);
   EXPECT_GE(own.lease_beat, 1u);
   EXPECT_TRUE(own.attached);
@@ -332,13 +332,52 @@ TEST_F(ForeignTest, IsDeadWhenALeaseHasPassedWithoutABeat) {
 TEST_F(ForeignTest, AnotherPidNamespaceOfThisHostIsJudgedByHeartbeatToo) {
   auto pool = attach();
   Caller caller{*this_host(), *this_process()};
-  caller.process.pid_namespace += 1;
+  caller.process.scope += 1;
   caller.process.pid = 1;  // exists here, but is somebody else there
   auto container = attach_as({.spec = spec_}, caller);
   ASSERT_TRUE(container);
   EXPECT_EQ((*container)->node(), pool->node());
   EXPECT_FALSE(dies_within(*pool, (*container)->token(), 1 * second));
   EXPECT_EQ(pool->local_processes(), 2u);
+}
+
+/// Its start time is another one to readers whose clocks are others.
+TEST_F(ForeignTest, AnotherTimeNamespaceIsJudgedByHeartbeat) {
+  auto pool = attach();
+  Caller caller{*this_host(), *this_process()};
+  caller.process.scope += 1;
+  caller.process.start_time += 10'000'000;
+  auto container = attach_as({.spec = spec_}, caller);
+  ASSERT_TRUE(container);
+  EXPECT_FALSE(dies_within(*pool, (*container)->token(), 1 * second));
+  EXPECT_FALSE(pool->declared_dead((*container)->token()));
+}
+
+/// As when another /proc has been mounted since, or the reader has got other clocks.
+TEST_F(ForeignTest, AHeartbeatDecidesWhereProcChangedItsReader) {
+  Caller caller{*this_host(), *this_process()};
+  caller.process.start_time += 100;
+  auto reader = attach_as({.spec = spec_}, caller);
+  ASSERT_TRUE(reader);
+  Child child([this](const Child::Report& report) {
+    Caller later{*this_host(), *this_process()};
+    later.process.start_time += 100;
+    auto pool = attach_as({.spec = spec_}, later);
+    if (!pool) return 2;
+    report((*pool)->token());
+    sleep_until_killed();
+  });
+  const std::uint64_t token = child.next_report();
+  EXPECT_FALSE(dies_within(**reader, token, 1 * second));
+  child.kill(SIGKILL);
+  EXPECT_TRUE(dies_within(**reader, token, 60 * second));
+}
+
+TEST_F(ProcessTest, TheScopeTellsWhoseProcIsMounted) {
+  EXPECT_TRUE(shows_own_pid_namespace("Name:\tx\nNStgid:\t12\nNSpid:\t12\nNSpgid:\t12\n"));
+  EXPECT_FALSE(shows_own_pid_namespace("Name:\tx\nNSpid:\t12\t1\nNSpgid:\t12\t1\n"));
+  EXPECT_FALSE(shows_own_pid_namespace("Name:\tNSpid: 1\nNSpid:\t12 3 1\n"));
+  EXPECT_TRUE(shows_own_pid_namespace("Name:\tx\n")) << "an older kernel";
 }
 
 TEST_F(ForeignTest, ADeadHolderOnAnotherHostLosesTheLock) {

@@ -61,7 +61,7 @@ class Doctor(Staged):
         status, lines = self.findings(spec)
         self.assertEqual(status, 0, lines)
         self.assertFalse([line for line in lines if line.startswith("fail")], lines)
-        for part in ("instructions:", "cores:", "/dev/shm:", "provider:", "windows:", "layout version 6"):
+        for part in ("instructions:", "cores:", "/dev/shm:", "provider:", "windows:", "layout version 7"):
             self.assertTrue(self.line_with(lines, part))
 
     def test_pool_that_is_absent(self):

@@ -185,7 +185,7 @@ class BadInput(Case):
         with path.open("r+b") as file:
             file.seek(8)
             file.write((99).to_bytes(8, "little"))
-        self.refused("pool", "info", path, says=["layout version 99", "needs 6"],
+        self.refused("pool", "info", path, says=["layout version 99", "needs 7"],
                      fix="penstock pool create")
 
     def test_damaged_superblock(self):
