@@ -1,32 +1,23 @@
-// penstock pool create | info | ls | gc | rm
+// penstock pool create | info | ls | rm; gc: pool_gc.cpp
 #include <fmt/core.h>
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <functional>
 #include <memory>
-#include <set>
+#include <vector>
 
 #include "base/env.hpp"
 #include "base/format.hpp"
 #include "command.hpp"
 #include "facts.hpp"
 #include "host_pools.hpp"
-#include "persist/recovery.hpp"
-#include "pool/host_identity.hpp"
-#include "pool/node_caches.hpp"
+#include "pool_arguments.hpp"
 #include "processes.hpp"
 #include "table.hpp"
 
 namespace penstock::tools {
 namespace {
-
-struct PoolArguments {
-  std::string spec, size, mode = "auto", group;
-  std::uint32_t ranks = 0, slots = 0, nodes = pool::default_nodes;
-  std::string gone_host;
-  bool overwrite = false, sparse = false, json = false, yes = false, force = false;
-};
 
 constexpr const char* lifetime_name(arena::Lifetime lifetime) {
   if (lifetime == arena::Lifetime::persistent) return "persistent";
@@ -43,17 +34,24 @@ struct Persistent {
   std::uint64_t objects = 0, bytes = 0;
 };
 
-/// Those of users: what transactions keep beside them has names of the product.
+/// Only of users: a pool may go though undo logs of the dead are left in it.
 Persistent count_persistent(const arena::Arena& arena) {
   Persistent count;
   for (const arena::Object& object : arena.list()) {
     const auto lifetime = arena.lifetime(object);
     if (!lifetime || *lifetime != arena::Lifetime::persistent) continue;
-    if (object.name.starts_with("penstock.")) continue;
+    if (arena::is_reserved(object.name)) continue;
     ++count.objects;
     count.bytes += object.bytes;
   }
   return count;
+}
+
+/// `words`: for the path that a link of the SPEC leads to, and for the link.
+void print_links(const std::vector<pool::Part>& parts,
+                 fmt::format_string<const std::string&, const std::string&> words) {
+  for (const pool::Part& part : parts)
+    if (part.is_link()) fmt::print(words, part.path, part.named);
 }
 
 /// Of a pool that cannot be read nothing is known: it can be removed.
@@ -114,12 +112,7 @@ int create(const PoolArguments& arguments) {
     fmt::print("created {}: {}, {} coherence, at most {} ranks on {}, id {:016x}\n", arguments.spec,
                about(info->bytes), coherence::mode_name(info->mode), info->max_ranks(),
                counted(info->max_nodes, "node"), info->id);
-  }
-  if (arguments.sparse && pool::parse_spec(arguments.spec)->size() > 1) {
-    fmt::print(stderr,
-               "penstock: warn: no space was reserved: when its file system is full, programs that "
-               "write to {} end by SIGBUS; to reserve it, leave --sparse out\n",
-               arguments.spec);
+    print_links(*pool::parse_spec(arguments.spec), "its file is {}: {} is a link\n");
   }
   if (arguments.json) {
     Json facts = pool_facts(view->pool->info());
@@ -187,28 +180,6 @@ Json info_facts(const pool::Info& info, const Attached& attached, const arena::S
   return facts;
 }
 
-/// Space that is not allocated before a node has flushed its caches, and the command that ends
-/// that.
-void print_quarantine(const std::string& spec, const arena::Quarantine& quarantine) {
-  if (quarantine.bytes == 0) return;
-  fmt::print("quarantine {} in {}: processes died that had stored there\n", about(quarantine.bytes),
-             counted(quarantine.extents, "extent"));
-  if (quarantine.waits_for.empty()) {
-    fmt::print("           all nodes have flushed their caches: the space is free\n");
-  }
-  for (const auto& node : quarantine.waits_for) {
-    const std::string name = node.host.empty() ? "?" : base::printable(node.host);
-    fmt::print("           {} waits for node {} (host {}) to flush its caches: {}\n",
-               about(node.bytes), node.node, name,
-               node.alive ? "at its next heartbeat"
-                          : fmt::format(
-                                "on it, run penstock pool gc {} --yes; if it will never "
-                                "come back: penstock pool gc {} --host-is-gone {}",
-                                shell_quote(spec), shell_quote(spec),
-                                node.host.empty() ? std::to_string(node.node) : shell_quote(name)));
-  }
-}
-
 int info(PoolArguments arguments) {
   auto spec = named_or_only(arguments.spec, "penstock pool info");
   if (!spec) return report(spec.error());
@@ -228,6 +199,7 @@ int info(PoolArguments arguments) {
     return print_json(facts);
   }
   fmt::print("pool       {} (id {:016x})\n", arguments.spec, info.id);
+  print_links(*pool::parse_spec(arguments.spec), "file       {} ({} is a link)\n");
   fmt::print("owner      {}\n", info.owner.text());
   fmt::print("size       {} ({} bytes)\n", about(info.bytes), info.bytes);
   fmt::print("layout     version {}\n", pool::layout_version);
@@ -293,6 +265,7 @@ int list(const PoolArguments& arguments) {
                {"OFFSET", Align::right},
                {"LIFETIME"}});
   for (const arena::Object& object : view->arena->list()) {
+    if (arena::is_reserved(object.name) && !arguments.all) continue;
     const char* lifetime = lifetime_text(*view->arena, object);
     facts.push_back({{"name", object.name},
                      {"offset", object.offset},
@@ -307,201 +280,21 @@ int list(const PoolArguments& arguments) {
   return exit_ok;
 }
 
-/// Lists the dead, one record each. It only looks: a full attach would free what they left.
-Result<std::vector<pool::ProcessRecord>> find_dead(const std::string& spec) {
-  auto pool = observe(spec);
-  if (!pool) return unexpected(pool.error());
-  PENSTOCK_TRY((*pool)->make_certain());
-  auto dead = by_process((*pool)->processes());
-  std::erase_if(dead, [](const pool::ProcessRecord& p) { return !p.attached || p.alive; });
-  return dead;
-}
-
-int show_dead(const PoolArguments& arguments) {
-  const auto dead = find_dead(arguments.spec);
-  if (!dead) return report(dead.error());
-  warn_of_owner(arguments.spec);
-  if (arguments.json) {
-    Json facts = {{"pool", arguments.spec}, {"dead", Json::array()}, {"freed", nullptr}};
-    for (const auto& process : *dead)
-      facts["dead"].push_back(process_facts(arguments.spec, process));
-    return print_json(facts);
-  }
-  for (const auto& process : *dead) fmt::print("dead: {}\n", pool::describe(process));
-  fmt::print("{} left slots and objects behind\n", counted(dead->size(), "dead process"));
-  if (!dead->empty()) {
-    fmt::print(stderr, "nothing was changed; penstock pool gc {} --yes frees it\n",
-               shell_quote(arguments.spec));
-  }
-  return exit_ok;
-}
-
-/// Caches of simulated nodes on which no process is left. Their unpublished stores are lost, as
-/// when a host is switched off.
-Result<void> remove_caches(const std::string& spec, arena::Arena& arena, Json& freed) {
-  const auto parts = PENSTOCK_TRY(pool::parse_spec(spec));
-  freed["caches"] = pool::remove_unused_node_caches(parts.front().path);
-  for (const auto& node : arena.quarantine().waits_for) {
-    if (node.alive || node.host != pool::this_host()->host) continue;
-    if (auto ended = arena.end_quarantine_of(node.node); !ended) return ended;
-  }
-  return {};
-}
-
-/// A node that is said to be gone has no living process, under any name: the containers of a
-/// machine have their own names, and one node.
-Result<std::vector<std::uint32_t>> if_nobody_lives_there(const pool::Pool& pool,
-                                                         const std::string& name,
-                                                         const std::vector<std::uint32_t>& nodes) {
-  for (const pool::ProcessRecord& record : pool.processes()) {
-    if (!record.attached || !record.alive) continue;
-    if (std::find(nodes.begin(), nodes.end(), record.node) == nodes.end()) continue;
-    return fail(ErrorCode::unavailable,
-                "host {} is not gone: {} lives there; its caches are flushed at its heartbeats",
-                name, pool.describe(record.token()));
-  }
-  return nodes;
-}
-
-/// Another host has had the node's number since: that of a host without processes serves again.
-bool number_is_anothers(const pool::ProcessRecord& record,
-                        const std::vector<pool::ProcessRecord>& records) {
-  return std::any_of(records.begin(), records.end(), [&](const pool::ProcessRecord& other) {
-    return other.node == record.node && other.boot_id != record.boot_id &&
-           other.host != record.host && other.attached_wall_ns > record.attached_wall_ns;
-  });
-}
-
-/// The nodes of a host that is named by its name, or one by its number. Errors: not_found, and
-/// unavailable where a process of it lives.
-Result<std::vector<std::uint32_t>> nodes_of_host(const pool::Pool& pool,
-                                                 const arena::Quarantine& quarantine,
-                                                 const std::string& name) {
-  std::vector<std::uint32_t> found;
-  const auto records = pool.processes();
-  for (const pool::ProcessRecord& record : records) {
-    if (record.host != name && std::to_string(record.node) != name) continue;
-    if (record.host == name && number_is_anothers(record, records)) continue;
-    if (std::find(found.begin(), found.end(), record.node) == found.end())
-      found.push_back(record.node);
-  }
-  for (const auto& node : quarantine.waits_for) {  // its records may have gone to others
-    if (found.empty() && std::to_string(node.node) == name) found.push_back(node.node);
-  }
-  if (!found.empty()) return if_nobody_lives_there(pool, name, found);
-  return fail(ErrorCode::not_found,
-              "no process of a host {} was ever attached to pool {}; which hosts it waits for: "
-              "penstock pool info {}",
-              name, pool.info().spec, shell_quote(pool.info().spec));
-}
-
-Result<void> forget_host(const std::string& name, arena::Arena& arena, Json& freed) {
-  const auto nodes = PENSTOCK_TRY(nodes_of_host(arena.pool(), arena.quarantine(), name));
-  for (const std::uint32_t node : nodes) {
-    if (auto ended = arena.end_quarantine_of(node); !ended) return ended;
-    freed["nodes_gone"].push_back(node);
-  }
-  return {};
-}
-
-std::set<ProcessKey> attached_to(const pool::Pool& pool) {
-  std::set<ProcessKey> found;
-  for (const auto& record : pool.processes())
-    if (record.attached) found.insert(process_key(record));
-  return found;
-}
-
-Result<std::set<ProcessKey>> attached_to(const std::string& spec) {
-  auto pool = PENSTOCK_TRY(observe(spec));
-  return attached_to(*pool);
-}
-
-/// How many of them are not attached any more: a process that has two slots is one.
-std::size_t gone_of(const std::set<ProcessKey>& before, const pool::Pool& pool) {
-  const auto now = attached_to(pool);
-  return static_cast<std::size_t>(
-      std::count_if(before.begin(), before.end(),
-                    [&](const ProcessKey& process) { return now.count(process) == 0; }));
-}
-
-void print_freed(const Json& freed, const std::string& gone_host) {
-  fmt::print("freed: {}, {}, {}\n", counted(freed["processes"], "dead process"),
-             counted(freed["objects"], "object"), about(freed["bytes"]));
-  for (const std::uint32_t node : freed["nodes_gone"])
-    fmt::print("nothing waits for node {} of host {} any more\n", node, gone_host);
-  if (freed.contains("caches"))
-    fmt::print("freed: caches of {}\n", counted(freed["caches"], "simulated node"));
-  if (freed.contains("logs_undone"))
-    fmt::print("undone: {}\n", counted(freed["logs_undone"], "transaction log"));
-}
-
-void print_waiting_logs(const std::string& spec, const Json& waiting) {
-  for (const Json& log : waiting)
-    fmt::print(
-        "waits      for node {}, where {} died within a transaction, to flush its caches: on it, "
-        "run penstock pool gc {} --yes; if it will never come back: penstock pool gc {} "
-        "--host-is-gone {}\n",
-        log["node"].get<std::uint32_t>(), log["owner"].get<std::string>(), shell_quote(spec),
-        shell_quote(spec), log["node"].get<std::uint32_t>());
-}
-
-/// Transactions that dead processes began.
-Result<void> undo_transactions(arena::Arena& arena, Json& freed) {
-  const auto recovered = PENSTOCK_TRY(persist::collect(arena));
-  if (recovered.logs != 0) freed["logs_undone"] = recovered.logs;
-  for (const auto& waiting : recovered.waiting)
-    freed["logs_waiting"].push_back({{"node", waiting.node}, {"owner", waiting.owner}});
-  return {};
-}
-
-int collect(const PoolArguments& arguments) {
-  if (!arguments.yes && arguments.gone_host.empty()) return show_dead(arguments);
-  const auto before = attached_to(arguments.spec);
-  if (!before) return report(before.error());
-  pool::AttachOptions options;
-  options.spec = arguments.spec;
-  auto pool = pool::Pool::attach(options);
-  if (!pool) return report(pool.error());
-  // The first look at a process of another host only starts its lease.
-  if (auto certain = (*pool)->make_certain(); !certain) return report(certain.error());
-  arena::Arena::Reclaimed freed_by_opening;  // most of it
-  auto arena = arena::Arena::open(**pool, &freed_by_opening);
-  if (!arena) return report(arena.error());
-  auto found = (*arena)->collect();
-  if (!found) return report(found.error());
-  Json freed = {{"processes", gone_of(*before, **pool)},
-                {"objects", freed_by_opening.objects + found->objects},
-                {"bytes", freed_by_opening.bytes + found->bytes},
-                {"nodes_gone", Json::array()}};
-  Result<void> ended;
-  if (!arguments.gone_host.empty()) ended = forget_host(arguments.gone_host, **arena, freed);
-  if (ended && (*pool)->info().mode == coherence::Mode::simulated)
-    ended = remove_caches(arguments.spec, **arena, freed);
-  if (ended) ended = undo_transactions(**arena, freed);
-  if (!arguments.json) print_freed(freed, arguments.gone_host);
-  if (!ended) return report(ended.error());
-  const arena::Quarantine quarantine = (*arena)->quarantine();
-  if (!arguments.json) {
-    if (freed.contains("logs_waiting")) print_waiting_logs(arguments.spec, freed["logs_waiting"]);
-    print_quarantine(arguments.spec, quarantine);
-    return exit_ok;
-  }
-  return print_json({{"pool", arguments.spec},
-                     {"dead", Json::array()},
-                     {"freed", freed},
-                     {"bytes_quarantined", quarantine.bytes},
-                     {"quarantine", quarantine_facts(quarantine)}});
-}
-
 int remove(const PoolArguments& arguments) {
   if (!arguments.force) {
     const auto nothing_kept = check_nothing_kept(arguments.spec);
     if (!nothing_kept) return report(nothing_kept.error());
   }
+  const auto parts = pool::parse_spec(arguments.spec);  // while the links lead to something
   auto removed = pool::remove(arguments.spec, arguments.force);
   if (!removed) return report(removed.error());
-  if (arguments.json) return print_json({{"removed", arguments.spec}});
-  fmt::print("removed {}\n", arguments.spec);
+  Json files = Json::array();
+  for (const pool::Part& part : *parts) files.push_back(part.path);
+  if (arguments.json) return print_json({{"removed", arguments.spec}, {"files", files}});
+  const bool by_link = std::any_of(parts->begin(), parts->end(),
+                                   [](const pool::Part& part) { return part.is_link(); });
+  if (!by_link) fmt::print("removed {}\n", arguments.spec);
+  print_links(*parts, "removed {}; the link {} that led there stays\n");
   return exit_ok;
 }
 
@@ -552,8 +345,10 @@ void add_pool_command(CLI::App& app, Action& chosen) {
                    fmt::format("hosts at once, at most {}", pool::max_nodes))
       ->capture_default_str();
   create_command->add_flag("--overwrite", arguments->overwrite, "replace an existing pool");
-  create_command->add_flag("--sparse", arguments->sparse,
-                           "reserve no space: files take it as they are written to (for trials)");
+  create_command->add_flag(
+      "--sparse", arguments->sparse,
+      "reserve no space now: the files take it as objects are made, all of an object at once, and "
+      "keep it until penstock pool gc SPEC --yes");
 
   CLI::App* info_command = add(
       *group, "info", "show size, coherence, owner and attached processes (default: PENSTOCK_POOL)",
@@ -565,15 +360,20 @@ void add_pool_command(CLI::App& app, Action& chosen) {
           arguments, list, chosen);
   list_command->get_option("SPEC")->required(false);
   add_trust_option(*list_command);
+  list_command->add_flag("--all", arguments->all, "also Penstock's own, which users cannot open");
   CLI::App* collect_command =
       add(*group, "gc", "show what dead processes left behind; with --yes, free it", arguments,
-          collect, chosen);
+          collect_pool, chosen);
   add_trust_option(*collect_command);
   collect_command->add_flag("--yes", arguments->yes, "free it");
   collect_command->add_option(
       "--host-is-gone", arguments->gone_host,
       "as --yes, and wait no longer for the caches of this host, which is switched "
       "off for good (its name or its node's number)");
+  collect_command->add_flag(
+      "--discard-damaged-logs", arguments->discard_damaged_logs,
+      "as --yes, and discard undo logs of dead processes that cannot be read: the objects that "
+      "they wrote stay half changed");
   CLI::App* remove_command = add(*group, "rm", "remove the pool", arguments, remove, chosen);
   remove_command->add_flag("--force", arguments->force,
                            "also while processes are attached, and with persistent objects");

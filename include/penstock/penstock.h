@@ -103,9 +103,10 @@ typedef struct {
 
 typedef struct {
   size_t struct_bytes;
-  int32_t mode;    /* penstock_mode_t; when given it must be the pool's */
-  int32_t rank;    /* of the job, shown by `penstock ps`; -1: unknown */
-  const char* job; /* job key; NULL: none */
+  int32_t mode;       /* penstock_mode_t; when given it must be the pool's */
+  int32_t rank;       /* of the job, shown by `penstock ps`; -1: unknown */
+  const char* job;    /* job key; NULL: none */
+  int reserved_names; /* nonzero: may name objects "penstock.*"; for Penstock's own libraries */
 } penstock_attach_options_t;
 
 typedef struct {
@@ -117,7 +118,7 @@ typedef struct {
   uint32_t node;            /* this process's host in the pool */
   uint64_t token;           /* names this attachment in waits of others; never 0 */
   uint64_t object_bytes_total, object_bytes_used, object_bytes_largest_free;
-  uint64_t objects, name_slots;
+  uint64_t objects, name_slots; /* of all, also Penstock's own */
 } penstock_pool_info_t;
 
 /* Creates a pool; attaches nobody. Space is reserved at once. Errors: already_exists,
@@ -160,7 +161,9 @@ PENSTOCK_API void penstock_default_detach(void);
 PENSTOCK_API penstock_pool_t* penstock_default_pool(void);
 
 /* ---- Arena: named objects ------------------------------------------------------------------ */
-/* Names: 1 to 63 bytes. Any process of any host creates, opens and destroys. */
+/* Names: 1 to 63 bytes. Any process of any host creates, opens and destroys. Names that begin with
+ * "penstock." are those of Penstock's own objects: they are not listed, and naming one is
+ * invalid_argument. */
 
 typedef struct {
   size_t struct_bytes;
@@ -199,7 +202,7 @@ PENSTOCK_API void penstock_arena_close(penstock_object_t* object);
 PENSTOCK_API penstock_status_t penstock_arena_destroy(penstock_object_t* object);
 /* The same, but the handle stays, to be given to penstock_arena_close. */
 PENSTOCK_API penstock_status_t penstock_arena_remove(penstock_object_t* object);
-/* Calls `visit` for every object, by name. */
+/* Calls `visit` for every object of users, by name. */
 PENSTOCK_API penstock_status_t penstock_arena_list(penstock_pool_t* pool,
                                                    void (*visit)(const penstock_object_info_t* info,
                                                                  void* user),

@@ -213,6 +213,7 @@ std::shared_ptr<Attached> Attached::attach(const Meeting& meeting, const std::st
     options.struct_bytes = sizeof options;
     options.rank = meeting.rank();
     options.job = job.c_str();
+    options.reserved_names = 1;  // users do not see what it keeps in the pool
     penstock_pool_t* pool = nullptr;
     const auto status = penstock_pool_attach(spec.c_str(), &options, &pool);
     if (status != PENSTOCK_OK) {

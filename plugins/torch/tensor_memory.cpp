@@ -52,7 +52,7 @@ penstock_object_t* TensorMemory::create(std::uint64_t bytes) {
   penstock_pool_info_t info{};
   penstock_pool_info(pool_, &info);
   const std::string name =
-      "torch.tensor." + std::to_string(info.token) + "." + std::to_string(++made_);
+      "penstock.torch." + std::to_string(info.token) + "." + std::to_string(++made_);
   penstock_object_t* made = nullptr;
   const auto status = penstock_arena_create(pool_, name.c_str(), bytes, &options, &made);
   if (status != PENSTOCK_OK) return nullptr;

@@ -18,6 +18,13 @@ namespace penstock::arena {
 
 inline constexpr std::size_t max_name_bytes = 63;
 
+/// Names of Penstock's own objects begin so. Users neither see nor reach these objects: if one
+/// destroyed the undo log of a living process, that would go on writing there.
+inline constexpr std::string_view reserved_prefix = "penstock.";
+inline bool is_reserved(std::string_view name) {
+  return name.starts_with(reserved_prefix);
+}
+
 /// The processes whose death frees an object.
 enum class Lifetime : std::uint32_t {
   pool = 1,     ///< stays until destroyed, also across restarts of everything
@@ -99,6 +106,7 @@ class Arena {
   struct Reclaimed {
     std::uint32_t processes = 0, objects = 0;
     std::uint64_t bytes = 0;
+    std::uint64_t bytes_to_system = 0;  ///< that the pool's files took and no object has
   };
 
   /// First use formats the arena under the pool's lock. Frees what the dead owned, and reports that
@@ -106,7 +114,6 @@ class Arena {
   static Result<std::unique_ptr<Arena>> open(pool::Pool& pool, Reclaimed* freed = nullptr);
   ~Arena();
 
-    std::uint64_t bytes_to_system = 0;  ///< that the pool's files took and no object has
   /// Errors: already_exists, invalid_argument (name, size 0), no_space (names needed and largest
   /// free), no_slots, deadline.
   Result<Object> create(std::string_view name, std::uint64_t bytes,
@@ -137,6 +144,8 @@ class Arena {
   Result<void> set_lifetime(const Object& object, Lifetime lifetime);
   /// The object of this generation in this slot of the name table, if it is still there.
   std::optional<Object> find(std::uint32_t slot, std::uint64_t generation) const;
+  /// This very object is still there. One serialized device access, no allocation.
+  bool stands(const Object& object) const;
 
   /// Under the lock. What processes of `node` that have died stored to the object may still lie
   /// dirty in its caches. Asks the node to flush the object, once, and says whether it has: by its

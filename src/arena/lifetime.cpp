@@ -63,6 +63,11 @@ std::optional<Object> Arena::find(std::uint32_t slot, std::uint64_t generation) 
   return impl_->to_object(TableEntry{slot, *found});
 }
 
+bool Arena::stands(const Object& object) const {
+  const auto found = impl_->table.read(object.slot);
+  return found && found->entry.generation == object.generation;
+}
+
 Result<bool> Arena::is_flushed(const Object& object, std::uint32_t node) {
   const auto& flushes = impl_->pool.flushes();
   if (!impl_->pool.memory().loads_may_be_stale() || node >= flushes.nodes()) return true;

@@ -66,6 +66,8 @@ penstock_status_t penstock_arena_create(penstock_pool_t* pool, const char* name,
   return capi::use(pool, [&](const penstock_pool& handle) {
     if (name == nullptr || object == nullptr)
       return capi::report(ErrorCode::invalid_argument, "the name or the handle's place is NULL");
+    const auto allowed = capi::check_is_users(*handle.attachment, name);
+    if (!allowed) return capi::report(allowed.error());
     const auto create = capi::creation(options);
     if (!create) return capi::report(create.error());
     return capi::hand_out(handle, handle.attachment->arena->create(name, bytes, *create), object);
@@ -78,6 +80,8 @@ penstock_status_t penstock_arena_open(penstock_pool_t* pool, const char* name,
   return capi::use(pool, [&](const penstock_pool& handle) {
     if (name == nullptr || object == nullptr)
       return capi::report(ErrorCode::invalid_argument, "the name or the handle's place is NULL");
+    const auto allowed = capi::check_is_users(*handle.attachment, name);
+    if (!allowed) return capi::report(allowed.error());
     return capi::hand_out(handle, handle.attachment->arena->open(name), object);
   });
 }
@@ -103,6 +107,7 @@ penstock_status_t penstock_arena_list(penstock_pool_t* pool,
     if (visit == nullptr)
       return capi::report(ErrorCode::invalid_argument, "the function to call is NULL");
     for (const auto& object : handle.attachment->arena->list()) {
+      if (capi::is_hidden(*handle.attachment, object.name)) continue;
       const auto info = capi::info_of(object);
       visit(&info, user);
     }

@@ -5,6 +5,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <string_view>
 
 #include "arena/arena.hpp"
 #include "capi/handle.hpp"
@@ -21,7 +22,8 @@ class ClosedComms;
 struct Attachment {
   std::unique_ptr<pool::Pool> pool;
   std::unique_ptr<arena::Arena> arena;
-  std::mutex mutex;  ///< of `closed`
+  bool of_penstock = false;  ///< may make and open objects of reserved names
+  std::mutex mutex;          ///< of `closed`
   std::shared_ptr<ClosedComms> closed;
   /// Open communicators and messengers: their threads may run until the process is gone.
   std::atomic<std::uint32_t> open_to_peers{0};
@@ -29,6 +31,11 @@ struct Attachment {
 
 Result<std::shared_ptr<Attachment>> attach(const char* spec,
                                            const penstock_attach_options_t* options);
+
+/// Of an object that callers do not see: it is Penstock's own.
+bool is_hidden(const Attachment& attachment, std::string_view name);
+/// Asked wherever a caller names an object. Errors: invalid_argument, where it is hidden.
+Result<void> check_is_users(const Attachment& attachment, std::string_view name);
 
 /// The process's exit handlers have run: nobody is waited for any more.
 bool process_ends();

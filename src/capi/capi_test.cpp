@@ -16,6 +16,7 @@
 #include "penstock/cxl_memory.h"
 #include "penstock/cxl_shm.h"
 #include "penstock/penstock.h"
+#include "penstock/persist.h"
 
 extern "C" int c11_program(const char* name);
 
@@ -43,6 +44,15 @@ class Abi : public ::testing::Test {
     EXPECT_EQ(penstock_arena_create(pool_, name, bytes, nullptr, &object), PENSTOCK_OK)
         << penstock_last_error();
     return object;
+  }
+
+  static std::vector<std::string> names_in(penstock_pool_t* pool) {
+    std::vector<std::string> names;
+    const auto keep = [](const penstock_object_info_t* info, void* user) {
+      static_cast<std::vector<std::string>*>(user)->push_back(info->name);
+    };
+    EXPECT_EQ(penstock_arena_list(pool, keep, &names), PENSTOCK_OK);
+    return names;
   }
 
   std::string spec_ = "shm:penstock-abi-test-" + std::to_string(getpid());
@@ -119,15 +129,7 @@ TEST_F(Abi, OptionsOfAnOlderHeaderAreEnough) {
 TEST_F(Abi, ObjectsAreListedAndDestroyed) {
   penstock_arena_close(make("beta", 100));
   penstock_object_t* alpha = make("alpha", 200);
-  std::vector<std::string> names;
-  ASSERT_EQ(penstock_arena_list(
-                pool_,
-                [](const penstock_object_info_t* info, void* user) {
-                  static_cast<std::vector<std::string>*>(user)->push_back(info->name);
-                },
-                &names),
-            PENSTOCK_OK);
-  EXPECT_EQ(names, (std::vector<std::string>{"alpha", "beta"}));
+  EXPECT_THAT(names_in(pool_), testing::ElementsAre("alpha", "beta"));
   penstock_object_info_t info{};
   penstock_object_info(alpha, &info);
   EXPECT_STREQ(info.name, "alpha");
@@ -326,6 +328,8 @@ TEST_F(Abi, SixPublishedCalls) {
   EXPECT_EQ(errno, ENOENT);
   EXPECT_EQ(cxl_shm_open("window", &again), -1);
   EXPECT_EQ(errno, ENOENT);
+  EXPECT_EQ(cxl_shm_create("penstock.endpoints", 64, &again), -1);
+  EXPECT_EQ(errno, EINVAL);
   EXPECT_EQ(cxl_shm_create("huge", 1ull << 40, &again), -1);
   EXPECT_EQ(errno, ENOMEM);
   EXPECT_EQ(cxl_shm_finalize(), 0);
@@ -334,6 +338,39 @@ TEST_F(Abi, SixPublishedCalls) {
   EXPECT_EQ(cxl_shm_finalize(), 0);
   EXPECT_EQ(penstock_default_pool(), nullptr);
   EXPECT_EQ(cxl_shm_finalize(), -1);
+}
+
+/// If a user destroyed a living process's undo log, that process would go on writing there.
+TEST_F(Abi, PenstocksOwnObjectsAreOutOfReach) {
+  penstock_undo_log_t* log = nullptr;
+  ASSERT_EQ(penstock_undo_log_open(pool_, 0, &log), PENSTOCK_OK) << penstock_last_error();
+  penstock_object_t* object = nullptr;
+  penstock_checkpoint_t* checkpoint = nullptr;
+  for (const char* name : {"penstock.writers", "penstock.log.1.0", "penstock."}) {
+    EXPECT_EQ(penstock_arena_open(pool_, name, &object), PENSTOCK_INVALID_ARGUMENT) << name;
+    EXPECT_THAT(penstock_last_error(), testing::HasSubstr("one of Penstock's own"));
+    EXPECT_EQ(penstock_arena_create(pool_, name, 64, nullptr, &object), PENSTOCK_INVALID_ARGUMENT);
+    EXPECT_EQ(penstock_checkpoint_open(pool_, name, &checkpoint), PENSTOCK_INVALID_ARGUMENT);
+    EXPECT_EQ(penstock_checkpoint_create(pool_, name, 64, PENSTOCK_LIFETIME_POOL, &checkpoint),
+              PENSTOCK_INVALID_ARGUMENT);
+  }
+  penstock_arena_close(make("penstock", 64));
+  EXPECT_THAT(names_in(pool_), testing::ElementsAre("penstock"));
+  penstock_undo_log_close(log);
+}
+
+TEST_F(Abi, ALibraryOfPenstockReachesThem) {
+  penstock_attach_options_t options{};
+  options.struct_bytes = sizeof options;
+  options.reserved_names = 1;
+  penstock_pool_t* of_library = nullptr;
+  ASSERT_EQ(penstock_pool_attach(spec_.c_str(), &options, &of_library), PENSTOCK_OK);
+  penstock_object_t* object = nullptr;
+  EXPECT_EQ(penstock_arena_create(of_library, "penstock.x", 64, nullptr, &object), PENSTOCK_OK);
+  EXPECT_THAT(names_in(of_library), testing::ElementsAre("penstock.x"));
+  EXPECT_THAT(names_in(pool_), testing::IsEmpty());
+  EXPECT_EQ(penstock_arena_destroy(object), PENSTOCK_OK);
+  penstock_pool_detach(of_library);
 }
 
 /// Two ranks of a job in one process; between processes: examples/allgather.

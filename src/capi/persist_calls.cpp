@@ -181,6 +181,8 @@ penstock_status_t penstock_checkpoint_create(penstock_pool_t* pool, const char* 
       return capi::missing("the name or the handle's place is NULL");
     const auto wanted = capi::lifetime_of(lifetime == 0 ? PENSTOCK_LIFETIME_PERSISTENT : lifetime);
     if (!wanted) return capi::report(wanted.error());
+    const auto allowed = capi::check_is_users(*handle.attachment, name);
+    if (!allowed) return capi::report(allowed.error());
     return capi::hand_out(
         handle, persist::Checkpoint::create(*handle.attachment->arena, name, bytes, *wanted),
         checkpoint);
@@ -193,6 +195,8 @@ penstock_status_t penstock_checkpoint_open(penstock_pool_t* pool, const char* na
   return capi::use(pool, [&](const penstock_pool& handle) {
     if (name == nullptr || checkpoint == nullptr)
       return capi::missing("the name or the handle's place is NULL");
+    const auto allowed = capi::check_is_users(*handle.attachment, name);
+    if (!allowed) return capi::report(allowed.error());
     return capi::hand_out(handle, persist::Checkpoint::open(*handle.attachment->arena, name),
                           checkpoint);
   });
@@ -204,7 +208,7 @@ void penstock_checkpoint_close(penstock_checkpoint_t* checkpoint) {
 
 penstock_status_t penstock_checkpoint_remove(penstock_checkpoint_t* checkpoint) {
   return capi::use(checkpoint, [](penstock_checkpoint& handle) {
-    return handle.attachment->arena->destroy(handle.checkpoint.object());
+    return persist::destroy(*handle.attachment->arena, handle.checkpoint.object());
   });
 }
 

@@ -127,10 +127,23 @@ Result<std::shared_ptr<Attachment>> attach(const char* spec,
   auto attachment = std::make_shared<Attachment>();
   attachment->pool = PENSTOCK_TRY(pool::Pool::attach(attach));
   attachment->arena = PENSTOCK_TRY(arena::Arena::open(*attachment->pool));
+  attachment->of_penstock = given.reserved_names != 0;
   // What cannot be undone now is tried again when its objects are used, and said then.
   if (const auto recovered = persist::recover(*attachment->arena); !recovered)
     base::log(base::Level::warn, "{}", recovered.error().message);
   return attachment;
+}
+
+bool is_hidden(const Attachment& attachment, std::string_view name) {
+  return !attachment.of_penstock && arena::is_reserved(name);
+}
+
+Result<void> check_is_users(const Attachment& attachment, std::string_view name) {
+  if (!is_hidden(attachment, name)) return {};
+  return fail(ErrorCode::invalid_argument,
+              "object \"{}\" of pool {} is one of Penstock's own, which it makes and destroys "
+              "itself: choose a name that does not begin with \"{}\"",
+              name, attachment.pool->info().spec, arena::reserved_prefix);
 }
 
 }  // namespace penstock::capi

@@ -75,6 +75,20 @@ TEST_F(Hostile, ADamagedEntryIsReportedAndNothingIsRestored) {
   EXPECT_EQ(object_.data[600], std::byte{9});
 }
 
+TEST_F(Hostile, ADamagedLogIsDiscardedOnRequest) {
+  entry(1)->offset = 64;
+  EXPECT_THAT(refused(), HasSubstr("--discard-damaged-logs"));
+  EXPECT_FALSE(collect(*self_.arena));
+  const auto collected = must(collect(*self_.arena, DamagedLogs::discard));
+  EXPECT_THAT(collected.discarded, testing::ElementsAre(log_.name));
+  EXPECT_EQ(object_.data[600], std::byte{9}) << "as the process left it";
+  EXPECT_EQ(refused(), "");
+  const auto log = must(UndoLog::open(*self_.arena));
+  must(log->begin());
+  must(log->add(object_, 0, 64));
+  must(log->commit());
+}
+
 TEST_F(Hostile, ADamagedLastEntryCountsAsOneThatWasNotBegun) {
   entry(2)->bytes = 1 << 20;
   EXPECT_EQ(refused(), "");

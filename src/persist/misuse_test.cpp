@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 
 #include <cstring>
+#include <vector>
 
 #include "persist/checkpoint.hpp"
 #include "persist/reader.hpp"
@@ -20,6 +21,15 @@ class Misuse : public ::testing::Test {
  protected:
   Misuse() : pool_(coherence::Mode::software, true), self_(pool_.attach()) {
     object_ = must(self_.arena->create("o", 4096));
+  }
+
+  arena::Object only_log() const {
+    for (const auto& each : self_.arena->list())
+      if (each.name.starts_with("penstock.log.")) return each;
+    throw std::runtime_error("there is no log");
+  }
+  static std::vector<std::byte> bytes_of(const arena::Object& object) {
+    return {object.data, object.data + object.bytes};
   }
 
   TestPool pool_;
@@ -53,6 +63,35 @@ TEST_F(Misuse, ADestroyedObjectIsNotAdded) {
   must(destroy(*self_.arena, object_));
   must(log->begin());
   EXPECT_EQ(log->add(object_, 0, 64).error().code, ErrorCode::not_found);
+}
+
+/// Users cannot destroy a log; if it is destroyed all the same, another object has its space.
+TEST_F(Misuse, ATransactionNoticesThatItsLogIsGone) {
+  const auto log = must(UndoLog::open(*self_.arena, UndoLog::min_bytes));
+  const arena::Object mine = only_log();
+  must(self_.arena->destroy(mine));
+  const auto others = must(self_.arena->create("others", mine.bytes, {.alignment = 4096}));
+  ASSERT_EQ(others.offset, mine.offset);
+  std::memset(others.data, 7, others.bytes);
+  must(log->begin());
+  const auto refused = log->add(object_, 0, 64);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::unavailable);
+  EXPECT_THAT(refused.error().message, HasSubstr("was destroyed while this process used it"));
+  must(log->abort());
+  EXPECT_THAT(bytes_of(others), testing::Each(std::byte{7}));
+  must(must(UndoLog::open(*self_.arena))->begin());
+}
+
+TEST_F(Misuse, ClosingALogNoticesALostTable) {
+  auto log = must(UndoLog::open(*self_.arena, UndoLog::min_bytes));
+  const auto table = must(self_.arena->open("penstock.writers"));
+  must(self_.arena->destroy(table));
+  const auto others = must(self_.arena->create("others", table.bytes, {.alignment = 4096}));
+  ASSERT_EQ(others.offset, table.offset);
+  std::memset(others.data, 7, others.bytes);
+  log.reset();
+  EXPECT_THAT(bytes_of(others), testing::Each(std::byte{7}));
 }
 
 /// It would be freed with whoever said so, within another's transaction.

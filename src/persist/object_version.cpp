@@ -20,9 +20,11 @@ std::string version_name(const arena::Object& object) {
 Result<ObjectVersion> ObjectVersion::from(arena::Arena& arena, const arena::Object& made) {
   if (made.bytes != 2 * line_bytes)
     return fail(ErrorCode::wrong_format,
-                "object \"{}\" of pool {} has {} bytes, and a version has {}: destroy it when no "
-                "transaction is under way",
-                made.name, arena.pool().info().spec, made.bytes, 2 * line_bytes);
+                "object \"{}\" of pool {} has {} bytes, and a version has {}: the pool was "
+                "overwritten; save what it holds and recreate it: penstock pool create {} "
+                "--overwrite",
+                made.name, arena.pool().info().spec, made.bytes, 2 * line_bytes,
+                base::shell_quote(arena.pool().info().spec));
   const auto device = PENSTOCK_TRY(Device::of(arena.pool()));
   return ObjectVersion(device, made, arena.pool().info().id);
 }

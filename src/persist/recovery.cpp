@@ -20,15 +20,21 @@ struct Kept {
   arena::Object object;
 };
 
+std::string how_to_discard(const arena::Arena& arena) {
+  return fmt::format(
+      "discard the log, then restore its objects from a copy: penstock pool gc {} "
+      "--discard-damaged-logs",
+      base::shell_quote(arena.pool().info().spec));
+}
+
 /// Those whose object is still there.
 Result<std::vector<Kept>> kept_of(arena::Arena& arena, const Lane& lane, std::uint64_t transaction,
                                   const std::string& name) {
   const auto entries = lane.entries(transaction);
   if (!entries)
     return fail(entries.error().code,
-                "log \"{}\" of pool {}: {}; its objects are as the process left them: "
-                "restore them from a copy, then destroy the log",
-                name, arena.pool().info().spec, entries.error().message);
+                "log \"{}\" of pool {}: {}; its objects are as the process left them: {}", name,
+                arena.pool().info().spec, entries.error().message, how_to_discard(arena));
   std::vector<Kept> kept;
   for (const Entry& entry : *entries) {
     const auto object = arena.find(entry.header.slot, entry.header.generation);
@@ -36,11 +42,11 @@ Result<std::vector<Kept>> kept_of(arena::Arena& arena, const Lane& lane, std::ui
     const std::uint64_t room = base::align_up(object->bytes, line_bytes);
     if (!base::range_inside(entry.header.offset, entry.header.bytes, room) ||
         entry.header.offset % line_bytes != 0)
-      return fail(ErrorCode::wrong_format,
-                  "log \"{}\" of pool {}: {} bytes from {} on do not lie in object \"{}\" of {}; "
-                  "restore it from a copy, then destroy the log",
-                  name, arena.pool().info().spec, entry.header.bytes, entry.header.offset,
-                  object->name, object->bytes);
+      return fail(
+          ErrorCode::wrong_format,
+          "log \"{}\" of pool {}: {} bytes from {} on do not lie in object \"{}\" of {}; {}", name,
+          arena.pool().info().spec, entry.header.bytes, entry.header.offset, object->name,
+          object->bytes, how_to_discard(arena));
     kept.push_back({entry, *object});
   }
   return kept;
@@ -82,8 +88,8 @@ Result<bool> roll_back(arena::Arena& arena, const WriterLine& writer) {
   if (!log) return unexpected(log.error());
   if (log->bytes < pair_bytes + line_bytes)
     return fail(ErrorCode::wrong_format,
-                "log \"{}\" of pool {} has {} bytes, which no undo log has: destroy it", name,
-                pool.info().spec, log->bytes);
+                "log \"{}\" of pool {} has {} bytes, which no undo log has: {}", name,
+                pool.info().spec, log->bytes, how_to_discard(arena));
   const auto device = PENSTOCK_TRY(Device::of(pool));
   Lane lane(device, *log, pool.info().id);
   const auto transaction = lane.active();
@@ -176,13 +182,20 @@ Result<void> give_back(arena::Arena& arena, const Writers& writers, std::uint32_
 }
 
 Result<void> recover_one(arena::Arena& arena, const Writers& writers, std::uint32_t number,
-                         const WriterLine& writer, Recovered& recovered) {
-  bool undone = false;
+                         const WriterLine& writer, DamagedLogs damaged, Recovered& recovered) {
+  Result<bool> undone = false;
   {
     const auto guard = PENSTOCK_TRY(arena.pool().lock());
-    undone = PENSTOCK_TRY(roll_back(arena, writer));
+    undone = roll_back(arena, writer);
   }
-  if (!undone) {
+  const bool is_damaged = !undone && undone.error().code == ErrorCode::wrong_format;
+  if (is_damaged && damaged == DamagedLogs::discard) {
+    PENSTOCK_TRY(give_back(arena, writers, number, writer));
+    recovered.discarded.push_back(log_name(writer));
+    return {};
+  }
+  if (!undone) return unexpected(undone.error());
+  if (!*undone) {
     recovered.waiting.push_back(
         {static_cast<std::uint32_t>(writer.node), arena.pool().describe(writer.owner)});
     return {};
@@ -192,9 +205,7 @@ Result<void> recover_one(arena::Arena& arena, const Writers& writers, std::uint3
   return {};
 }
 
-}  // namespace
-
-Result<Recovered> recover(arena::Arena& arena) {
+Result<Recovered> recover_all(arena::Arena& arena, DamagedLogs damaged) {
   Recovered recovered;
   const auto writers = PENSTOCK_TRY(Writers::find(arena));
   if (!writers || arena.pool().token() == 0) return recovered;
@@ -202,15 +213,21 @@ Result<Recovered> recover(arena::Arena& arena) {
   std::optional<Error> first;
   for (std::uint32_t number = 0; number < lines.size(); ++number) {
     if (lines[number].owner == 0 || arena.pool().alive(lines[number].owner)) continue;
-    const auto ended = recover_one(arena, *writers, number, lines[number], recovered);
+    const auto ended = recover_one(arena, *writers, number, lines[number], damaged, recovered);
     if (!ended && !first) first = ended.error();  // the others can be undone all the same
   }
   if (first) return unexpected(*first);
   return recovered;
 }
 
-Result<Recovered> collect(arena::Arena& arena) {
-  auto recovered = recover(arena);
+}  // namespace
+
+Result<Recovered> recover(arena::Arena& arena) {
+  return recover_all(arena, DamagedLogs::keep);
+}
+
+Result<Recovered> collect(arena::Arena& arena, DamagedLogs damaged) {
+  auto recovered = recover_all(arena, damaged);
   const std::vector<arena::Object> all = arena.list();
   // A version is made after its object, so whatever is missing from a later list was destroyed.
   std::unordered_set<std::uint64_t> there;

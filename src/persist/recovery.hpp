@@ -18,6 +18,13 @@ struct Recovered {
     std::string owner;  ///< described
   };
   std::vector<Waiting> waiting;
+  std::vector<std::string> discarded;  ///< names of damaged logs, see DamagedLogs::discard
+};
+
+/// A log of a dead process that is damaged cannot be undone.
+enum class DamagedLogs : std::uint8_t {
+  keep,     ///< an error; its objects stay closed to other writers
+  discard,  ///< destroyed: its objects stay as the process left them
 };
 
 /// Undoes the transactions of dead processes, as far as it can be done now. Idempotent; several may
@@ -27,7 +34,7 @@ Result<Recovered> recover(arena::Arena& arena);
 
 /// The same; and destroys the versions of objects that are gone, whose destroyer was killed before
 /// it came to them. Goes through all names.
-Result<Recovered> collect(arena::Arena& arena);
+Result<Recovered> collect(arena::Arena& arena, DamagedLogs damaged = DamagedLogs::keep);
 
 /// Under the pool's lock. Undoes what the process of `writer` had under way if it is dead. False
 /// when its node has to flush first.

@@ -83,12 +83,13 @@ UndoLog::~UndoLog() {
   auto left = active_ ? abort() : Result<void>();
   if (left) left = release_all();
   if (left) left = arena_.destroy(log_);
+  if (!left && left.error().code == ErrorCode::not_found) left = {};
   if (left) {
     const auto guard = arena_.pool().lock();
-    if (guard)
-      writers_.erase(number_);
-    else
+    if (!guard)
       left = unexpected(guard.error());
+    else if (writers_.stands_in(arena_))
+      writers_.erase(number_);
   }
   if (!left)
     base::log(base::Level::warn, "an undo log of pool {} stays until penstock pool gc: {}",
@@ -103,6 +104,15 @@ Result<void> UndoLog::check_process() const {
       "the undo log is one of the process that this child was forked from: attach to pool {} "
       "in the child",
       arena_.pool().info().spec);
+}
+
+/// Before a transaction first writes there: the space of a destroyed log is another object's.
+Result<void> UndoLog::check_log() const {
+  if (arena_.stands(log_)) return {};
+  return fail(ErrorCode::unavailable,
+              "undo log \"{}\" of pool {} was destroyed while this process used it; nothing was "
+              "written: abort the transaction, close the log and open another",
+              log_.name, arena_.pool().info().spec);
 }
 
 Result<void> UndoLog::begin() {
@@ -174,6 +184,7 @@ Result<void> UndoLog::keep(Writing& writing, const Range& range) {
                 "with more, or save large arrays as checkpoints",
                 writing.object.name, base::format_bytes(Lane::needed(range.bytes)),
                 base::format_bytes(left), base::format_bytes(lane_.capacity()));
+  if (entries_.empty()) PENSTOCK_TRY(check_log());
   EntryHeader header;
   header.offset = range.offset;
   header.bytes = range.bytes;

@@ -38,7 +38,7 @@ class UndoLog {
   /// restored. Whole lines are kept. From the first add() on this log is the object's one writer
   /// until release(). Errors: invalid_argument (no transaction, not in the object, an object that
   /// dies with its process), not_found, no_space (bytes that the log needs), unavailable (another
-  /// writes it, named; or a host must flush its caches first).
+  /// writes it, named; a host must flush its caches first; or this log was destroyed).
   Result<void> add(const arena::Object& object, std::uint64_t offset, std::uint64_t bytes);
   /// What was stored to the added bytes is at the device, all of it, and is what others see. On
   /// return it stays. Errors: unavailable, where a file cannot be written: then nothing is
@@ -70,6 +70,7 @@ class UndoLog {
           arena::Object log);
 
   Result<void> check_process() const;
+  Result<void> check_log() const;
   Result<Writing*> writing(const arena::Object& object);
   Result<ObjectVersion::State> become_writer(const arena::Object& object,
                                              const ObjectVersion& version);

@@ -27,10 +27,13 @@ std::string log_name(const WriterLine& writer) {
 Result<Writers> Writers::from(arena::Arena& arena, const arena::Object& object) {
   const std::uint64_t lines = object.bytes / line_bytes;
   if (lines == 0 || lines > max_writers || object.bytes % line_bytes != 0)
-    return fail(ErrorCode::wrong_format,
-                "object \"{}\" of pool {} has {} bytes, which no table of writers has: destroy it "
-                "when no transaction is under way",
-                writers_name, arena.pool().info().spec, object.bytes);
+    return fail(
+        ErrorCode::wrong_format,
+        "object \"{}\" of pool {} has {} bytes, which no table of writers has: the pool was "
+        "overwritten; save what it holds and recreate it: penstock pool create {} "
+        "--overwrite",
+        writers_name, arena.pool().info().spec, object.bytes,
+        base::shell_quote(arena.pool().info().spec));
   const auto device = PENSTOCK_TRY(Device::of(arena.pool()));
   return Writers(device, object, arena.pool().info().id);
 }

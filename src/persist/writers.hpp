@@ -25,10 +25,13 @@ class Writers {
   void put(std::uint32_t number, WriterLine line) const;
   /// Under the lock.
   void erase(std::uint32_t number) const;
+  /// False: the table was destroyed, and its lines are others'.
+  bool stands_in(const arena::Arena& arena) const { return arena.stands(object_); }
 
  private:
   Writers(const Device& device, const arena::Object& object, std::uint64_t pool_id)
       : device_(device),
+        object_(object),
         offset_(object.offset),
         count_(static_cast<std::uint32_t>(object.bytes / line_bytes)),
         key_(key_of(pool_id, object.generation, Kind::writer)) {}
@@ -37,6 +40,7 @@ class Writers {
   std::uint64_t place(std::uint32_t number) const { return offset_ + number * line_bytes; }
 
   Device device_;
+  arena::Object object_;
   std::uint64_t offset_;
   std::uint32_t count_;
   std::uint64_t key_;

@@ -61,7 +61,7 @@ class NcclMeeting(Case):
             pool = self.pool("64M", "simulated" if turn % 2 else "software")
             with self.subTest(turn=turn):
                 jobs = [self.start_rank(rank, 3, "gated", PENSTOCK_POOL=pool, PENSTOCK_NODES=3) for rank in range(3)]
-                self.wait_for(lambda: "penstock.nccl." in self.penstock("pool", "ls", pool).stdout, "rank 1 has come")
+                self.wait_for(lambda: "penstock.nccl." in self.penstock("pool", "ls", "--all", pool).stdout, "rank 1 has come")
                 time.sleep(0.5)
                 (self.folder / "go").touch()
                 time.sleep(chance.uniform(0, 0.15))
@@ -218,7 +218,7 @@ class NcclMeeting(Case):
                 said = self.ranks(3, "memory", PENSTOCK_NCCL_MEMORY="pool", PENSTOCK_POOL=pool, PENSTOCK_NODES=3, PENSTOCK_LOG="info")
                 self.all_well(said)
                 self.assertIn("in the pool: long collectives and messages take it where it lies", said[0][2])
-                left = self.penstock("pool", "ls", pool).stdout
+                left = self.penstock("pool", "ls", "--all", pool).stdout
                 self.assertNotIn("penstock.nccl", left)
                 (self.folder / "id").unlink()
         said = self.ranks(1, "memory")

@@ -64,7 +64,7 @@ class Nccl(Switches):
             for gpu in (False, True):
                 with self.subTest(mode=mode, gpu=gpu):
                     self.all_right(4, "calls", gpu, PENSTOCK_POOL=pool, PENSTOCK_NODES=2, PENSTOCK_SIM_SEED=3)
-            left = [line.split()[0] for line in self.penstock("pool", "ls", pool).stdout.splitlines()[1:]]
+            left = [line.split()[0] for line in self.penstock("pool", "ls", "--all", pool).stdout.splitlines()[1:]]
             self.assertEqual([name for name in left if not name.startswith("penstock.endpoints")], [])
 
     def test_calls_in_memory_of_the_pool(self):

@@ -67,7 +67,7 @@ class Torch(Switches):
         pool = self.pool("256M", "simulated")
         for status, out, err in self.ranks(3, "torch_collectives.py", PENSTOCK_NODES=2, PENSTOCK_POOL=pool):
             self.assertEqual((status, out), (0, "collectives: ok\n"), err)
-        listed = self.penstock("pool", "ls", pool).stdout
+        listed = self.penstock("pool", "ls", "--all", pool).stdout
         self.assertNotIn("penstock.comm", listed)
 
     def test_training_gives_the_losses_of_gloo(self):

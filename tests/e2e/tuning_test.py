@@ -79,7 +79,7 @@ class Tuning(Case):
             self.assertIn("ranks=2 ", entry)
         self.assertEqual((self.folder / "out").read_text().splitlines()[1:], entries)
         self.assertIn("tuning table: measured ", self.job(spec))
-        listed = self.penstock("pool", "ls", spec).stdout
+        listed = self.penstock("pool", "ls", "--all", spec).stdout
         self.assertIn("penstock.coll.tuning", listed)
         self.assertNotIn("penstock.tune.", listed)
 

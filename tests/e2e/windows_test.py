@@ -251,7 +251,7 @@ class Deaths(WindowCase):
                                      PENSTOCK, spec, options=["--nodes", "2"], status=None)
         self.assertRegex(done.stdout, r"(?m)^gone with rank 1: \[\] of \d+$", done.stderr)
         self.penstock("pool", "gc", spec, "--yes")
-        self.assertNotIn("penstock.mpi.", self.penstock("pool", "ls", spec).stdout)
+        self.assertNotIn("penstock.mpi.", self.penstock("pool", "ls", "--all", spec).stdout)
 
 
 if __name__ == "__main__":

@@ -105,10 +105,24 @@ def a_pool_may_be_closed_in_a_transaction(spec):
     owned.close()
     del tx
     with penstock.pool.attach(spec) as other:
-        names = [found.name for found in other.objects()]
-        assert not [name for name in names if name.startswith("penstock.log.")], names
+        hidden = other.info().objects - len(other.objects())
+        assert hidden == 2, f"{hidden} in place of the table of logs and a version: the log is still there"
         assert other.open("closed").array(8)[0] == 1
     return pool
+
+
+def what_transactions_keep_is_out_of_reach(pool):
+    """Who destroyed a living process's log would be written into by its next transaction."""
+    mine = pool.create("mine", 64)
+    with pool.transaction() as tx, penstock.pool.attach(os.environ["PENSTOCK_POOL"]) as other:
+        tx.add(mine, 0, 8)
+        token = pool.info().token
+        assert not [found.name for found in other.objects() if found.name.startswith("penstock.")]
+        for name in ("penstock.writers", f"penstock.log.{token:x}.0", f"penstock.version.{mine.info.generation:x}"):
+            expect(InvalidArgumentError, lambda name=name: other.open(name))
+            expect(InvalidArgumentError, lambda name=name: other.create(name, 64))
+            expect(InvalidArgumentError, lambda name=name: other.checkpoint(name, 64, lifetime="pool"))
+            expect(InvalidArgumentError, lambda name=name: other.checkpoint(name))
 
 
 def main():
@@ -116,6 +130,7 @@ def main():
     kept = a_pool_may_be_closed_in_a_transaction(spec)
     with penstock.pool.attach(spec) as pool:
         threads_have_a_log_each(pool)
+        what_transactions_keep_is_out_of_reach(pool)
         a_forked_child_ends_nothing(pool)
         views_outlive_their_transaction(pool)
         nothing_is_pickled(pool)

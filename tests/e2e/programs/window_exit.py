@@ -21,7 +21,7 @@ comm = MPI.COMM_WORLD
 def objects():
     said = ""
     while not said:  # the launcher tells of an end by a signal to the group
-        said = subprocess.run([command, "pool", "ls", "--json", spec], check=False, capture_output=True, text=True).stdout
+        said = subprocess.run([command, "pool", "ls", "--all", "--json", spec], check=False, capture_output=True, text=True).stdout
     return {entry["name"] for entry in json.loads(said) if entry["name"].startswith("penstock.mpi.")}
 
 
