@@ -13,6 +13,10 @@ namespace penstock::mpi {
 void publish_unsynchronized();
 void observe_unsynchronized();
 
+/// More windows than these are not gone through at a rank's own locks and MPI_Win_sync: a program
+/// with so many would spend its time there.
+inline constexpr std::uint32_t few_windows = 64;
+
 /// The result of `call`, which holds no window.
 template <class Call>
 int in_order(const Call& call) {

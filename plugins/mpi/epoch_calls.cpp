@@ -109,6 +109,7 @@ int synchronizing(PoolWindow& window, bool own, const Call& call) {
   };
   if (!own) return finished();
   note_synchronized(window);
+  if (windows_with_atomics.load(std::memory_order_relaxed) > few_windows) return finished();
   return in_order(finished);
 }
 

@@ -15,14 +15,6 @@ std::unordered_map<Handle, std::unique_ptr<PoolWindow>>& table() {
   static auto* windows = new std::unordered_map<Handle, std::unique_ptr<PoolWindow>>;
   return *windows;  // never destroyed: calls may come from exit handlers
 }
-/// With the table's mutex.
-void count_windows() {
-  const auto with_atomics = std::count_if(table().begin(), table().end(), [](const auto& entry) {
-    return entry.second->with_atomics.load();
-  });
-  windows_with_atomics.store(static_cast<std::uint32_t>(with_atomics));
-  pool_windows.store(static_cast<std::uint32_t>(table().size()));
-}
 /// Changes with the table, and so invalidates the windows that threads have cached.
 std::atomic<std::uint64_t> version{1};
 
@@ -47,9 +39,10 @@ PoolWindow* look_up_window(Handle win) {
 void add_window(std::unique_ptr<PoolWindow> window) {
   const std::lock_guard<std::mutex> guard(table_mutex);
   const Handle handle = window->handle;
+  if (window->with_atomics) windows_with_atomics.fetch_add(1);
   table()[handle] = std::move(window);
   version.fetch_add(1);
-  count_windows();
+  pool_windows.store(static_cast<std::uint32_t>(table().size()));
 }
 
 void for_each_window(const std::function<void(PoolWindow&)>& call) {
@@ -63,14 +56,14 @@ std::vector<std::unique_ptr<PoolWindow>> take_all_windows() {
   for (auto& [handle, window] : table()) all.push_back(std::move(window));
   table().clear();
   version.fetch_add(1);
-  count_windows();
+  pool_windows.store(0);
+  windows_with_atomics.store(0);
   return all;
 }
 
 void end_order_by_atomics(PoolWindow& window) {
   const std::lock_guard<std::mutex> guard(table_mutex);
-  window.with_atomics.store(false);
-  count_windows();
+  if (window.with_atomics.exchange(false)) windows_with_atomics.fetch_sub(1);
 }
 
 bool have_windows_of_sessions() {
@@ -84,9 +77,10 @@ std::unique_ptr<PoolWindow> take_window(Handle win) {
   const auto found = table().find(win);
   if (found == table().end()) return nullptr;
   auto window = std::move(found->second);
+  if (window->with_atomics) windows_with_atomics.fetch_sub(1);
   table().erase(found);
   version.fetch_add(1);
-  count_windows();
+  pool_windows.store(static_cast<std::uint32_t>(table().size()));
   return window;
 }
 
