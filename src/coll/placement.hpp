@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 
 #include "coll/problem.hpp"
@@ -35,16 +36,20 @@ struct Place {
   bool operator==(const Place&) const = default;
 };
 
-/// One placement of the chunks of all ranks. A half of a rank has slots() slots, at least as many
-/// as chunks are on their way at once; chunk n takes number n mod slots().
+/// One placement of the chunks of all ranks. Where all write and read it uses as many devices as
+/// serve it best: a number at which ranks that go on together do not meet on a device. A half of a
+/// rank has slots() slots, at least as many as chunks are on their way at once; chunk n takes
+/// number n mod slots().
 class Placing {
  public:
   Placing(Placement kind, std::uint32_t ranks, std::uint32_t devices, std::uint32_t at_once)
-      : kind_(is_rotated(kind, ranks, devices) ? Placement::wide : kind),
+      : kind_(devices == 1 || (kind == Placement::own && ranks == 1) ? Placement::wide : kind),
         ranks_(ranks),
         devices_(devices) {
-    if (kind_ == Placement::wide) span_ = devices;
-    if (kind_ == Placement::own) span_ = std::max(1u, devices / ranks);
+    if (kind_ == Placement::wide) go_round(rounded(devices));
+    if (kind_ == Placement::own) choose_devices(devices);
+    if (kind_ == Placement::wide) span_ = devices_;
+    if (kind_ == Placement::own) span_ = std::max(1u, devices_ / ranks);
     each_ = (at_once + span_ - 1) / span_;
   }
 
@@ -54,7 +59,9 @@ class Placing {
 
   std::uint32_t device_of(std::uint64_t rank, std::uint64_t chunk) const {
     if (kind_ == Placement::sequential) return 0;
-    const std::uint64_t device = first_device(rank, ranks_, devices_) + chunk % span_;
+    const std::uint64_t first =
+        kind_ == Placement::wide ? rank % devices_ : first_device(rank, ranks_, devices_);
+    const std::uint64_t device = first + chunk % span_;
     return static_cast<std::uint32_t>(device < devices_ ? device : device - devices_);
   }
   Place place_of(std::uint64_t rank, std::uint64_t half, std::uint64_t chunk) const {
@@ -67,11 +74,27 @@ class Placing {
   bool operator==(const Placing&) const = default;
 
  private:
-  /// Neither number divides the other: any fixed range would load some devices twice as much. Ranks
-  /// begin apart from each other and go round all.
-  static bool is_rotated(Placement kind, std::uint32_t ranks, std::uint32_t devices) {
-    const bool divides = devices % ranks == 0 || ranks % devices == 0;
-    return devices == 1 || (kind == Placement::own && (ranks == 1 || !divides));
+  /// The most devices, of which each has as many ranks as the others, or each rank 1, 2, 4, ...
+  static constexpr std::uint32_t even_devices(std::uint32_t ranks, std::uint32_t devices) {
+    if (devices >= ranks) return ranks * std::bit_floor(devices / ranks);
+    while (ranks % devices != 0) --devices;
+    return devices;
+  }
+  /// A range of devices for each rank loads all alike on an even number only. Where ranks that go
+  /// round can use twice as many, they do: each begins on the next.
+  void choose_devices(std::uint32_t devices) {
+    devices_ = even_devices(ranks_, devices);
+    if (2 * devices_ > std::bit_floor(devices)) return;
+    go_round(std::bit_floor(devices));
+  }
+  void go_round(std::uint32_t devices) {
+    kind_ = Placement::wide;
+    devices_ = devices;
+  }
+  /// The most of 1, 2, 3, 4, 6, 8, 12, ...: at 5 a reader meets the writers again and again.
+  static constexpr std::uint32_t rounded(std::uint32_t devices) {
+    const std::uint32_t half = std::bit_floor(devices);
+    return 2 * devices >= 3 * half && half > 1 ? half / 2 * 3 : half;
   }
   /// The ranks whose chunks lie on a device: consecutive ones.
   std::uint64_t first_rank_on(std::uint64_t device) const {
@@ -79,14 +102,15 @@ class Placing {
     return span_ > 1 ? device / span_ : device * ranks_on(device);
   }
   std::uint64_t ranks_on(std::uint64_t device) const {
+    if (device >= devices_) return 0;
     if (kind_ == Placement::own) return std::max(1u, ranks_ / devices_);
     return kind_ == Placement::wide || device == 0 ? ranks_ : 0;
   }
 
   Placement kind_;
-  std::uint32_t ranks_, devices_;
-  std::uint32_t span_ = 1;  ///< of devices
-  std::uint32_t each_ = 1;  ///< slots of a half on each of them
+  std::uint32_t ranks_, devices_;  ///< devices that are used
+  std::uint32_t span_ = 1;         ///< of devices
+  std::uint32_t each_ = 1;         ///< slots of a half on each of them
 };
 
 /// All placements of a communicator. Those that are the same share their slots.

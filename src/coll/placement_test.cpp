@@ -26,15 +26,43 @@ TEST(Placement, IsThatOfThePapersExample) {
   const Placing wide(Placement::wide, 4, 8, 4);
   for (std::uint64_t chunk = 0; chunk < 20; ++chunk) {
     EXPECT_EQ(wide.device_of(0, chunk), chunk % 8);
-    EXPECT_EQ(wide.device_of(3, chunk), (6 + chunk) % 8);
+    EXPECT_EQ(wide.device_of(3, chunk), (3 + chunk) % 8);
   }
 }
 
 TEST(Placement, BeginsOnADeviceOfItsOwnInCollectivesOfOneRoot) {
-  const Placing wide(Placement::wide, 3, 6, 4);
-  EXPECT_EQ(wide.device_of(0, 0), 0u);
-  EXPECT_EQ(wide.device_of(1, 0), 2u);
-  EXPECT_EQ(wide.device_of(2, 0), 4u);
+  const Placing wide(Placement::wide, 7, 6, 4);
+  for (std::uint32_t rank = 0; rank < 6; ++rank) EXPECT_EQ(wide.device_of(rank, 0), rank);
+  EXPECT_EQ(wide.device_of(6, 0), 0u);
+}
+
+std::set<std::uint32_t> devices_used(Placement kind, std::uint32_t ranks, std::uint32_t devices) {
+  const Placing placing(kind, ranks, devices, 4);
+  std::set<std::uint32_t> used;
+  for (std::uint64_t rank = 0; rank < ranks; ++rank)
+    for (std::uint64_t chunk = 0; chunk < placing.slots(); ++chunk)
+      used.insert(placing.device_of(rank, chunk));
+  return used;
+}
+
+TEST(Placement, UsesAsManyDevicesAsServeBest) {
+  EXPECT_EQ(devices_used(Placement::own, 2, 3).size(), 2u) << "one for each rank";
+  EXPECT_EQ(devices_used(Placement::own, 4, 7).size(), 4u);
+  EXPECT_EQ(devices_used(Placement::own, 12, 8).size(), 6u) << "two ranks on each";
+  EXPECT_EQ(devices_used(Placement::own, 2, 7).size(), 4u) << "two for each rank";
+  EXPECT_EQ(devices_used(Placement::own, 7, 6).size(), 4u) << "seven ranks go round four";
+  EXPECT_EQ(devices_used(Placement::wide, 7, 6).size(), 6u);
+  EXPECT_EQ(devices_used(Placement::wide, 7, 5).size(), 4u) << "a reader met the writers on five";
+}
+
+/// A device more never leaves fewer in use.
+TEST(Placement, UsesNoFewerOfMoreDevices) {
+  for (const Placement kind : {Placement::wide, Placement::own})
+    for (std::uint32_t ranks = 2; ranks <= 16; ++ranks)
+      for (std::uint32_t devices = 2; devices <= 16; ++devices)
+        EXPECT_GE(devices_used(kind, ranks, devices).size(),
+                  devices_used(kind, ranks, devices - 1).size())
+            << ranks << " ranks, " << devices << " devices";
 }
 
 TEST(Placement, GoesByTheCollective) {
@@ -75,16 +103,15 @@ TEST(Placement, SpreadsEvenly) {
       std::map<std::uint32_t, std::uint32_t> users;
       for (std::uint64_t rank = 0; rank < c.ranks; ++rank)
         for (const std::uint32_t device : devices_of(placing, rank)) ++users[device];
-      EXPECT_EQ(users.size(), c.devices) << "all are used";
       for (const auto& [device, count] : users) EXPECT_EQ(count, users[0]) << "device " << device;
-      if (kind == Placement::own && c.devices % c.ranks == 0 && c.ranks > 1) {
+      if (kind == Placement::own && c.devices >= c.ranks && c.ranks > 1) {
         EXPECT_EQ(users[0], 1u) << "ranges exclude each other";
       }
       // No two ranks begin on one device where there are enough.
       std::set<std::uint32_t> firsts;
       for (std::uint64_t rank = 0; rank < c.ranks; ++rank)
         firsts.insert(placing.device_of(rank, 0));
-      EXPECT_EQ(firsts.size(), std::min(c.ranks, c.devices));
+      EXPECT_EQ(firsts.size(), std::min<std::size_t>(c.ranks, users.size()));
     }
   });
 }

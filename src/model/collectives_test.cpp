@@ -179,6 +179,25 @@ TEST(Collectives, SmallOnesAreAccesses) {
   }
 }
 
+/// Three devices made two ranks slower than two did, as they met on one at every chunk.
+TEST(Collectives, AreNotSlowerWithADeviceMore) {
+  for (const Collective collective : {Collective::allgather, Collective::alltoall,
+                                      Collective::allreduce, Collective::reduce_scatter}) {
+    for (const std::uint32_t ranks : {2u, 3u, 5u, 8u}) {
+      double before = 1;
+      for (std::uint32_t devices = 1; devices <= 8; ++devices) {
+        PlatformSet set = named("gpu");
+        set.devices = devices;
+        const PoolCase call{collective, ranks, 1, block_of(collective, ranks, 4 << 20)};
+        const double now = seconds(set, call, {.slot_bytes = set.slot_bytes, .slots = set.slots});
+        EXPECT_LE(now, before * 1.005)
+            << name_of(collective) << " of " << ranks << " ranks on " << devices;
+        before = std::min(before, now);
+      }
+    }
+  }
+}
+
 /// Of every byte a device carries what a schedule says; the links of hosts carry it too.
 TEST(Collectives, CarryTheBytesOfTheSchedules) {
   const PlatformSet& set = named("gpu");
