@@ -172,7 +172,9 @@ const std::vector<ExitStatus>& exit_statuses() {
       {"1",
        "it could not be done, or doctor found what fails; the reason is on standard error, or the "
        "output could not be written"},
-      {"2", "the command line, or a variable of Penstock, is wrong by itself; nothing was done"},
+      {"2",
+       "the command line is wrong by itself: a word, an option or its value, or a variable of "
+       "Penstock; nothing was done"},
       {"128+N", "ended by signal N; of ps --watch: by Ctrl-C it is 0"},
       {"other",
        "of run: the status of the program, as its mpiexec gives it; 1 where that is 0 and a rank "

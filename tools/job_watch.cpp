@@ -197,10 +197,15 @@ std::optional<JobWatch::Death> JobWatch::blame(const pool::ExitLog::Event& end) 
   if (end.kind != Kind::ended) return std::nullopt;
   const bool left_behind = stayed(end.pid);
   if (!left_behind && rank->wait_status.value_or(0) == 0) return std::nullopt;
-  if (rank->wait_status == 0 && all_exited_by_themselves()) return std::nullopt;
+  if (status_of(*rank) == 0 && all_exited_by_themselves()) return std::nullopt;
   const std::string how = rank->wait_status ? verdict_of(*rank->wait_status) : "ended";
   return Death{who, how + (left_behind ? " without finalizing MPI" : ""),
                ended_by_launcher(rank->wait_status.value_or(0))};
+}
+
+/// A launcher may take a rank's status before it was asked for here; its own tells of all then.
+std::optional<int> JobWatch::status_of(const Rank& rank) const {
+  return rank.wait_status || !done_well_ ? rank.wait_status : std::optional(0);
 }
 
 /// None was killed, called MPI_Abort or met an error of MPI, as those do whose peer has gone.
@@ -208,9 +213,9 @@ bool JobWatch::all_exited_by_themselves() const {
   const bool failed = std::any_of(ends_.begin(), ends_.end(), [&](const auto& event) {
     return event.kind == Kind::aborts || (event.kind == Kind::fails && exit_log_.stands(event));
   });
-  return !failed && std::all_of(ranks_.begin(), ranks_.end(), [](const auto& entry) {
-    const Rank& rank = entry.second;
-    return rank.wait_status && WIFEXITED(*rank.wait_status);
+  return !failed && std::all_of(ranks_.begin(), ranks_.end(), [&](const auto& entry) {
+    const auto status = status_of(entry.second);
+    return status && WIFEXITED(*status);
   });
 }
 
@@ -259,6 +264,7 @@ std::optional<JobWatch::Death> JobWatch::find_first() const {
   }
   // Those of other hosts are not in the exit log.
   for (const auto& [key, rank] : ranks_) {
+    if (rank.record.host == own_host() && all_exited_by_themselves()) continue;
     if (rank.record.attached && !rank.record.alive)
       return Death{name_of(rank.record), "ended without finalizing MPI", false};
   }
@@ -281,6 +287,7 @@ std::string JobWatch::others_text() const {
 }
 
 void JobWatch::finish(bool failed) {
+  done_well_ = !failed;
   sample();
   for (const auto& [key, rank] : ranks_)
     if (rank.process.valid()) note_end(rank.record.pid);
@@ -289,7 +296,7 @@ void JobWatch::finish(bool failed) {
   if (!first_death_) unfinalized_ = find_unfinalized();
   if (first_death_ && first_death_->was_killed) first_death_->how += others_text();
   remove_segments(segments_);
-  if (!failed && !first_death_) return;
+  if (!failed && !first_death_ && !unfinalized_) return;
   // Ranks that died while they started were not looked into.
   auto unknown = mpi_segments();
   std::erase_if(unknown, [&](const std::string& segment) { return foreign_.contains(segment); });

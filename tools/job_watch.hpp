@@ -111,6 +111,7 @@ class JobWatch {
   std::optional<Death> blame(const pool::ExitLog::Event& end) const;
   std::optional<Death> blame_leaver(const pool::ExitLog::Event& left, bool has_victims) const;
   std::optional<Death> find_first() const;
+  std::optional<int> status_of(const Rank& rank) const;
   bool all_exited_by_themselves() const;
   std::optional<std::string> find_unfinalized() const;
 
@@ -129,6 +130,7 @@ class JobWatch {
   std::uint64_t last_seen_ns_ = 0;  ///< when a rank was seen for the first time
   std::optional<Death> first_death_;
   std::optional<std::string> unfinalized_;
+  bool done_well_ = false;  ///< the launcher has ended with status 0
 };
 
 }  // namespace penstock::tools

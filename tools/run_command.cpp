@@ -284,11 +284,13 @@ int run(RunArguments arguments) {
   if (!plan) return report(plan.error());
   auto outcome = run_job(*plan);
   if (!outcome) return report(outcome.error());
-  if (arguments.stats) {
-    print_stats(*outcome, *info, spec);
-    print_stayed(own.folder);
-  } else if (outcome->totals.ranks > 0 && ::isatty(STDERR_FILENO) == 1) {
-    print_totals(outcome->totals);
+  if (arguments.stats) print_stayed(own.folder);
+  if (outcome->totals.ranks > 0) {  // else judge() says that another transport was used
+    if (arguments.stats) {
+      print_stats(*outcome, *info, spec);
+    } else if (::isatty(STDERR_FILENO) == 1) {
+      print_totals(outcome->totals);
+    }
   }
   const int status = judge(*outcome, arguments, spec);
   const auto written = write_json(*summary_file, summary(*outcome, *info, *runtime, status));

@@ -136,7 +136,7 @@ class Supervisor {
     if (!from_terminal) kill(launcher_, signal == SIGINT ? SIGINT : SIGTERM);
   }
 
-  /// A launcher may wait for itself for ever when several ranks end at once.
+  /// Some launchers stay when all their ranks have ended.
   void end_orphaned() {
     if (ended_ || !watch_.lost_all()) {
       lost_all_ns_ = 0;

@@ -133,7 +133,7 @@ class Completion(Case):
     def test_the_command_prints_the_same(self):
         self.assertEqual(self.penstock("completion", "bash").stdout, self.bash.read_text())
         self.assertEqual(self.penstock("completion", "zsh").stdout, self.zsh.read_text())
-        self.assertIn("bash and for zsh", self.penstock("completion", "fish", status=2).stderr)
+        self.assertIn("is none of bash, zsh", self.penstock("completion", "fish", status=2).stderr)
         self.refused("manual", "/proc/nowhere", says="cannot write /proc/nowhere/man/man1/penstock.1")
 
 

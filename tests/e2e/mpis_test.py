@@ -137,7 +137,7 @@ class EachMpi(Case):
         self.assertIn(f"uses pool {spec}", done.stdout + done.stderr)
         self.assertIn("preloaded: 2 of 2", run(2, PROGRAMS / "preloaded.py").stdout)
         self.penstock("pool", "rm", spec)
-        # One rank: prterun 5.0.11 may wait for itself for ever when two end at the same time.
+        # One rank, for the sake of prterun 5.0.11.
         done = run(1)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("PENSTOCK_REQUIRE", done.stdout + done.stderr)
