@@ -1,8 +1,7 @@
-// MPI_Win_get_attr in Fortran, the one call of windows and collectives whose Fortran calls neither
-// MPI_* nor PMPI_* in C. All others arrive there, and so here. The MPI's own function is asked
-// first: behind each of our windows there is one of the MPI, which has the attributes too, so that
-// it writes `flag` and `ierror` as its Fortran wants them, of whatever size. What differs are the
-// flavor, the memory model, and in Fortran they are numbers.
+// MPI_Win_get_attr in Fortran. It alone calls neither MPI_* nor PMPI_* in C, where all other calls
+// of Fortran reach us. The MPI's own function is asked first: behind each of our windows there is
+// one of the MPI, which has the attributes too, so `flag` and `ierror` are written as that Fortran
+// wants them, of whatever size. Then the value becomes ours: flavor and memory model are others.
 #include <atomic>
 
 #include "export.hpp"

@@ -16,7 +16,7 @@ namespace penstock::mpi {
 
 namespace {
 
-/// What an MPI calls so.
+/// The name without its prefix; null: none of an MPI.
 const char* name_in_mpi(const char* name) {
   for (const char* const prefix : {"MPI_", "PMPI_"}) {
     const std::size_t length = std::strlen(prefix);
@@ -25,7 +25,7 @@ const char* name_in_mpi(const char* name) {
   return nullptr;
 }
 
-/// What RTLD_NEXT means to code at `caller`.
+/// The answer to RTLD_NEXT for code at `caller`.
 void* next_after(const void* caller, const char* name) {
   const Place own = place_of(caller);
   const std::vector<std::string> files = loaded_files();

@@ -16,7 +16,7 @@ bool all_take_part(Handle comm, Shared in);
 
 /// Called by MPI_Init and its like.
 void note_calls_come();
-/// What the provider tells of this process.
+/// The provider tells it of this process.
 plugin::Apart apart_here();
 
 }  // namespace penstock::mpi

@@ -18,7 +18,7 @@ class ApartTest : public pool::PoolTest {
   }
 };
 
-TEST_F(ApartTest, IsToldOfARankAndItsJobAlone) {
+TEST_F(ApartTest, IsToldOfOneRankAlone) {
   const Session here = session(0, "a"), there = session(3, "a"), elsewhere = session(0, "b");
   tell_apart(there, {.why = Apart::Why::unseen});
   EXPECT_EQ(told_apart(here, 3).why, Apart::Why::unseen);
@@ -39,7 +39,7 @@ TEST_F(ApartTest, EndsWithTheProcess) {
   EXPECT_EQ(told_apart(here, 1), Apart{});
 }
 
-TEST_F(ApartTest, IsNotToldWithoutARankOrAJob) {
+TEST_F(ApartTest, NeedsARankAndAJob) {
   const Session without_rank = session(-1, "a"), without_job = session(1, "");
   tell_apart(without_rank, {.why = Apart::Why::unloaded});
   tell_apart(without_job, {.why = Apart::Why::unloaded});
