@@ -163,9 +163,11 @@ std::uint64_t input_bytes(const Problem& problem) {
 
 }  // namespace
 
-/// Begins the call, or first what compares its sizes.
+/// Begins the call, or first what compares its sizes. Not where a GPU moves the data of some ranks:
+/// all compare, or none.
 Result<void> Communicator::Impl::start(const Call& of, const Prepared& prepared) {
-  if (!checks || of.mover != nullptr || !SizeCheck::concerns(prepared.problem.collective)) {
+  const bool moved = mixed || of.mover != nullptr;
+  if (!checks || moved || !SizeCheck::concerns(prepared.problem.collective)) {
     begin(of, prepared);
     return {};
   }
