@@ -172,7 +172,9 @@ Result<void> Communicator::Impl::start(const Call& of, const Prepared& prepared)
     return {};
   }
   held = Held{of, prepared.shared_from_this()};
-  return compare_sizes(sizes.tell(prepared.problem));
+  auto begun = compare_sizes(sizes.tell(prepared.problem));
+  if (!begun) held.reset();  // nothing was done, and another call may follow
+  return begun;
 }
 
 Result<void> Communicator::Impl::compare_sizes(const Problem& by) {
