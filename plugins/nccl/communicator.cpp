@@ -285,8 +285,10 @@ nccl::Result ncclComm::health() {
 void ncclComm::abort() {
   aborted = true;
   __atomic_store_n(&cancelled, 1, __ATOMIC_RELEASE);
+  // Who makes it looks whether it was aborted. It may be the thread of another communicator, for
+  // which a task waits here, so that this one is not gone before.
+  if (!opened) return;
   tasks.drop();
-  if (!opened) return;  // who makes it looks whether it was aborted
   if (other != nullptr) {
     (void)library->CommAbort(std::exchange(other, nullptr));
     return;
