@@ -38,8 +38,8 @@ PENSTOCK_API penstock_status_t penstock_messenger_open(penstock_pool_t* pool,
                                                        const penstock_messenger_options_t* options,
                                                        penstock_messenger_t** messenger);
 /* Requests that are not done never will be: their buffers may be used again, and they are only
- * freed afterwards. Messages that are not received yet stay for their receivers; closing waits 20 ms
- * for these at most. NULL is ignored. */
+ * freed afterwards. Messages that are not received yet stay for their receivers; closing waits 20
+ * ms for these at most. NULL is ignored. */
 PENSTOCK_API void penstock_messenger_close(penstock_messenger_t* messenger);
 
 PENSTOCK_API void penstock_messenger_address(const penstock_messenger_t* messenger,
