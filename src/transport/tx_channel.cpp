@@ -231,6 +231,7 @@ TxChannel::Started TxChannel::start(SendOp* op) {
 }
 
 Result<bool> TxChannel::send(SendOp* op) {
+  refused_ = false;  // a refused message is sent so now, and waits in the queue
   op->sent_bytes = op->position = 0;
   op->get_lines = 0;
   if (queue_.first) {
