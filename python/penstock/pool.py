@@ -102,8 +102,8 @@ def create(spec: str, bytes: int = 0, *, mode: Optional[str] = None, max_process
 
 
 def create_temporary(ranks: int = 1) -> str:
-    """A pool in /dev/shm for the `ranks` processes of a program on one host, of PENSTOCK_SIZE, or 256 MB or 32 MB a
-    rank. Gives its SPEC; who made it removes it.
+    """A pool in /dev/shm for the `ranks` processes of a program on one host. It grows to PENSTOCK_SIZE; by default to
+    4 GB, or 512 MB a rank, or half of /dev/shm. Gives its SPEC; whoever made it removes it.
 
     >>> import penstock.pool
     >>> spec = penstock.pool.create_temporary()
