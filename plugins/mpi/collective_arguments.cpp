@@ -208,7 +208,10 @@ bool CollectiveArguments::reduction(Collective collective, std::optional<std::si
   const bool scatters = collective == Collective::reduce_scatter;
   problem_.in_place = gets && words_.in_place(0);
   void* const input = problem_.in_place ? words_.pointer(1) : words_.pointer(0);
-  if (!in_.use(input, type) || !out_.use(words_.pointer(1), type)) return false;
+  // MPI_Exscan gives rank 0 nothing, and may name no memory for it there.
+  const bool gets_nothing = collective == Collective::exscan && problem_.rank == 0;
+  void* const output = gets_nothing ? input : words_.pointer(1);
+  if (!in_.use(input, type) || !out_.use(output, type)) return false;
   // What is computed here is of handles that are never freed.
   if (type != type_ || op != op_ || !std::holds_alternative<coll::PredefinedArithmetic>(reduction_))
     reduction_ = reduction_of(type, op, in_.shared_layout(), problem_.ranks);
@@ -225,7 +228,7 @@ bool CollectiveArguments::reduction(Collective collective, std::optional<std::si
   const std::byte* const from = in_.place();
   std::byte* const to = gets ? out_.place() : nullptr;
   problem_.in_place = from == to;  // not where they are packed
-  return place(from, to, &in_, gets ? &out_ : nullptr);
+  return place(from, to, &in_, gets && !gets_nothing ? &out_ : nullptr);
 }
 
 /// MPI_Gather and MPI_Gatherv.
