@@ -56,8 +56,8 @@ std::string soname_of(const void* address) {
 
 LookUp* look_up() {
   static LookUp* const found = [] {
-    // By version: without one our own would be the answer. glibc 2.34, and before on x86-64 and on
-    // aarch64.
+    // By version: without one the answer would be our own dlsym. The versions are those of glibc
+    // 2.34, and of older ones on x86-64 and on aarch64.
     for (const char* const version : {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"}) {
       if (void* const theirs = ::dlvsym(RTLD_NEXT, "dlsym", version))
         return reinterpret_cast<LookUp*>(theirs);
