@@ -286,7 +286,7 @@ void ncclComm::abort() {
   aborted = true;
   __atomic_store_n(&cancelled, 1, __ATOMIC_RELEASE);
   tasks.drop();
-  if (!opened) return;  // who makes it looks whether it was aborted
+  if (!opened) return;  // the thread that makes it sees that it was aborted
   if (other != nullptr) {
     (void)library->CommAbort(std::exchange(other, nullptr));
     return;
