@@ -120,7 +120,7 @@ std::optional<ProcStat> parse_proc_stat(std::string_view text) {
 }
 
 bool shows_own_pid_namespace(std::string_view status) {
-  // One number for each namespace from that of /proc down to the process's own.
+  // NSpid has a number for each namespace, from that of /proc down to the process's own.
   constexpr std::string_view field = "\nNSpid:";
   const std::size_t at = status.find(field);
   if (at == status.npos) return true;  // older than 4.1
