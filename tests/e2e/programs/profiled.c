@@ -1,16 +1,18 @@
-/* A program for tools on the profiling interface: collectives of all forms with messages among them, a window, memory of MPI,
- * communicators that come and go. It calls each function a fixed number of times, but for those that poll. */
+/* A program for tools on the profiling interface: collectives of all forms with messages among
+ * them, a window, memory of MPI, communicators that come and go. It calls each function a fixed
+ * number of times, except those that poll. */
 #include <mpi.h>
 #include <stdio.h>
 
 enum { ROUNDS = 5, WORDS = 700 };
 static int rank, wrong = 0;
-#define EXPECT(condition) \
-  do {                    \
-    if (!(condition) && wrong++ < 3) fprintf(stderr, "rank %d, line %d: not %s\n", rank, __LINE__, #condition); \
+#define EXPECT(condition)                                                        \
+  do {                                                                           \
+    if (!(condition) && wrong++ < 3)                                             \
+      fprintf(stderr, "rank %d, line %d: not %s\n", rank, __LINE__, #condition); \
   } while (0)
 
-/* In each round a collective and a message end in another way. */
+/* In each round a collective and a message are completed in another way. */
 static void calls_that_do_not_block(MPI_Comm comm, int round) {
   int self, size, one = 1, sum = -1, told, sent[WORDS], got[WORDS];
   MPI_Comm_rank(comm, &self);
@@ -34,7 +36,8 @@ static void calls_that_do_not_block(MPI_Comm comm, int round) {
     default:
       while (!over) MPI_Testall(4, all, &over, MPI_STATUSES_IGNORE);
   }
-  EXPECT(sum == size && told == round && got[WORDS - 1] == left + round && all[0] == MPI_REQUEST_NULL);
+  EXPECT(sum == size && told == round && got[WORDS - 1] == left + round &&
+         all[0] == MPI_REQUEST_NULL);
 }
 
 static void persistent_calls(MPI_Comm comm) {

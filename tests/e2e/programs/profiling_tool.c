@@ -1,6 +1,7 @@
 /* A tool on MPI's profiling interface, which counts the calls that it sees and passes them on.
- * FORM says which it has, and HOW how it finds what is behind it: 0 by linking PMPI_*, 1 by asking for the next PMPI_*, 2 for
- * the next MPI_*. Linked into a program, preloaded, or a library of the program. Calls that poll are passed on uncounted. */
+ * FORM says which functions it has, and HOW says how it finds the next ones: 0 by linking PMPI_*, 1
+ * by asking for the next PMPI_*, 2 for the next MPI_*. Linked into a program, preloaded, or a
+ * library of the program. Calls that poll are passed on uncounted. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <mpi.h>
@@ -51,18 +52,25 @@ SEES(Barrier, (MPI_Comm c), (c))
 SEES(Bcast, (void* b, int n, MPI_Datatype t, int r, MPI_Comm c), (b, n, t, r, c))
 #endif
 #if HAS(6)
-SEES(Win_allocate, (MPI_Aint n, int u, MPI_Info i, MPI_Comm c, void* b, MPI_Win* w), (n, u, i, c, b, w))
+SEES(Win_allocate, (MPI_Aint n, int u, MPI_Info i, MPI_Comm c, void* b, MPI_Win* w),
+     (n, u, i, c, b, w))
 SEES(Win_free, (MPI_Win * w), (w))
 SEES(Alloc_mem, (MPI_Aint n, MPI_Info i, void* b), (n, i, b))
 SEES(Free_mem, (void* b), (b))
 #endif
 #if HAS(7)
-SEES(Put, (const void* b, int n, MPI_Datatype t, int r, MPI_Aint d, int m, MPI_Datatype u, MPI_Win w), (b, n, t, r, d, m, u, w))
-SEES(Get, (void* b, int n, MPI_Datatype t, int r, MPI_Aint d, int m, MPI_Datatype u, MPI_Win w), (b, n, t, r, d, m, u, w))
+SEES(Put,
+     (const void* b, int n, MPI_Datatype t, int r, MPI_Aint d, int m, MPI_Datatype u, MPI_Win w),
+     (b, n, t, r, d, m, u, w))
+SEES(Get, (void* b, int n, MPI_Datatype t, int r, MPI_Aint d, int m, MPI_Datatype u, MPI_Win w),
+     (b, n, t, r, d, m, u, w))
 #endif
 #if HAS(8)
-SEES(Iallreduce, (const void* a, void* b, int n, MPI_Datatype t, MPI_Op o, MPI_Comm c, MPI_Request* r), (a, b, n, t, o, c, r))
-SEES(Ibcast, (void* b, int n, MPI_Datatype t, int k, MPI_Comm c, MPI_Request* r), (b, n, t, k, c, r))
+SEES(Iallreduce,
+     (const void* a, void* b, int n, MPI_Datatype t, MPI_Op o, MPI_Comm c, MPI_Request* r),
+     (a, b, n, t, o, c, r))
+SEES(Ibcast, (void* b, int n, MPI_Datatype t, int k, MPI_Comm c, MPI_Request* r),
+     (b, n, t, k, c, r))
 #endif
 #if HAS(9)
 SEES(Request_free, (MPI_Request * r), (r))
