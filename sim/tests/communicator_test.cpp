@@ -324,7 +324,7 @@ Result<void> calls_that_differ(Communicator& comm, bool sums, std::uint64_t byte
 
 /// Whatever differs and whoever is late: all ranks get an error, no rank waits for ever, and one at
 /// least says who differs.
-TEST(Collectives, CallsThatDifferEndWithAnErrorOnAllRanks) {
+TEST(Collectives, FailOnAllRanksWhenCallsDiffer) {
   SimulatedPool pool;
   const std::uint64_t area = place_communicator(pool, 3);
   for (const bool sums : {false, true}) {
