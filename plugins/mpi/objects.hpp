@@ -27,7 +27,7 @@ std::string soname_of(const void* address);
 /// The C library's dlsym: in this process ours may stand before it (lookups.hpp).
 using LookUp = void*(void* handle, const char* name);
 LookUp* look_up();
-/// What it answers to this library.
+/// Its answer to a call from this library.
 void* symbol_in(void* handle, const char* name);
 
 }  // namespace penstock::mpi

@@ -19,7 +19,7 @@ Result check_ranks(const char* call, const void* comm, int ranks, int rank) {
   return failed(invalid_argument, fmt::format("{}: rank {} of {} ranks", call, rank, ranks));
 }
 
-/// What a configuration asks for. Values that it does not name stay as they are.
+/// The values that a configuration asks for. Those that it does not name stay as they are.
 struct Wished {
   std::string name;
   bool blocks = true;

@@ -244,7 +244,7 @@ std::string error_of_sum(Communicator& comm, std::uint64_t bytes, std::uint64_t 
   return done ? "" : done.error().message;
 }
 
-/// A rank that another has told of its failure may say that instead.
+/// Or the rank reports that another one has failed first.
 auto says(const char* what) {
   return testing::AnyOf(HasSubstr(what), HasSubstr("has given the communicator up"));
 }
@@ -269,7 +269,7 @@ TEST_F(CommunicatorTest, FailsOnAllRanksWhenReductionsDiffer) {
   }
 }
 
-/// Nobody waits for another in the call that differs.
+/// In the call that differs no rank waits for another.
 TEST_F(CommunicatorTest, NamesTwoRootsInTheNextCall) {
   make_pool(coherence::Mode::software);
   for (const Collective collective : {Collective::broadcast, Collective::gather}) {
@@ -293,7 +293,7 @@ TEST_F(CommunicatorTest, NamesTwoRootsInTheNextCall) {
   }
 }
 
-TEST_F(CommunicatorTest, NamesTwoRootsOfTheLastCallAtTheEnd) {
+TEST_F(CommunicatorTest, NamesTwoRootsOfTheLastCall) {
   make_pool(coherence::Mode::software);
   testing::internal::CaptureStderr();
   run(2, 2, small, [&](Communicator& comm) {
@@ -331,7 +331,7 @@ TEST_F(CommunicatorTest, FailsRanksThatWaitInDifferentCalls) {
   });
 }
 
-/// One makes the call by other means, which the other has not.
+/// One rank makes a call by other means, the other makes none.
 TEST_F(CommunicatorTest, NamesACallMadeElsewhere) {
   make_pool(coherence::Mode::software);
   std::atomic<bool> told{false};
@@ -349,7 +349,7 @@ TEST_F(CommunicatorTest, NamesACallMadeElsewhere) {
   });
 }
 
-/// Rank 1 has left such a call that rank 0 is still in.
+/// Rank 1 has left a call by other means while rank 0 is still in it.
 TEST_F(CommunicatorTest, IgnoresACallElsewhereThatHasEnded) {
   make_pool(coherence::Mode::software);
   std::atomic<bool> waits{false};
@@ -396,7 +396,7 @@ TEST_F(CommunicatorTest, NamesTwoRanksWhoseSizesDiffer) {
             [&](Communicator& comm) {
               EXPECT_EQ(error_with(comm, collective, 8), "");
               const std::string found = error_with(comm, collective, expected);
-              // Of a reduction all send rank 2 too much or too little.
+              // In a reduction all ranks send too much or too little to rank 2.
               const auto first = collective == Collective::reduce_scatter ? 0 : sender;
               EXPECT_THAT(found, HasSubstr(fmt::format("a call: rank {} sends 8 bytes to rank 2, "
                                                        "which expects {}:",
@@ -488,7 +488,7 @@ TEST_F(CommunicatorTest, RefusesWhatCannotBe) {
   EXPECT_THAT(naive.error().message, HasSubstr("a call: the variant naive needs slots of its own"));
 }
 
-/// A job that trains has as many groups. The first have long slots, the last short ones.
+/// A large training has as many groups. The first have long slots, the last short ones.
 TEST_F(CommunicatorTest, FiftyGroupsFitIntoASmallPool) {
   constexpr std::uint32_t ranks = 4;
   ASSERT_TRUE(pool::create({.spec = spec_, .bytes = 192 << 20, .sparse = true}));

@@ -141,7 +141,7 @@ TEST_F(Messages, OfARankAndTagComeInOrder) {
   for (const Request& request : sent) finish(request);
 }
 
-TEST_F(Messages, LeaveNothingInThePoolWhenTheirReceiverIsIdle) {
+TEST_F(Messages, LeaveNothingInThePoolWhenIdle) {
   int data = 7, got = 0;
   Request sent, received;
   of_[1]->receive(0, 1, &got, sizeof got, received);

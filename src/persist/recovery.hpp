@@ -21,7 +21,7 @@ struct Recovered {
   std::vector<std::string> discarded;  ///< names of damaged logs, see DamagedLogs::discard
 };
 
-/// A dead process's log that is damaged cannot be undone. What to do with it:
+/// A damaged log of a dead process cannot be undone: keep it, or destroy it.
 enum class DamagedLogs : std::uint8_t {
   keep,     ///< an error; its objects stay closed to other writers
   discard,  ///< destroy it; its objects stay as the process left them

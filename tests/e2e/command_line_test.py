@@ -246,7 +246,7 @@ class Watch(Case):
         watch.send_signal(signal.SIGTERM)
         self.assertEqual(watch.wait(20), 128 + signal.SIGTERM)
 
-    def test_signals_end_it_in_the_middle_of_a_look(self):
+    def test_signals_end_it_during_a_look(self):
         spec = self.pool("32M")
         for number, status in ((signal.SIGINT, 0), (signal.SIGTERM, 128 + signal.SIGTERM)):
             # the first look, before it watches, takes as long

@@ -46,7 +46,7 @@ class Env(Case):
         self.assertIn("penstock run: MPI4PY_MPIABI=openmpi is unset", done.stderr)
         self.assertNotIn("MPI4PY_MPIABI", self.exports(spec))
 
-    def test_output_of_a_failure_says_so_when_it_is_used(self):
+    def test_exports_of_a_failure_report_it(self):
         printed = self.penstock("env", "--mpi", "mpich", "--pool", "shm:no-such-pool", status=1).stdout
         done = self.with_exports(printed, "echo it went on")
         self.assertEqual(done.stdout, "")
