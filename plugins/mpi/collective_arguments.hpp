@@ -170,8 +170,8 @@ class CollectiveArguments {
   Words words_{{}, false};
   coll::Problem problem_;
   Side in_, out_;
-  /// If this rank's own part has another length than the parts that it sends: the length of these.
-  /// Else 0.
+  /// 1 + the length of the parts that this rank sends, if the parts that it gets have another one;
+  /// else 0.
   std::uint64_t uneven_ = 0;
   ReductionOf reduction_;  ///< of the last reduction, and what it was of
   Handle type_ = 0, op_ = 0;

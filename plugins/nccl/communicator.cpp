@@ -171,7 +171,7 @@ Result check_comm(const char* call, Comm comm) {
   if (const Result checked = check_handle(call, comm); checked != success) return checked;
   if (comm->opened) return success;
   return failed(invalid_argument, fmt::format("{}: the communicator is not made yet: use it when "
-                                              "ncclCommGetAsyncError has told of ncclSuccess",
+                                              "ncclCommGetAsyncError has reported ncclSuccess",
                                               call));
 }
 

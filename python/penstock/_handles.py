@@ -53,8 +53,8 @@ class Handle:
         if owned is None:
             raise InvalidArgumentError(f"{self._what} is closed")
         if owned.process != os.getpid():
-            raise InvalidArgumentError(f"{self._what} is one of process {owned.process}, which this one was forked from: "
-                                       "a child attaches to the pool, and opens what it needs, by itself")
+            raise InvalidArgumentError(f"{self._what} belongs to process {owned.process}, which this one was forked from: "
+                                       "a child must attach to the pool and open what it needs itself")
         return owned
 
     @property
