@@ -91,11 +91,12 @@ Meaning ask(Handle type, Handle op, std::optional<coll::Operation> operation,
 Meaning meaning_of(Handle type, Handle op, std::optional<coll::Operation> operation,
                    const Layout& layout) {
   static std::mutex mutex;
-  static std::map<std::pair<Handle, Handle>, Meaning> known;
+  // Never destroyed: calls may come from exit handlers.
+  static auto* const known = new std::map<std::pair<Handle, Handle>, Meaning>;
   const std::lock_guard<std::mutex> guard(mutex);
-  const auto found = known.find({type, op});
-  if (found != known.end()) return found->second;
-  return known[{type, op}] = ask(type, op, operation, layout);
+  const auto found = known->find({type, op});
+  if (found != known->end()) return found->second;
+  return (*known)[{type, op}] = ask(type, op, operation, layout);
 }
 
 }  // namespace penstock::mpi

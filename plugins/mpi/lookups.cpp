@@ -49,10 +49,15 @@ bool lies_in_the_mpi(const void* symbol) {
   static std::mutex mutex;
   static auto* const known = new std::map<const void*, bool>;  // by base; calls may come at exit
   const Place place = place_of(symbol);
+  {
+    const std::lock_guard<std::mutex> guard(mutex);
+    const auto found = known->find(place.base);
+    if (found != known->end()) return found->second;
+  }
+  // Not under the mutex: it takes the loader's lock, which a constructor that calls dlsym holds.
+  const bool is = is_the_only_mpi(place);
   const std::lock_guard<std::mutex> guard(mutex);
-  const auto found = known->find(place.base);
-  if (found != known->end()) return found->second;
-  return (*known)[place.base] = is_the_only_mpi(place);
+  return (*known)[place.base] = is;
 }
 
 }  // namespace

@@ -56,9 +56,14 @@ std::string soname_of(const void* address) {
 
 LookUp* look_up() {
   static LookUp* const found = [] {
-    // By version: without one the answer would be our own dlsym. The versions are those of glibc
-    // 2.34, and of older ones on x86-64 and on aarch64.
-    for (const char* const version : {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"}) {
+  // By version: without one the answer would be our own dlsym. The oldest first, which every glibc
+  // has: a failure takes memory, and the caller may be an allocator that is not ready yet.
+#if defined(__x86_64__)
+    constexpr const char* oldest = "GLIBC_2.2.5";
+#else
+    constexpr const char* oldest = "GLIBC_2.17";
+#endif
+    for (const char* const version : {oldest, "GLIBC_2.34"}) {
       if (void* const theirs = ::dlvsym(RTLD_NEXT, "dlsym", version))
         return reinterpret_cast<LookUp*>(theirs);
     }

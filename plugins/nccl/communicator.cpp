@@ -285,8 +285,10 @@ nccl::Result ncclComm::health() {
 void ncclComm::abort() {
   aborted = true;
   __atomic_store_n(&cancelled, 1, __ATOMIC_RELEASE);
+  // The thread that makes it sees that it was aborted. That may be another communicator's thread; a
+  // task here waits for it, so that this communicator is not destroyed before.
+  if (!opened) return;
   tasks.drop();
-  if (!opened) return;  // the thread that makes it sees that it was aborted
   if (other != nullptr) {
     (void)library->CommAbort(std::exchange(other, nullptr));
     return;

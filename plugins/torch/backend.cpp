@@ -125,16 +125,16 @@ Backend::Backend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int siz
 }
 
 Backend::~Backend() {
+  const WithoutPython released;
+  {
+    const std::lock_guard<std::mutex> guard(living().mutex);
+    living().backends.erase(this);  // in a forked child too, whose own groups are listed there
+  }
   if (forks() != forks_) {  // they have no threads here
     (void)worker_.release();
     (void)mail_.release();
     penstock_comm_close(comm_);
     return;
-  }
-  const WithoutPython released;
-  {
-    const std::lock_guard<std::mutex> guard(living().mutex);
-    living().backends.erase(this);
   }
   stop("was destroyed");
   close(false);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "coll/test_mover.hpp"
+#include "coll/uniform.hpp"
 #include "sim/tests/communicator_meeting.hpp"
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/lasting_copies.hpp"
@@ -209,6 +210,58 @@ TEST(MovedByGpus, WhatIsReadOfARankThatHasGivenUpDoesNotCount) {
   };
   expect_held("moved by GPUs", "random schedules", explore(scenario, 100));
   expect_held("moved by GPUs", "random schedules", explore(with_lasting_copies(scenario), 200));
+}
+
+// ---- calls that are compared --------------------------------------------------------------------
+
+/// Each rank names sizes of its own. A GPU moves the data of rank 0.
+class Compared {
+ public:
+  Compared(World& world, const SimulatedPool& simulated, Meeting& meeting, std::uint32_t self)
+      : world_(world), meeting_(meeting), self_(self) {
+    pool_ = meeting.attach(world, simulated, self);
+  }
+  void call_all() {
+    wait_until(world_, "the ranks", [&] { return meeting_.all_came(); });
+    const auto comm =
+        meeting_.open(world_, *pool_, self_, Meeting::Wishes{.check = true, .mixed = true});
+    const coll::Problem problem = coll::uniform_problem(Collective::alltoall, 2, self_, 0, bytes);
+    std::vector<std::byte> in(2 * bytes, self_ == 0 ? of_gpu : of_host), out(2 * bytes);
+    const coll::Call call{.name = "alltoall",
+                          .problem = &problem,
+                          .plan = comm->plan(problem),
+                          .input = in.data(),
+                          .output = out.data()};
+    const auto done = self_ == 0 ? run_moved(*comm, call, in.data(), out.data(), world_.random())
+                                 : comm->run(call);
+    world_.require(done.has_value(), done ? "" : done.error().message);
+    std::vector<std::byte> all(bytes, of_gpu);
+    all.resize(2 * bytes, of_host);
+    world_.require(out == all, "wrong bytes");
+    comm->leave();
+    if (self_ == 0) world_.require(comm->await_all_left("the end").has_value(), "no end");
+  }
+
+ private:
+  static constexpr std::uint64_t bytes = 3 * small_shape.slot_bytes;
+  static constexpr std::byte of_gpu{0x33}, of_host{0x44};
+
+  World& world_;
+  Meeting& meeting_;
+  const std::uint32_t self_;
+  std::unique_ptr<pool::Pool> pool_;
+};
+
+TEST(MovedByGpus, AreComparedWithCallsOfHosts) {
+  SimulatedPool pool;
+  const std::uint64_t area = place_communicator(pool, 2);
+  Scenario scenario = pool.scenario("calls of a GPU and of a host are compared", 2);
+  scenario.body = [&pool, area](World& world) {
+    auto meeting = std::make_shared<Meeting>(area, 2);
+    meeting->node_of = {0, 1};
+    spawn_ranks<Compared>(world, pool, meeting, 2, ~0u);
+  };
+  expect_held("moved by GPUs", "random schedules", explore(scenario, 20));
 }
 
 }  // namespace

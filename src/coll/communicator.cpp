@@ -163,14 +163,18 @@ std::uint64_t input_bytes(const Problem& problem) {
 
 }  // namespace
 
-/// Begins the call or, if its sizes are to be compared, that comparison.
+/// Begins the call or, if its sizes are to be compared, that comparison. Sizes are not compared
+/// where a GPU moves the data of some ranks: all ranks compare, or none.
 Result<void> Communicator::Impl::start(const Call& of, const Prepared& prepared) {
-  if (!checks || of.mover != nullptr || !SizeCheck::concerns(prepared.problem.collective)) {
+  const bool moved = mixed || of.mover != nullptr;
+  if (!checks || moved || !SizeCheck::concerns(prepared.problem.collective)) {
     begin(of, prepared);
     return {};
   }
   held = Held{of, prepared.shared_from_this()};
-  return compare_sizes(sizes.tell(prepared.problem));
+  auto begun = compare_sizes(sizes.tell(prepared.problem));
+  if (!begun) held.reset();  // nothing was done, and another call may follow
+  return begun;
 }
 
 Result<void> Communicator::Impl::compare_sizes(const Problem& by) {

@@ -200,7 +200,7 @@ static void abort_what_waits(ncclConfig_t* config, int rank, int ranks) {
     NEED(state_of(one) == ncclInProgress);
     CHECK(ncclCommAbort(one));
   }
-  for (int what = 0; what < 3; ++what) {
+  for (int what = 0; what < 4; ++what) {
     int32_t value = 1;
     begin(ncclCommSplit(comm, 0, rank, &one, NULL)); /* as its parent */
     finish(comm);
@@ -208,9 +208,10 @@ static void abort_what_waits(ncclConfig_t* config, int rank, int ranks) {
     if (rank == 0) {
       if (what == 0) begin(ncclAllReduce(&value, &value, 1, ncclInt32, ncclSum, one, NULL));
       if (what == 1) begin(ncclRecv(&value, 1, ncclInt32, 1, one, NULL));
-      if (what == 2) begin(ncclCommSplit(one, 0, rank, &part, NULL));
+      if (what >= 2) begin(ncclCommSplit(one, 0, rank, &part, NULL));
+      if (what == 3) CHECK(ncclCommAbort(part)), part = NULL; /* before its thread has started */
       usleep(20000);
-      NEED(state_of(one) == ncclInProgress);
+      NEED(what == 3 || state_of(one) == ncclInProgress);
       if (part != NULL) NEED(state_of(part) == ncclInProgress);
       if (part != NULL) CHECK(ncclCommAbort(part));
       CHECK(ncclCommAbort(one));
