@@ -56,7 +56,8 @@ Result<void> become_python(const std::vector<std::string>& words) {
   const char* before = std::getenv("PYTHONPATH");
   const bool has = before != nullptr && *before != '\0';
   setenv("PYTHONPATH", (folder + (has ? std::string(":") + before : "")).c_str(), 1);
-  // No compiled files are left in folders that a package manager owns, by children either.
+  // Neither this process nor its children leave compiled files in folders that a package manager
+  // owns.
   setenv("PYTHONDONTWRITEBYTECODE", "1", 1);
   const std::string own = own_folder() + "/penstock";
   std::vector<std::string> line = {program, "-m", "penstock.bench", "--command", own};

@@ -45,7 +45,7 @@ void add_completion_command(CLI::App& app, Action& chosen);
 /// exit_error.
 int report(const Error& error);
 
-/// The message of the last error that was reported, "" for none.
+/// The message of the last reported error; "" if there was none.
 const std::string& last_reported();
 
 using base::shell_quote;

@@ -203,12 +203,14 @@ std::optional<JobWatch::Death> JobWatch::blame(const pool::ExitLog::Event& end) 
                ended_by_launcher(rank->wait_status.value_or(0))};
 }
 
-/// A launcher may take a rank's status before it was asked for here; its own tells of all then.
+/// A launcher may take a rank's status before it is asked for here; then the launcher's own status
+/// tells about all ranks.
 std::optional<int> JobWatch::status_of(const Rank& rank) const {
   return rank.wait_status || !done_well_ ? rank.wait_status : std::optional(0);
 }
 
-/// None was killed, called MPI_Abort or met an error of MPI, as those do whose peer has gone.
+/// True if no rank was killed, called MPI_Abort or met an error of MPI, as ranks do whose peer is
+/// dead.
 bool JobWatch::all_exited_by_themselves() const {
   const bool failed = std::any_of(ends_.begin(), ends_.end(), [&](const auto& event) {
     return event.kind == Kind::aborts || (event.kind == Kind::fails && exit_log_.stands(event));

@@ -73,8 +73,8 @@ class JobWatch {
     return first && !first->was_killed;
   }
   const std::optional<Death>& first_death() const { return first_death_; }
-  /// A rank that exited with status 0 without MPI_Finalize, where all ranks exited by themselves:
-  /// nobody was waiting for it, so that it is no death.
+  /// A rank that exited with status 0 without MPI_Finalize, if all ranks exited by themselves: then
+  /// no rank was waiting for it, and it does not count as a death.
   const std::optional<std::string>& unfinalized() const { return unfinalized_; }
   JobTotals totals() const;
 

@@ -52,7 +52,7 @@ int check_and_hand_on(const CLI::App& app, const std::vector<std::string>& argum
 
 /// `eval "$(penstock env ...)"` ignores the exit status, so the printed text must stop the shell.
 /// An interactive shell is not ended: the rest of the line is not run, and no MPI falls back to
-/// another transport. The text says why by itself: it may be kept in a file and read much later.
+/// another transport. The text itself says why: it may be kept in a file and read much later.
 void stop_the_shell() {
   fmt::print("echo {} >&2\n", shell_quote("penstock env failed: " + last_reported()));
   fmt::print(

@@ -50,8 +50,9 @@ class Builder {
     const char* before = std::getenv(name);
     set(name, before != nullptr && *before != '\0' ? value + ":" + before : std::move(value));
   }
-  /// Behind what is preloaded anyway, as the MPI is: so tools on its profiling interface see the
-  /// program's calls, and we what they pass on. "" for none of ours.
+  /// LD_PRELOAD: our library comes after those that are preloaded already, like the MPI. So tools
+  /// on its profiling interface see the program's calls, and we see the calls that they pass on. An
+  /// empty name stands for no library.
   void preload(const std::vector<std::string>& libraries) {
     const Preloads now;
     std::string all = now.others;
@@ -172,7 +173,7 @@ Result<Environment> nccl_environment(const std::string& pool, std::uint32_t node
 
 namespace {
 
-/// Hydra, MPICH's launcher, has one proxy a host, which (5.0.2) does not serve many more ranks.
+/// Hydra, MPICH's launcher, has one proxy a host, which in 5.0.2 does not serve many more ranks.
 constexpr std::uint32_t ranks_of_one_proxy = 200, ranks_of_each_proxy = 128;
 
 /// "node0-0:128,node0-1:128,...": proxies of this host, some for each emulated node, as names of

@@ -218,7 +218,7 @@ const char* install_command(MpiKind kind) {
 
 std::optional<MpiKind> owner_of(std::string_view library) {
   if (library == "libmpi.so.40") return MpiKind::open_mpi;
-  // Intel MPI is of MPICH's kin: each serves the other's programs.
+  // Intel MPI is derived from MPICH, and each serves the other's programs.
   if (library == "libmpi.so.12" || library == "libmpich.so.12") return MpiKind::mpich;
   return std::nullopt;
 }

@@ -13,10 +13,10 @@ enum class MpiKind { mpich, open_mpi, intel, unknown };
 
 /// "Open MPI".
 const char* mpi_title(MpiKind kind);
-/// The MPI whose programs ask for a library of this name, such as libmpi.so.40. nullopt: it is no
-/// MPI's, or several have one of the name, as libmpi_abi.so.1 of MPI's standard ABI.
+/// The MPI whose programs load a library of this name, such as libmpi.so.40. nullopt if it is no
+/// MPI's, or that of several, like libmpi_abi.so.1 of MPI's standard ABI.
 std::optional<MpiKind> owner_of(std::string_view library);
-/// A library of MPI's standard ABI.
+/// True for a library of MPI's standard ABI.
 bool is_standard_abi(std::string_view library);
 
 /// Parses the values of --mpi: mpich, openmpi, intel. Error: invalid_argument.

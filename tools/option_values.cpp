@@ -14,7 +14,8 @@
 namespace penstock::tools {
 namespace {
 
-/// "" if the whole text is such a number, which then stands there as the parser reads it.
+/// "" if the whole text is such a number; the text is then rewritten in the form that the parser
+/// reads.
 template <class Number>
 std::string check_number(std::string& text, const char* needed) {
   Number number = 0;

@@ -7,8 +7,8 @@ class App;
 
 namespace penstock::tools {
 
-/// Checks each option that is bound to a number or lists its choices, in this command and all
-/// below it, when the line is parsed. Options are found by their types, so none can be forgotten.
+/// Makes the parser check each option that is bound to a number or lists its choices, in this
+/// command and all below it. Options are found by their types, so none can be forgotten.
 void check_values(CLI::App& app);
 
 }  // namespace penstock::tools

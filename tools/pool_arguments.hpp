@@ -16,7 +16,7 @@ struct PoolArguments {
   bool all = false, discard_damaged_logs = false;
 };
 
-/// Says which space waits for which node's caches, and the command that ends that.
+/// Prints which space waits for which node's caches, and the command that frees it.
 void print_quarantine(const std::string& spec, const arena::Quarantine& quarantine);
 
 /// penstock pool gc.

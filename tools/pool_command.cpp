@@ -34,7 +34,8 @@ struct Persistent {
   std::uint64_t objects = 0, bytes = 0;
 };
 
-/// Only of users: a pool may go though undo logs of the dead are left in it.
+/// Only users' objects count: undo logs that the dead have left do not keep a pool from being
+/// removed.
 Persistent count_persistent(const arena::Arena& arena) {
   Persistent count;
   for (const arena::Object& object : arena.list()) {
@@ -47,7 +48,7 @@ Persistent count_persistent(const arena::Arena& arena) {
   return count;
 }
 
-/// `words`: for the path that a link of the SPEC leads to, and for the link.
+/// `words`: with places for the path that a link of the SPEC leads to, and for the link.
 void print_links(const std::vector<pool::Part>& parts,
                  fmt::format_string<const std::string&, const std::string&> words) {
   for (const pool::Part& part : parts)
@@ -285,7 +286,7 @@ int remove(const PoolArguments& arguments) {
     const auto nothing_kept = check_nothing_kept(arguments.spec);
     if (!nothing_kept) return report(nothing_kept.error());
   }
-  const auto parts = pool::parse_spec(arguments.spec);  // while the links lead to something
+  const auto parts = pool::parse_spec(arguments.spec);  // while the links still lead to a file
   auto removed = pool::remove(arguments.spec, arguments.force);
   if (!removed) return report(removed.error());
   Json files = Json::array();

@@ -247,7 +247,7 @@ Result<void> make_folders(const std::string& folder) {
   return {};
 }
 
-/// Collective calls that the pool did not carry, as the MPI plug-in has left them there.
+/// The collective calls that stayed with the MPI, from the file that its plug-in has written.
 void print_stayed(const std::string& folder) {
   std::ifstream file(folder + "/stayed");
   for (std::string line; std::getline(file, line);) say("stayed with the MPI: {}", line);

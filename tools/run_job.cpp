@@ -136,7 +136,7 @@ class Supervisor {
     if (!from_terminal) kill(launcher_, signal == SIGINT ? SIGINT : SIGTERM);
   }
 
-  /// Some launchers stay when all their ranks have ended.
+  /// Some launchers do not end although all their ranks have.
   void end_orphaned() {
     if (ended_ || !watch_.lost_all()) {
       lost_all_ns_ = 0;

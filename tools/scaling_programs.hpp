@@ -18,7 +18,7 @@ struct ScalingProgram {
   std::uint32_t ranks = 0;  ///< of traces that were given; 0: of any number
 };
 
-/// By name; `size`: CG's class. Errors: invalid_argument, which names those that there are.
+/// By name; `size`: CG's class. Errors: invalid_argument, which lists the known names.
 Result<ScalingProgram> scaling_program(const std::string& name, const std::string& size);
 
 /// Traces of another program. Errors: those of read_traces().

@@ -29,7 +29,7 @@ Timeline modelled_timeline(std::string title, std::vector<coll::TraceSpan> spans
 /// In the form of Chrome's trace viewer, for ui.perfetto.dev: a process for each rank, with a
 /// thread for each lane, and one for each device.
 Json chrome_trace(const Timeline& timeline);
-/// Errors: unavailable, with more spans than can be looked at.
+/// Errors: unavailable, when there are more spans than anyone can view.
 Result<std::string> svg(const Timeline& timeline);
 /// A file that a timeline can be written to: FILE.svg or FILE.json. Errors: invalid_argument for
 /// another name; permission.

@@ -38,8 +38,8 @@ PENSTOCK_API penstock_status_t penstock_messenger_open(penstock_pool_t* pool,
                                                        const penstock_messenger_options_t* options,
                                                        penstock_messenger_t** messenger);
 /* Requests that are not done never will be: their buffers may be used again, and they are only
- * freed afterwards. Messages that are not received yet stay for their receivers; closing waits 20
- * ms for these at most. NULL is ignored. */
+ * freed afterwards. Messages that are not received yet stay for their receivers; closing waits
+ * 20 ms for these at most. NULL is ignored. */
 PENSTOCK_API void penstock_messenger_close(penstock_messenger_t* messenger);
 
 PENSTOCK_API void penstock_messenger_address(const penstock_messenger_t* messenger,
@@ -60,8 +60,8 @@ PENSTOCK_API penstock_status_t penstock_message_receive(penstock_messenger_t* me
                                                         uint64_t bytes,
                                                         penstock_request_t** request);
 /* Makes all requests go on; returns at once. Returns 1 if something has moved. To be called again
- * and again while a request is not done, and once when all are: then this rank owes nothing to
- * others that close. */
+ * and again while a request is not done, and once after all are: ranks that close then need not
+ * wait for this one. */
 PENSTOCK_API int penstock_messenger_progress(penstock_messenger_t* messenger);
 
 typedef struct {

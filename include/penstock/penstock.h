@@ -8,9 +8,9 @@
  *            handle and all handles made from it are given back. When the process ends, handles
  *            that are still open are given back after its exit handlers. Strings passed in are
  *            copied.
- * Threads    Thread-safe. A handle is given back once and not used afterwards; calls that other
- *            threads are in by then still have it: their waits end (unavailable). One thread at a
- *            time uses a handle of a barrier, lock or undo log: another one is refused.
+ * Threads    Thread-safe. A handle is given back once and not used afterwards. Calls of other
+ *            threads that are under way then keep it, and their waits end (unavailable). One
+ *            thread at a time may use a handle of a barrier, lock or undo log; others are refused.
  * Fork       A child of fork() attaches by itself. Its parent's handles are refused there
  *            (invalid_argument, or 0 or NULL from functions that return no status), and giving them
  *            back does nothing.
@@ -82,9 +82,9 @@ PENSTOCK_API const char* penstock_status_name(int32_t status);
 /* What the last failed call of this thread met, needed, and the command that fixes it. Valid until
  * the next call of this thread; "" before the first failure. */
 PENSTOCK_API const char* penstock_last_error(void);
-/* From now on the waits of this thread call `look(user)`, some 50 times a second: what is not 0
+/* From now on waits of this thread call `look(user)` some 50 times a second; a result other than 0
  * ends the wait (unavailable). For languages that handle signals between their own instructions.
- * `look` NULL: no longer. It is not called within itself. */
+ * A NULL `look` ends this. Waits that `look` itself makes do not call it. */
 PENSTOCK_API void penstock_interrupt_by(int (*look)(void* user), void* user);
 
 /* ---- Pools --------------------------------------------------------------------------------- */
@@ -253,8 +253,8 @@ PENSTOCK_API penstock_status_t penstock_barrier_open(const penstock_object_t* ob
  * what each observes after. Errors: deadline, peer_dead; both name the participant. */
 PENSTOCK_API penstock_status_t penstock_barrier_wait(penstock_barrier_t* barrier,
                                                      uint64_t timeout_ns);
-/* Waits of other threads in this handle end, now and later (unavailable). For who wants to give it
- * back when they have. */
+/* Ends the waits of other threads in this handle, and later ones (unavailable). For a program that
+ * closes the handle only after these threads have left it. */
 PENSTOCK_API void penstock_barrier_cancel(penstock_barrier_t* barrier);
 PENSTOCK_API void penstock_barrier_close(penstock_barrier_t* barrier);
 

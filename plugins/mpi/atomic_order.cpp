@@ -8,7 +8,7 @@ namespace penstock::mpi {
 
 namespace {
 
-/// Gone through before the user is told how to spare it.
+/// After so many bytes a warning tells the user how to avoid the work.
 constexpr std::uint64_t unnoticed_bytes = 4ull << 30;
 
 void warn_of_cost(std::uint64_t bytes) {
@@ -16,9 +16,9 @@ void warn_of_cost(std::uint64_t bytes) {
   const std::uint64_t before = gone_through.fetch_add(bytes);
   if (before >= unnoticed_bytes || before + bytes < unnoticed_bytes) return;
   base::log(base::Level::warn,
-            "atomic operations of windows have gone through {} of windows that this rank never "
-            "synchronizes, so that it finds by plain loads what others put there; MPI_Win_sync "
-            "round such loads, or PENSTOCK_WINDOW_MODEL=unified, may be faster",
+            "atomic operations have gone through {} of windows that this rank never synchronizes, "
+            "so that its plain loads find what others put there; MPI_Win_sync round such loads, "
+            "or PENSTOCK_WINDOW_MODEL=unified, may be faster",
             base::format_bytes(unnoticed_bytes));
 }
 

@@ -1,9 +1,9 @@
-// Memory of windows, and atomic operations of the same window or another. Programs that count on
-// the unified memory model put into one window, tell of it by an atomic operation, mostly in
-// another window, and the owner loads plainly what was put; or it stores plainly and tells of that.
-// So an atomic operation that returns a value, MPI_Win_sync and a rank's lock of its own segment
-// write own stores back and drop copies, as collective calls do, of all windows whose own rank has
-// never synchronized them (docs/decisions/0042).
+// Orders the memory of windows by atomic operations. A program that counts on the unified memory
+// model puts into one window and announces that by an atomic operation, mostly in another window;
+// then the owner loads the data plainly. Or the owner stores plainly and announces its stores. So
+// three kinds of call write this rank's stores back and drop its cached copies, as collective calls
+// do: atomic operations that return a value, MPI_Win_sync, and locks of the rank's own segment.
+// They do so for all windows that the rank has never synchronized itself (docs/decisions/0042).
 #pragma once
 
 #include "windows.hpp"
@@ -13,11 +13,11 @@ namespace penstock::mpi {
 void publish_unsynchronized();
 void observe_unsynchronized();
 
-/// More windows than these are not gone through at a rank's own locks and MPI_Win_sync: a program
-/// with so many would spend its time there.
+/// With more windows than this, a rank's own locks and MPI_Win_sync order no other windows: going
+/// through all of them would take too long.
 inline constexpr std::uint32_t few_windows = 64;
 
-/// The result of `call`, which holds no window.
+/// Makes `call` between the two above. The caller is inside no window.
 template <class Call>
 int in_order(const Call& call) {
   if (windows_with_atomics.load(std::memory_order_relaxed) == 0) [[likely]]
@@ -28,7 +28,7 @@ int in_order(const Call& call) {
   return done;
 }
 
-/// Its rank knows the separate memory model.
+/// This rank has synchronized the window itself, so it knows the separate memory model.
 inline void note_synchronized(PoolWindow& window) {
   if (window.with_atomics.load(std::memory_order_relaxed)) end_order_by_atomics(window);
 }

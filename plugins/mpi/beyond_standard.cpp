@@ -49,7 +49,7 @@ bool reduces(Handle type, Handle op, const Layout& layout) {
          constants().success;
 }
 
-/// Each value of a byte with each.
+/// All pairs of values of a byte.
 struct Pairs {
   std::vector<std::byte> left, right;
   Pairs() {

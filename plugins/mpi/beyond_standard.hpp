@@ -13,14 +13,14 @@ namespace penstock::mpi {
 
 enum class Meaning : std::uint8_t {
   refused,       ///< the MPI reports an error, or cannot be asked
-  own,           ///< known to the MPI alone
-  signed_bytes,  ///< of all pairs of values: as integers of 8 bits
+  own,           ///< only the MPI can compute it
+  signed_bytes,  ///< each pair of values is reduced like signed integers of 8 bits
   unsigned_bytes,
 };
 
 /// How the MPI reduces elements of `type` by `op`, both predefined; `operation` is `op` as coll
-/// knows it. Errors that it reports reach no handler of the program; while it is asked, those of
-/// other threads do not either.
+/// knows it. Errors that the MPI reports meanwhile, also to other threads, reach no handler of the
+/// program.
 Meaning meaning_of(Handle type, Handle op, std::optional<coll::Operation> operation,
                    const Layout& layout);
 

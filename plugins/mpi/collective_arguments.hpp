@@ -135,7 +135,7 @@ class CollectiveArguments {
   void load() {
     if (loaded_ != nullptr) loaded_->load();
   }
-  /// Its plan is still to be chosen. What all ranks must agree on is in its fingerprint.
+  /// The caller still chooses the plan. The fingerprint covers all that ranks must agree on.
   coll::Call call(const char* name);
   /// After each call.
   void unload() {
@@ -170,7 +170,8 @@ class CollectiveArguments {
   Words words_{{}, false};
   coll::Problem problem_;
   Side in_, out_;
-  /// What this rank sends to each, where its own part is to be of another length; else 0.
+  /// 1 + the length of the parts that this rank sends, if the parts that it gets have another one;
+  /// else 0.
   std::uint64_t uneven_ = 0;
   ReductionOf reduction_;  ///< of the last reduction, and what it was of
   Handle type_ = 0, op_ = 0;

@@ -14,10 +14,10 @@ enum class Form : std::uint8_t { blocking, nonblocking };  ///< persistent calls
 bool is_taken(CollectiveCall call);
 /// The user wants it: the same on all ranks.
 bool is_wanted(CollectiveCall call, Form form);
-/// All that are wanted, and all that there are; 0: none.
+/// A bit for each call: those that the user wants in the pool, and all that there are.
 std::uint64_t calls_in_pool();
 std::uint64_t all_calls();
-/// Such a number for people: "all", "none", "allreduce, bcast, ialltoall".
+/// Such bits as text: "all", "none", "allreduce, bcast, ialltoall".
 std::string calls_text(std::uint64_t calls);
 
 }  // namespace penstock::mpi

@@ -31,7 +31,7 @@ MpiResult<void> fetch(PoolWindow& window, const Buffer& origin, const Buffer& re
 
 }  // namespace
 
-/// An atomic operation, after which its rank may load what it has learned of (atomic_order.hpp).
+/// An atomic operation. Its result may tell the rank that it can load new data (atomic_order.hpp).
 #define ATOMIC_CALL_OR(name, parameters, arguments, pass, ...)                  \
   PENSTOCK_WINDOW_QUESTION_OR(name, parameters, arguments, pass, in_order([&] { \
                                 return finish(window->handle, [&] {             \

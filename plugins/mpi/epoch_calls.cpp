@@ -19,7 +19,7 @@ MpiResult<std::uint32_t> asserts(int mpi_assert) {
   const int known = mpi.mode_nocheck | mpi.mode_nostore | mpi.mode_noput | mpi.mode_noprecede |
                     mpi.mode_nosucceed;
   if ((mpi_assert & ~known) != 0)
-    return wrong(mpi.err_assert, "an assertion of {}, of which no MPI_MODE_* is {}", mpi_assert,
+    return wrong(mpi.err_assert, "an assertion of {}, whose bits {} are no MPI_MODE_*", mpi_assert,
                  mpi_assert & ~known);
   namespace window = penstock::window;
   return given(mpi.mode_nocheck, window::no_check) | given(mpi.mode_nostore, window::no_store) |
@@ -97,8 +97,8 @@ MpiResult<void> of_rank(PoolWindow& window, int rank, OfRank call) {
   return {};
 }
 
-/// A call by which a rank synchronizes its own segment. It may have learned by it what lies in
-/// others of its windows.
+/// A call by which a rank synchronizes its own segment. It may also tell the rank that there is new
+/// data in its other windows.
 template <class Call>
 int synchronizing(PoolWindow& window, bool own, const Call& call) {
   const auto finished = [&] {

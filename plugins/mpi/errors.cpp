@@ -32,7 +32,8 @@ int class_of(ErrorCode code) {
 /// An MPI cannot free codes, so a process makes this many; later errors of a class share one.
 constexpr std::size_t max_codes = 512;
 
-/// A code for each text. "": the one that errors of the class share, whose text changes.
+/// A code for each text. The text "" has the code that all later errors of a class share; MPI's
+/// text of that code changes.
 class Codes {
  public:
   int code_of(const MpiError& error) {

@@ -12,7 +12,7 @@ namespace penstock::mpi {
 /// An error with the class that MPI has for it.
 struct MpiError : Error {
   /// The class that fits the code.
-  MpiError(Error error);  // NOLINT: what a module below found is an error of MPI's
+  MpiError(Error error);  // NOLINT: converts errors of the modules below
   MpiError(int of_class, std::string text)
       : Error{ErrorCode::invalid_argument, std::move(text)}, mpi_class(of_class) {}
 

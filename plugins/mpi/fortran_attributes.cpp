@@ -1,7 +1,8 @@
-// MPI_Win_get_attr in Fortran. It alone calls neither MPI_* nor PMPI_* in C, where all other calls
-// of Fortran reach us. The MPI's own function is asked first: behind each of our windows there is
-// one of the MPI, which has the attributes too, so `flag` and `ierror` are written as that Fortran
-// wants them, of whatever size. Then the value becomes ours: flavor and memory model are others.
+// MPI_Win_get_attr in Fortran. All other calls of Fortran reach us through MPI_* or PMPI_* in C;
+// this one calls neither. The MPI's own function is asked first. Behind each of our windows there
+// is one of the MPI, which has the attributes too, so `flag` and `ierror` are written as that
+// Fortran wants them, whatever their size. Then the value is replaced by ours: flavor and memory
+// model differ.
 #include <atomic>
 
 #include "export.hpp"
@@ -13,12 +14,12 @@ using namespace penstock::mpi;
 /// `ierror` is optional in mpi_f08.
 using WinGetAttr = void(const int* win, const int* keyval, Aint* value, void* flag, void* ierror);
 
-/// C's key of an attribute that windows are born with, or `absent`.
+/// C's key of an attribute that each window has from the start, or `absent`.
 int key_in_c(int keyval) {
   const Constants& c = constants();
   for (const int known :
        {c.win_base, c.win_size, c.win_disp_unit, c.win_create_flavor, c.win_model}) {
-    // MPICH's keys say by their last bit that Fortran asks.
+    // In MPICH's keys the last bit says that Fortran asks.
     if (keyval == known || (abi() == Abi::mpich && keyval == known + 1)) return known;
   }
   return absent;

@@ -1,5 +1,5 @@
-// dlsym itself. Its answer to RTLD_NEXT and RTLD_DEFAULT depends on who calls it, so what is not
-// ours goes on by a jump: the C library then sees the caller, not us.
+// dlsym itself. Its answer to RTLD_NEXT and RTLD_DEFAULT depends on the caller. So a question that
+// is not ours goes to the C library by a jump: the C library then sees the caller, not us.
 #include "lookups.hpp"
 #include "objects.hpp"
 

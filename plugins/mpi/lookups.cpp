@@ -16,7 +16,7 @@ namespace penstock::mpi {
 
 namespace {
 
-/// The name without its prefix; null: none of an MPI.
+/// The name without its prefix; null if it is no name of MPI's.
 const char* name_in_mpi(const char* name) {
   for (const char* const prefix : {"MPI_", "PMPI_"}) {
     const std::size_t length = std::strlen(prefix);
@@ -44,7 +44,7 @@ void* next_after(const void* caller, const char* name) {
   return nullptr;
 }
 
-/// Of two MPIs in one process we serve none.
+/// With two MPIs in one process this is false: we serve neither.
 bool lies_in_the_mpi(const void* symbol) {
   static std::mutex mutex;
   static auto* const known = new std::map<const void*, bool>;  // by base; calls may come at exit
@@ -54,7 +54,7 @@ bool lies_in_the_mpi(const void* symbol) {
     const auto found = known->find(place.base);
     if (found != known->end()) return found->second;
   }
-  // Not under the mutex: it takes the loader's lock, which a constructor that asks dlsym has.
+  // Not under the mutex: it takes the loader's lock, which a constructor that calls dlsym holds.
   const bool is = is_the_only_mpi(place);
   const std::lock_guard<std::mutex> guard(mutex);
   return (*known)[place.base] = is;

@@ -56,8 +56,8 @@ std::string soname_of(const void* address) {
 
 LookUp* look_up() {
   static LookUp* const found = [] {
-  // By version: without one our own would be the answer. The oldest first, which every glibc has:
-  // to fail takes memory, and who asks may be an allocator that is not ready yet.
+  // By version: without one the answer would be our own dlsym. The oldest first, which every glibc
+  // has: a failure takes memory, and the caller may be an allocator that is not ready yet.
 #if defined(__x86_64__)
     constexpr const char* oldest = "GLIBC_2.2.5";
 #else

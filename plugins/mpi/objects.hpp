@@ -21,13 +21,13 @@ void* open_loaded(const std::string& file);
 
 std::vector<std::string> loaded_files();
 
-/// "": the object at this address has none.
+/// Of the object at this address; "" if it has none.
 std::string soname_of(const void* address);
 
 /// The C library's dlsym: in this process ours may stand before it (lookups.hpp).
 using LookUp = void*(void* handle, const char* name);
 LookUp* look_up();
-/// Its answer, to this library.
+/// Its answer to a call from this library.
 void* symbol_in(void* handle, const char* name);
 
 }  // namespace penstock::mpi

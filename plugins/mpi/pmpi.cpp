@@ -66,7 +66,7 @@ void* find_init(const void* caller) {
   return nullptr;
 }
 
-/// The scope of the MPI's own library: by name our PMPI_* would be found first.
+/// The scope of the MPI's own library: a plain look-up by name would find our PMPI_* first.
 void* find_scope(const void* caller) {
   void* const init = find_init(caller);
   if (init == nullptr) return nullptr;

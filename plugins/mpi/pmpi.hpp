@@ -35,8 +35,8 @@ Result<void> find_mpi(const void* caller);
 /// under an MPI that we do not know. Null if there is none.
 void* mpi_symbol(const char* name, const void* caller);
 
-/// The next symbol of this name in the process, behind our function that `caller` called: a tool's,
-/// or the MPI's own. Null if there is none.
+/// The next symbol of this name behind our function that `caller` called: a tool's, or the MPI's
+/// own. Null if there is none.
 void* next_symbol(const char* name, const void* caller);
 
 /// A symbol of the MPI's library itself, after find_mpi(); nullptr when it has none of that name.

@@ -35,7 +35,7 @@ PoolComm* comm_for(const Asked& asked, Form form, MayWait may_wait) {
   return comm != nullptr ? comm : stays(Why::comm);
 }
 
-/// The call is the MPI's, on all ranks of a communicator that the pool serves.
+/// All ranks of a communicator that the pool serves leave this call to the MPI.
 std::nullopt_t left_to_mpi(const Asked& asked, PoolComm& comm) {
   note_stayed(asked.call, Why::argument);
   comm.core->note_elsewhere(comm.queue->outstanding() == 0);

@@ -96,7 +96,8 @@ bool is_defined(Handle type, Handle op) {
   return false;
 }
 
-/// Of a predefined type, the same on all ranks, as a handle may not be; 0: of another type.
+/// A predefined type's number, which is the same on all ranks; its handle may not be. 0 for other
+/// types.
 std::uint64_t number_of(Handle type) {
   const Constants& mpi = constants();
   const Handle types[] = {
@@ -147,7 +148,7 @@ std::optional<MpiArithmetic> MpiArithmetic::make(Handle type, Handle op,
   return std::nullopt;
 }
 
-/// Users' types and operations are compared by the size of an element alone: each rank has made its
+/// Of users' types and operations only the size of an element is compared: each rank has made its
 /// own.
 std::uint64_t MpiArithmetic::fingerprint() const {
   return coll::reduction_word(layout_->size << 16 | number_of(type_) << 8 | number_of_op(op_));

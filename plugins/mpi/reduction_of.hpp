@@ -35,12 +35,12 @@ class MpiArithmetic final : public coll::Arithmetic {
 
 using ReductionOf = std::variant<std::monostate, coll::PredefinedArithmetic, MpiArithmetic>;
 
-/// Nothing where the MPI has to do the call: an operation that it does not know for the type, which
-/// it reports, or an element of more than 4 KB of data. The same on all ranks, as these pass the
-/// same type.
+/// std::monostate where the MPI has to do the call: it does not know the operation for this type,
+/// and will report that, or an element has more than 4 KB of data. The same on all ranks, since all
+/// pass the same type.
 ReductionOf reduction_of(Handle type, Handle op, const std::shared_ptr<const Layout>& layout,
                          std::uint32_t ranks);
-/// Of coll::Call: what must be the same on all ranks.
+/// For coll::Call::fingerprint: it must be the same on all ranks.
 std::uint64_t fingerprint_of(const ReductionOf& reduction);
 
 }  // namespace penstock::mpi

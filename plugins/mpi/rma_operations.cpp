@@ -46,7 +46,7 @@ MpiResult<LayoutOf> layout_of_argument(Handle type) {
   return wrong(constants().err_type, "{}", layout.error().message);
 }
 
-/// Nothing but MPI_BOTTOM lies there, and its data lie elsewhere.
+/// True for a null pointer that is not MPI_BOTTOM, whose data lie at the type's own addresses.
 bool is_null(const Buffer& buffer, const Layout& layout, std::uint64_t bytes) {
   constexpr std::int64_t first_page = 4096;
   return bytes != 0 && buffer.at == nullptr && layout.true_lb >= 0 && layout.true_lb < first_page;

@@ -8,15 +8,15 @@
 namespace penstock::mpi {
 
 enum class Why : std::uint8_t {
-  call,      ///< the pool does not do it
-  setting,   ///< PENSTOCK_COLL
-  comm,      ///< its communicator
-  argument,  ///< a type, an operation or a size
+  call,      ///< the pool does not have this call
+  setting,   ///< PENSTOCK_COLL leaves it to the MPI
+  comm,      ///< its communicator is not in the pool
+  argument,  ///< its type, operation or size is not for the pool
 };
 
 void note_stayed(CollectiveCall call, Why why);
-/// Writes them into the folder of the exit log, a line each; one rank does so for all, which make
-/// the same calls. Nothing without such a folder.
+/// Writes the calls into the folder of the exit log, a line each. One rank writes for all, since
+/// all make the same calls. Without such a folder it does nothing.
 void write_stayed();
 
 }  // namespace penstock::mpi

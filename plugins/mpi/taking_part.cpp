@@ -24,7 +24,7 @@ using plugin::Apart;
 
 std::atomic<bool> calls_come{false};
 
-/// Whether it is so does not change after MPI_Init: each rank is looked for once.
+/// This does not change after MPI_Init, so each rank is looked up once.
 class Told {
  public:
   Apart of(const plugin::Session& session, int rank) {
@@ -49,7 +49,7 @@ Told& told() {
   return *all;
 }
 
-/// The ranks of a communicator in MPI_COMM_WORLD; MPI_UNDEFINED of those that are not there.
+/// The ranks in MPI_COMM_WORLD of the communicator's processes; MPI_UNDEFINED for those outside it.
 std::vector<int> ranks_in_world(Handle comm) {
   Slot group, world;
   int size = 0;
@@ -76,7 +76,7 @@ std::uint64_t calls_of(const Apart& apart) {
   return apart.why == Apart::Why::own_choice ? apart.calls : all_calls();
 }
 
-/// "": nothing keeps the rank from it.
+/// Why the rank cannot take part; "" if it can.
 std::string obstacle(const Apart& apart, Shared in) {
   if (apart.why == Apart::Why::unloaded)
     return "libpenstock-mpi.so is not in its process: LD_PRELOAD must name it on all hosts";
@@ -90,7 +90,7 @@ std::string obstacle(const Apart& apart, Shared in) {
       calls_text(calls_of(apart)), calls_text(calls_in_pool()));
 }
 
-/// The rank of MPI_COMM_WORLD that speaks for all: of the same ranks always the same one.
+/// The rank of MPI_COMM_WORLD that reports for all: the same ranks always get the same one.
 int speaker_of(const plugin::Session& session, const std::vector<int>& ranks, Shared in) {
   int first = constants().undefined;
   for (const int rank : ranks) {

@@ -1,7 +1,7 @@
-// Other tools on MPI's profiling interface, in the same process. This library stands where the MPI
-// stands for them: it has PMPI_* too, so what a tool passes on comes here, whether the tool is in
-// the program, was preloaded, or is a library behind us. A tool before us needs nothing. One behind
-// us would not see the calls of the program, which find our MPI_* first: so these call it
+// Other tools on MPI's profiling interface, in the same process. To them this library stands in the
+// place of the MPI: it has PMPI_* too, so calls that a tool passes on come here, whether the tool
+// is in the program, was preloaded, or is a library behind us. A tool before us needs nothing. One
+// behind us would not see the program's calls, which find our MPI_* first. So our MPI_* calls it
 // (docs/decisions/0039).
 #pragma once
 
@@ -9,9 +9,9 @@
 
 namespace penstock::mpi {
 
-/// Of `name`, "MPI_Wait": the function that the program would have called without this library, if
-/// it is a tool's; `no_tool` if it is the MPI's. Null: there is no MPI yet that tells. `caller`:
-/// the return address of the call.
+/// The function `name`, such as "MPI_Wait", that the program would have called without this
+/// library, if it is a tool's; `no_tool` if it is the MPI's. Null while no MPI is loaded, so that
+/// this cannot be decided yet. `caller`: the return address of the call.
 const void* tool_behind(const char* name, const void* caller);
 extern const char no_tool;
 
@@ -19,7 +19,7 @@ extern const char no_tool;
 template <class Function>
 class Tool {
  public:
-  /// Null: none.
+  /// Null if no tool has the function.
   Function* operator()(const char* name, const void* caller) {
     const void* known = function_.load(std::memory_order_relaxed);
     if (known == &no_tool) [[likely]]

@@ -3,8 +3,8 @@
 
 namespace penstock::mpi {
 
-/// To be called once the MPI is initialized. Where a pool is named and the MPI has not opened the
-/// libfabric provider penstock: with PENSTOCK_REQUIRE ends this process (status 78), else warns.
+/// To be called once the MPI is initialized. If a pool is named and the MPI has not opened the
+/// libfabric provider penstock, it ends this process (status 78) with PENSTOCK_REQUIRE, else warns.
 void check_transport();
 
 }  // namespace penstock::mpi

@@ -30,7 +30,7 @@ struct PoolWindow {
   Aint size = 0;
   int unit = 1, flavor = 0, model = 0;
   bool with_collectives = false;  ///< its memory is synchronized by them (collectives.hpp)
-  /// Likewise by atomic operations of any window: until its rank synchronizes its loads and stores
+  /// Likewise by atomic operations of any window, until this rank synchronizes its loads and stores
   /// itself, as the separate memory model asks (atomic_order.hpp).
   std::atomic<bool> with_atomics{false};
   std::vector<arena::Object> objects;    ///< objects that this rank gives back when all have left
@@ -78,7 +78,7 @@ class Entered {
 
 /// Number of windows in the pool; 0 in programs that use none.
 extern std::atomic<std::uint32_t> pool_windows;
-/// Of these, those with PoolWindow::with_atomics.
+/// Those of them that have PoolWindow::with_atomics.
 extern std::atomic<std::uint32_t> windows_with_atomics;
 PoolWindow* look_up_window(Handle win);
 /// Null: not one of ours. `win` as it came in a register.
@@ -93,7 +93,7 @@ inline bool is_pool_window(Handle win) {
 void add_window(std::unique_ptr<PoolWindow> window);
 /// True if there are windows of MPI sessions, which outlive MPI_Finalize.
 bool have_windows_of_sessions();
-/// Its rank synchronizes it by itself.
+/// This rank synchronizes the window itself.
 void end_order_by_atomics(PoolWindow& window);
 void for_each_window(const std::function<void(PoolWindow&)>& call);
 /// Removes it from the table; the caller owns it.

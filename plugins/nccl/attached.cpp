@@ -31,7 +31,7 @@ Result Attached::get(const std::string& spec, std::uint64_t key, int rank,
   options.struct_bytes = sizeof options;
   options.rank = rank;
   options.job = job.c_str();
-  options.reserved_names = 1;  // users do not see what it keeps in the pool
+  options.reserved_names = 1;  // its objects in the pool are hidden from users
   penstock_pool_t* pool = nullptr;
   if (const auto status = penstock_pool_attach(spec.c_str(), &options, &pool);
       status != PENSTOCK_OK)

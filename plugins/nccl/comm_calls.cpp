@@ -19,7 +19,7 @@ Result check_ranks(const char* call, const void* comm, int ranks, int rank) {
   return failed(invalid_argument, fmt::format("{}: rank {} of {} ranks", call, rank, ranks));
 }
 
-/// The wishes of a configuration. Those that it does not name stay as they are.
+/// The values that a configuration asks for. Those that it does not name stay as they are.
 struct Wished {
   std::string name;
   bool blocks = true;
@@ -84,7 +84,8 @@ Making making_of(const std::vector<Wish>& wishes, const Wish& own, std::uint64_t
           .attached = attached};
 }
 
-/// Of a communicator that is made of another one, by both of them.
+/// Tells whether a communicator that is made of another one can still be made: neither was aborted,
+/// and no rank has died.
 std::function<Result()> both_are_there(const ncclComm& comm, const ncclComm& made,
                                        std::vector<int> excluded = {}) {
   return [&comm, &made, excluded = std::move(excluded)] {
@@ -122,14 +123,15 @@ Result shrink(ncclComm& comm, const std::vector<int>& excluded, ncclComm& made,
   return open_comm(made, making);
 }
 
-/// How the making of a communicator ended, in the thread of the one that it is made of.
+/// How the making of a communicator ended. The thread of the communicator that it is made of
+/// reports it.
 struct Made {
   Result result = success;
   std::string words;
 };
 
-/// Makes `*place` of `comm` by `make`, or nothing, where this rank `is_in_none`. Of one that does
-/// not block both are in progress meanwhile.
+/// Makes `*place` out of `comm` by `make`; makes nothing if this rank `is_in_none`. If the new one
+/// does not block, both are in progress meanwhile.
 Result derive(ncclComm& comm, const Wished& wished, bool is_in_none, Comm* place,
               const std::function<Result(ncclComm&)>& make) {
   *place = nullptr;
@@ -179,7 +181,7 @@ Result with_comm(const char* call, Comm comm, const void* place,
   });
 }
 
-/// The same of one that may still be in the making.
+/// The same, but the communicator may still be in the making.
 Result with_handle(const char* call, Comm comm, const std::function<Result(ncclComm&)>& body) {
   return guarded(call, [&] {
     const Result checked = check_handle(call, comm);

@@ -171,7 +171,7 @@ Result check_comm(const char* call, Comm comm) {
   if (const Result checked = check_handle(call, comm); checked != success) return checked;
   if (comm->opened) return success;
   return failed(invalid_argument, fmt::format("{}: the communicator is not made yet: use it when "
-                                              "ncclCommGetAsyncError has told of ncclSuccess",
+                                              "ncclCommGetAsyncError has reported ncclSuccess",
                                               call));
 }
 
@@ -285,8 +285,8 @@ nccl::Result ncclComm::health() {
 void ncclComm::abort() {
   aborted = true;
   __atomic_store_n(&cancelled, 1, __ATOMIC_RELEASE);
-  // Who makes it looks whether it was aborted. It may be the thread of another communicator, for
-  // which a task waits here, so that this one is not gone before.
+  // The thread that makes it sees that it was aborted. That may be another communicator's thread; a
+  // task here waits for it, so that this communicator is not destroyed before.
   if (!opened) return;
   tasks.drop();
   if (other != nullptr) {

@@ -61,20 +61,22 @@ struct ncclComm {
   std::atomic<std::uint64_t> children{0};  ///< splits so far
   std::atomic<bool> aborted{false};
   volatile int cancelled = 0;
-  bool blocks = true;               ///< its calls; those of others return in_progress
+  bool blocks = true;               ///< its calls block; else they return in_progress
   std::atomic<bool> opened{false};  ///< all above is there
   penstock::nccl::Tasks tasks;      ///< of calls that do not block
 
-  /// Does a call, which `waits` for other ranks also with a GPU: now, or where it must not block
-  /// after those before it, when in_progress is returned and error() tells of the end.
+  /// Makes a call. `waits`: it waits for other ranks even with a GPU. If the communicator must not
+  /// block, the call comes after the earlier ones; then this returns in_progress, and error() tells
+  /// when it has ended.
   penstock::nccl::Result begin(std::function<penstock::nccl::Result()> call, bool waits = false);
-  /// begin() would not do it now.
+  /// True if begin() would not make the call at once.
   bool posts(bool waits) const;
 
   /// Enqueues, or without a GPU runs, a collective call.
   penstock::nccl::Result run(const penstock_call_t& call, penstock::nccl::Stream stream);
   penstock::nccl::Result transfer(const std::vector<penstock::nccl::Transfer>& transfers);
-  /// Of calls that were begun. in_progress: of one that does not block, and is not over.
+  /// The state of the calls that were begun; in_progress while one that does not block is under
+  /// way.
   penstock::nccl::Result error();
   void abort();
   /// Errors: it was aborted; a rank that is not `excluded` has died.
@@ -89,7 +91,7 @@ struct ncclComm {
   penstock::nccl::Result transfer_by_other(const std::vector<penstock::nccl::Transfer>& transfers);
 
   std::atomic<int> calls_{0};  ///< threads in a call
-  std::mutex turn_;            ///< of the one whose collective call is begun
+  std::mutex turn_;            ///< of the thread that begins a collective call
 };
 
 namespace penstock::nccl {
@@ -104,11 +106,11 @@ struct Making {
 };
 /// Waits for all ranks. An abort() of the communicator ends that.
 Result open_comm(ncclComm& comm, const Making& making);
-/// The same with a new one.
+/// The same with a new communicator.
 Result make_comm(const Making& making, Comm* comm);
 /// Errors: invalid_argument, no communicator of ours.
 Result check_handle(const char* call, Comm comm);
-/// The same, and one that is still being made.
+/// The same, and invalid_argument also while the communicator is still being made.
 Result check_comm(const char* call, Comm comm);
 /// What is registered with a communicator that ends.
 void forget_windows(Comm comm);

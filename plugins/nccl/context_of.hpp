@@ -1,4 +1,4 @@
-// The caller's context of a GPU, for a thread that does its calls.
+// The caller's context of a GPU, for a thread that makes calls for it.
 #pragma once
 
 #include "cuda/driver.hpp"
@@ -11,7 +11,7 @@ class ContextOf {
     if (const auto driver = cuda::driver()) (void)(*driver)->context_current(&context_);
   }
 
-  /// It is this thread's meanwhile.
+  /// While it lives, the context is this thread's.
   class Scope {
    public:
     explicit Scope(const ContextOf& of) : context_(of.context_) {

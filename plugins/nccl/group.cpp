@@ -22,7 +22,7 @@ struct Calls {
   Comm comm = nullptr;
   std::vector<std::function<Result()>> bodies;
   std::vector<Transfer> transfers;
-  bool waits = false;     ///< one of the bodies does, also with a GPU
+  bool waits = false;     ///< one of the bodies waits for other ranks even with a GPU
   bool destroys = false;  ///< in the end
 };
 

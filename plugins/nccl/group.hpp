@@ -11,8 +11,9 @@
 
 namespace penstock::nccl {
 
-/// Begins `body` now, or at the end of this thread's group (ncclComm::begin). `comm`: calls of one
-/// are done in order; null: independent of all others. `waits`: also with a GPU, for other ranks.
+/// Begins `body` now, or at the end of this thread's group (ncclComm::begin). The calls of one
+/// `comm` run in order; a call with null is independent of all others. `waits`: the body waits for
+/// other ranks even with a GPU.
 Result in_group(Comm comm, std::function<Result()> body, bool waits = false);
 /// The same of a message; those of a group and a communicator go on side by side.
 Result in_group(Comm comm, const Transfer& transfer);
@@ -22,7 +23,7 @@ Result in_group(Comm comm, const Transfer& transfer);
 Result refused_in_group(Result refused);
 
 void start_group();
-/// The first error of its calls; without one in_progress, where some do not block.
+/// The first error of its calls; without an error in_progress if some of them do not block.
 Result end_group(const char* call);
 /// True: this thread's group has calls of the communicator, which is destroyed after them.
 bool destroy_after_group(Comm comm);

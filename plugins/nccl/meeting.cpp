@@ -176,8 +176,8 @@ Result Meeting::check_others(const std::vector<std::uint64_t>& tokens) {
   return check_given_up();
 }
 
-/// A rank that dies meanwhile needs nothing any more. False: one may still write, as it is stopped
-/// or as this rank does not wait any more.
+/// A rank that dies meanwhile needs no answer any more. False: a rank may still write, because it
+/// is stopped or because this rank has waited long enough.
 bool Meeting::await_all_gone(const std::byte* memory) {
   const auto until = std::chrono::steady_clock::now() + longest_wait;
   for (int rank = 0; rank < ranks_; ++rank) {

@@ -147,8 +147,8 @@ Result PointToPoint::meet(std::uint32_t peer) {
   return outcome(penstock_messenger_meet(messenger_, peer, &addresses_[peer]), "ncclSend");
 }
 
-/// Without a GPU: this thread carries them, until all are done. Another thread may carry others
-/// between its looks.
+/// Without a GPU: this thread carries the messages until all are done. Another thread may carry its
+/// own between two looks.
 Result PointToPoint::carry_by_host(const std::vector<Transfer>& transfers) {
   std::unique_lock<std::mutex> turn(turn_);
   std::vector<penstock_request_t*> requests;

@@ -71,7 +71,7 @@ class PointToPoint {
   penstock_pool_t* pool_;
   std::shared_ptr<const gpu::Device> device_;
 
-  /// Of the thread of the program that begins messages, or without a GPU carries them.
+  /// Held by the program's thread that begins messages or, without a GPU, carries them.
   std::mutex turn_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;

@@ -74,8 +74,8 @@ class Root {
   std::thread thread_;
 };
 
-/// Asks the root at `address`. `may_come_later`: it need not listen yet. `aborted`, by another
-/// thread, ends that. Errors: remote_error, it does not answer; invalid_usage, it refuses this
+/// Asks the root at `address`. `may_come_later`: it need not listen yet. Another thread ends the
+/// wait by `aborted`. Errors: remote_error, it does not answer; invalid_usage, it refuses this
 /// rank.
 Result ask_root(const Address& address, const Question& question, bool may_come_later,
                 const std::atomic<bool>& aborted, Answer& answer);

@@ -51,7 +51,8 @@ void Tasks::await() const {
 }
 
 void Tasks::drop() {
-  std::deque<std::function<Result()>> dropped;  // not under the lock: they may be the last to hold
+  // Destroyed without the lock: a task may hold the last reference to an object.
+  std::deque<std::function<Result()>> dropped;
   {
     const std::lock_guard<std::mutex> guard(mutex_);
     dropped.swap(waiting_);

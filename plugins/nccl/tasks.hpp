@@ -1,5 +1,5 @@
-// What a communicator that does not block has still to do: one call after the other, by a thread
-// that it gets with the first.
+// The calls that a communicator that does not block has still to make. A thread, started for the
+// first of them, makes one after the other.
 #pragma once
 
 #include <condition_variable>
@@ -16,23 +16,23 @@ namespace penstock::nccl {
 class Tasks {
  public:
   Tasks() = default;
-  /// Waits until the task that is under way is over; no other one is begun.
+  /// Drops the tasks that have not begun, and waits for the one that is under way.
   ~Tasks();
   Tasks(const Tasks&) = delete;
   Tasks& operator=(const Tasks&) = delete;
 
-  /// Runs `task` after those before it, in the context of a GPU that the caller has now. After an
-  /// error it is not begun.
+  /// Runs `task` after the earlier ones, in the caller's current context of a GPU. After an error
+  /// no task is begun.
   void post(std::function<Result()> task);
   bool is_idle() const;
-  /// in_progress while one is under way or waits; after that the first error, whose words are then
-  /// those of last_error().
+  /// in_progress while a task is under way or waits; then the first error, with its words in
+  /// last_error().
   Result state() const;
-  /// Waits until none is under way or waits.
+  /// Waits until no task is under way or waiting.
   void await() const;
-  /// Those that have not begun are not begun.
+  /// Drops the tasks that have not begun.
   void drop();
-  /// The same, waits, and forgets an error.
+  /// drop(), then await(); forgets an error.
   void start_anew();
 
  private:

@@ -73,7 +73,7 @@ fi_ops_domain domain_ops = {
     .query_collective = no_collective,
 };
 
-/// For those who use the pool through MPI as well: whether this process does.
+/// Tells the ranks that use windows and collectives in the pool whether this process does.
 void tell_whether_apart(const plugin::Session& session) {
   auto* const ask = reinterpret_cast<plugin::AskApart*>(dlsym(RTLD_DEFAULT, plugin::apart_symbol));
   plugin::Apart apart{.why = plugin::Apart::Why::unloaded};

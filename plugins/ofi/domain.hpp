@@ -74,7 +74,7 @@ inline void start_triggered(Domain& domain) {
 /// How long to spin, given the number of this host's processes that wait for each other.
 base::WaitPolicy wait_policy(const plugin::Session& session);
 
-/// By this process so far.
+/// Opened by this process so far.
 unsigned domains_opened();
 
 int open_fabric(fi_fabric_attr* attr, fid_fabric** fabric, void* context);

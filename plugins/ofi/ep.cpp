@@ -158,7 +158,7 @@ int Ep::no_copy(Peer to, std::uint64_t bytes) {
 /// The caller may reuse its buffers when this returns: a payload that cannot leave is kept here. It
 /// leaves in a later call of progress.
 ssize_t Ep::send_copied(Peer peer, const SendCall& call, bool tell) {
-  progress();  // brings room, and what the receiver says
+  progress();  // makes room, and takes what the receiver has told
   if (const int no = no_copy(peer, call.header.bytes)) return no;
   void* const copy = std::malloc(std::max<std::size_t>(call.header.bytes, 1));
   if (copy == nullptr) return -FI_ENOMEM;
@@ -277,8 +277,8 @@ void Ep::fail_announced(AnnouncedSend* failed, int error, int detail) {
   if (tx_cq != nullptr) tx_cq->push_error(failure);
 }
 
-/// Of a death nothing is reported where the call ended long ago and left no context: the transport
-/// has logged it, and Open MPI follows the context of every error.
+/// A call that has ended and left no context gets no report of a death: the transport has logged
+/// the death, and Open MPI uses the context of every error.
 void Ep::fail_send(AnnouncedSend* failed, const Error& error) {
   auto* op = static_cast<Outgoing*>(failed);
   if (!op->copy || op->context != nullptr || error.code != ErrorCode::peer_dead)

@@ -21,8 +21,8 @@ fi_provider provider = {
 
 }  // namespace
 
-/// For libpenstock-mpi.so, which looks whether the MPI has taken this provider: domains that this
-/// process has opened so far.
+/// The number of domains that this process has opened so far, by which libpenstock-mpi.so sees
+/// whether the MPI has taken this provider.
 extern "C" __attribute__((visibility("default"))) unsigned penstock_provider_domains(void) {
   return penstock::ofi::domains_opened();
 }

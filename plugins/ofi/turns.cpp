@@ -45,8 +45,8 @@ void Turns::share() {
   if (meets && !shared())
     base::log(base::Level::warn,
               "two threads are in MPI at once, which the program did not ask for "
-              "(MPI_THREAD_MULTIPLE): they take turns in Penstock from here on, but the MPI itself "
-              "may not bear it");
+              "(MPI_THREAD_MULTIPLE): they take turns in Penstock from here on, but the MPI's "
+              "own state may be damaged");
   shared_.store(true, std::memory_order_relaxed);
   leave_alone();
 }

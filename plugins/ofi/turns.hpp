@@ -68,7 +68,7 @@ class Turns {
   std::atomic<bool> shared_;              ///< all take the mutex; `wanted_` stays
   std::atomic<bool> inside_{false};       ///< a frequent call, without the mutex
   std::atomic<bool> wanted_;              ///< a rare call is under way
-  bool registered_ = false;               ///< with the kernel; of who holds the mutex
+  bool registered_ = false;               ///< with the kernel; guarded by the mutex
   std::mutex mutex_;
 };
 

@@ -30,7 +30,7 @@ void tell_apart(const Session& session, const Apart& apart) {
       session.arena->create(name_of(session.launch.job, session.launch.rank), line.size(),
                             {.lifetime = arena::Lifetime::process, .contents = line.data()});
   if (!told && told.error().code != ErrorCode::already_exists)
-    base::log(base::Level::info, "others do not learn that this rank is apart: {}",
+    base::log(base::Level::info, "the others are not told that this rank takes no part: {}",
               told.error().message);
 }
 

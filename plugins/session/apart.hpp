@@ -1,7 +1,7 @@
-// Ranks that are apart from the others in the work of libpenstock-mpi.so: their calls do not come
-// to it, or other collectives than all are for the pool there. The others must know this before
-// they wait for them. The provider tells them: the MPI of every rank loads it, before MPI_Init
-// returns.
+// Ranks that do not take part like the others in libpenstock-mpi.so: their calls do not come to it,
+// or they have chosen other collectives for the pool. The other ranks must know this before they
+// wait for them in the pool. The provider tells it, for the MPI of every rank loads the provider
+// before MPI_Init returns.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@ namespace penstock::plugin {
 
 struct Apart {
   enum class Why : std::uint8_t {
-    none,       ///< the rank is as all others
+    none,       ///< the rank takes part like the others
     unloaded,   ///< the library is not in the process
-    unseen,     ///< it is, but the program's calls pass it
+    unseen,     ///< it is, but the program's calls bypass it
     own_choice  ///< PENSTOCK_COLL is set
   };
   Why why = Why::none;
@@ -24,9 +24,9 @@ struct Apart {
   bool operator==(const Apart&) const = default;
 };
 
-/// Tells it of this process, as long as that has attached the pool.
+/// Tells the other ranks about this process, for as long as it is attached to the pool.
 void tell_apart(const Session& session, const Apart& apart);
-/// Of a rank of this job.
+/// Returns what a rank of this job has told.
 Apart told_apart(const Session& session, std::int32_t rank);
 
 /// The provider finds this function of the library by its name.

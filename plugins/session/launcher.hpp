@@ -32,8 +32,9 @@ LaunchSources process_sources();
 /// Errors: a PENSTOCK_NODE or PENSTOCK_NODES that is no number.
 Result<Launch> read_launch(const LaunchSources& sources);
 
-/// How many ranks an mpiexec has started with this process; 0 where none did. Of nested launchers
-/// the one that has started fewest counts. Not srun: a program without it inherits its variables.
+/// The number of ranks that an mpiexec has started together with this process; 0 without one. With
+/// nested launchers the one that has started the fewest counts. srun does not count: programs that
+/// it did not start inherit its variables.
 std::int32_t ranks_started(const LaunchSources& sources);
 
 /// The node of `rank` when one machine emulates `nodes` hosts, distributed as MPICH distributes

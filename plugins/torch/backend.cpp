@@ -37,7 +37,7 @@ std::string name_of(c10d::Backend& backend) {
   return given.empty() ? "0" : given;
 }
 
-/// Those of this process: some are left to the end of Python, which frees them or not.
+/// The back ends of this process. Some live until Python ends, which may or may not free them.
 struct Living {
   std::mutex mutex;
   std::set<Backend*> backends;
@@ -326,7 +326,7 @@ c10d::ErrorType Backend::getError() {
   return error_ == nullptr ? c10d::ErrorType::SUCCESS : c10d::ErrorType::COMM_ERROR;
 }
 
-/// Calls that are under way end, and so does what is called later.
+/// Ends the calls that are under way, and all later ones, with an error.
 void Backend::stop(const char* why) {
   fail(std::make_exception_ptr(
       C10_BUILD_ERROR(DistBackendError, "penstock: process group " + name_of(*this) + " " + why)));
@@ -343,10 +343,10 @@ void Backend::abort() {
   if (mail_ != nullptr) mail_->stop(error_);
 }
 
-/// The store is often rank 0's, and ends with its group: who left first, and made the next group at
-/// once, would meet there. So the others leave when rank 0 has, and it waits for nobody. Nor is one
-/// that computes waited for long; but longer than a rank 0 that leaves takes, which waits 0.1 s for
-/// others to leave what it has made for them.
+/// The store is often rank 0's, and ends with its group. A rank that left first and made the next
+/// group at once would meet the others in the old store. So the others leave after rank 0, which
+/// waits for no rank. They do not wait long for a rank 0 that computes, but longer than one that
+/// leaves needs: it waits 0.1 s for the others to leave the memory that it has made for them.
 void Backend::close(bool awaits_rank_0) {
   constexpr std::chrono::milliseconds longest{200};
   std::unique_ptr<Mail> ended;
@@ -354,7 +354,7 @@ void Backend::close(bool awaits_rank_0) {
     const std::lock_guard<std::mutex> guard(mail_mutex_);
     ended = std::move(mail_);
   }
-  ended.reset();  // what waits for its messages may come back to us
+  ended.reset();  // callbacks of its messages may call this object
   const std::uint64_t first = awaits_rank_0 ? penstock_comm_token(comm_, 0) : 0;
   penstock_comm_close(comm_.exchange(nullptr));
   std::shared_ptr<Attached> left;
@@ -368,7 +368,7 @@ void Backend::close(bool awaits_rank_0) {
 
 void Backend::shutdown() {
   if (forks() != forks_) return;
-  // What is under way may end by itself where all ranks shut down together.
+  // Calls that are under way may end by themselves if all ranks shut down together.
   constexpr int grace_ms = 2000;
   const WithoutPython released;
   worker_->drain(grace_ms);

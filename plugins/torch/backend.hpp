@@ -31,8 +31,9 @@ class Backend : public c10d::Backend {
     bool check = false;  ///< compare the calls of all ranks, as PENSTOCK_COLL_CHECK does
   };
 
-  /// `is_first`: of the default group, whose ranks meet at once, so that errors show here; where
-  /// torch has GPUs, only if the program has chosen one. Others wait for nobody.
+  /// `is_first`: this is the default group. Its ranks meet at once, so that errors show here; where
+  /// torch has GPUs, only if the program has chosen one. The constructor of any other group waits
+  /// for no rank.
   Backend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
           c10::intrusive_ptr<Options> options, bool is_first);
   ~Backend() override;
@@ -52,8 +53,8 @@ class Backend : public c10d::Backend {
   /// What this rank has spent in collectives, waits for the other ranks included.
   double communication_seconds() const { return static_cast<double>(spent_ns_.load()) * 1e-9; }
   void shutdown() override;
-  /// The process ends: groups of which nothing is under way end in order, as by shutdown(), and no
-  /// thread of ours needs Python any more. Without Python's lock.
+  /// The process ends: idle groups end in order, as by shutdown(), and our threads need Python no
+  /// more. To be called without Python's lock.
   static void leave_all();
 
   /// Tensors of the CPU lie in the pool once the ranks have met, while it has room; collectives

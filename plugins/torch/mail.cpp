@@ -171,7 +171,7 @@ bool Mail::is_gone(int rank, std::string* who) {
   return true;
 }
 
-/// Null: somebody lives who may still do his part, or nothing is known of him yet.
+/// Null if a peer that could do its part lives, or may live.
 std::exception_ptr Mail::dead(const Entry& entry) {
   const int peer = entry.message.peer;
   if (peer == meeting_.rank() || meeting_.size() == 1) return nullptr;
@@ -183,7 +183,7 @@ std::exception_ptr Mail::dead(const Entry& entry) {
   } catch (...) {  // the store's host has gone, or the peer cannot be met
     return std::current_exception();
   }
-  // Messages of theirs may still have to be taken.
+  // There may still be messages of the dead to take.
   if (penstock_messenger_progress(messenger_) != 0) return nullptr;
   const std::string what = entry.message.is_send ? "a send to " : "a receive from ";
   return error_of(what + (peer == anybody ? "any rank, all others are gone: " : "") + who);
@@ -203,7 +203,7 @@ bool Mail::advance(Entry& entry, std::exception_ptr& error) {
   const auto now = std::chrono::steady_clock::now();
   const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(now - entry.begun);
   if (now > next_check_) error = dead(entry);
-  // Its buffer may still be written to, so that the messenger must end with it.
+  // A peer may still write to the buffer, so the messenger must end too.
   if (error == nullptr && waited > entry.message.timeout) error = late(entry);
   return false;
 }
@@ -226,7 +226,7 @@ bool Mail::look() {
   }
   const auto now = std::chrono::steady_clock::now();
   if (now > next_check_) next_check_ = now + between_checks;
-  // With nothing under way it gives back all that was lent to it: peers may close right after this.
+  // With nothing under way the call returns all credits, so that peers may close right after it.
   const bool moved = penstock_messenger_progress(messenger_) != 0 || !ended.empty();
   under_way_ -= ended.size();
   end(std::move(ended));
@@ -241,7 +241,7 @@ void Mail::end(std::vector<Ended> ended) {
   }
 }
 
-/// Takes what was posted, and waits for it where there is nothing else to do. False: it is over.
+/// Takes the posted messages; waits for one if there is nothing else to do. False: the thread ends.
 bool Mail::take() {
   std::unique_lock<std::mutex> lock(mutex_);
   if (entries_.empty())
@@ -264,7 +264,8 @@ void Mail::run() {
     else if (idle % 16 == 15)
       std::this_thread::yield();
   }
-  // The rest never ends: the messenger goes first, and then nobody writes to the buffers.
+  // The other messages never end. The messenger is closed first, so that no peer writes to their
+  // buffers.
   penstock_messenger_close(std::exchange(messenger_, nullptr));
   std::vector<Ended> left;
   for (Entry& entry : entries_) {

@@ -84,8 +84,8 @@ class Mail {
   penstock_messenger_t* messenger_ = nullptr;
   std::vector<std::uint64_t> tokens_;
   std::vector<bool> known_;  ///< by rank: its address
-  std::vector<bool> held_;   ///< by rank, in a look: an earlier send waits for its address
-  std::vector<std::chrono::steady_clock::time_point> next_lookup_;  ///< by rank: of its address
+  std::vector<bool> held_;   ///< by rank, during a look: an earlier send waits for its address
+  std::vector<std::chrono::steady_clock::time_point> next_lookup_;  ///< by rank, of its address
   std::chrono::steady_clock::time_point next_check_;
   std::list<Entry> entries_;
 

@@ -40,7 +40,7 @@ PYBIND11_MODULE(PENSTOCK_TORCH_MODULE, module) {
   module.def("make", &make, py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("timeout"),
              py::arg("name"), py::arg("is_first"), py::call_guard<py::gil_scoped_release>());
   module.def("leave", &Backend::leave_all, py::call_guard<py::gil_scoped_release>(),
-             "Of a process that ends: ends its groups, and removes the temporary pool that it has "
+             "For a process that ends: ends its groups, and removes the temporary pool that it has "
              "made.");
   module.attr("version") = penstock_version();
 }

@@ -8,7 +8,7 @@ namespace penstock::torch {
 
 namespace {
 
-// No mutex: a child of fork() would find it as its parent's threads had it.
+// No mutex: in a child of fork() it could stay locked by a thread of the parent.
 std::atomic<int> turns{0};
 std::atomic<bool> ended{false};
 
@@ -28,7 +28,7 @@ void end_python_turns() {
   constexpr int looks = 1000;
   constexpr std::chrono::milliseconds between{1};
   ended = true;
-  // Not for ever: a callback of a future may hang.
+  // With a limit, because a callback of a future may hang.
   for (int look = 0; look < looks && turns != 0; ++look) std::this_thread::sleep_for(between);
 }
 

@@ -1,6 +1,5 @@
-// The end of Python, as threads of ours see it. To let go of a tensor, or to call what waits for a
-// future, may take Python's lock, and a thread that asks for it while Python finalizes ends the
-// process.
+// The end of Python, as our threads see it. Releasing a tensor, or calling a future's callbacks,
+// may take Python's lock. A thread that asks for this lock while Python finalizes ends the process.
 #pragma once
 
 #include <type_traits>
@@ -8,8 +7,8 @@
 
 namespace penstock::torch {
 
-/// A thread of ours holds it while it does so. False: Python ends, and the thread keeps all that it
-/// has.
+/// A thread of ours holds a turn while it does either. False: Python ends, and the thread must keep
+/// all its tensors.
 class PythonTurn {
  public:
   PythonTurn();
@@ -23,11 +22,11 @@ class PythonTurn {
   bool granted_ = false;
 };
 
-/// From now on no turn is granted. Waits a moment for those that are held, which may need Python's
-/// lock: not to be called with it.
+/// From now on no turn is granted. Waits a second at most for turns that are held. These may need
+/// Python's lock, so the caller must not hold it.
 void end_python_turns();
 
-/// `value` is never let go of.
+/// Never destroys `value`.
 template <class Value>
 void keep_for_good(Value&& value) {
   new std::decay_t<Value>(std::forward<Value>(value));

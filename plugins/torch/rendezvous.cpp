@@ -81,7 +81,8 @@ Meeting::Meeting(c10::intrusive_ptr<c10d::Store> store, int rank, int size, std:
       rank_(rank),
       size_(size),
       coming_(store_->add("penstock/comings/" + std::to_string(rank), 1)) {
-  // The keys of two comings ago are read no more: all ranks left that group before the last one.
+  // No rank reads the keys of the group before the last one any more: all ranks had left it when
+  // the last one began.
   if (coming_ > 2) forget(coming_ - 2);
   if (token != 0) tell("token", std::to_string(token));
 }
@@ -213,7 +214,7 @@ std::shared_ptr<Attached> Attached::attach(const Meeting& meeting, const std::st
     options.struct_bytes = sizeof options;
     options.rank = meeting.rank();
     options.job = job.c_str();
-    options.reserved_names = 1;  // users do not see what it keeps in the pool
+    options.reserved_names = 1;  // its objects in the pool are hidden from users
     penstock_pool_t* pool = nullptr;
     const auto status = penstock_pool_attach(spec.c_str(), &options, &pool);
     if (status != PENSTOCK_OK) {

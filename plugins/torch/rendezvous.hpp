@@ -20,12 +20,12 @@ namespace penstock::torch {
 struct Patience {
   std::chrono::milliseconds timeout;
   const volatile int& cancelled;
-  penstock_pool_t* pool = nullptr;  ///< by which it is seen who has died
+  penstock_pool_t* pool = nullptr;  ///< shows which ranks have died
 };
 
 /// Ranks of one group write and read keys of their store here. A store may outlive the group, and
-/// the next group of its name find it: so each time that a rank comes it counts, and the count is a
-/// part of its keys. Any thread.
+/// the next group of its name may use it again. So each rank counts how often it has come, and the
+/// count is a part of its keys. Any thread may call this.
 class Meeting {
  public:
   /// This rank comes. `token`: its process in the pool, if it is attached; else 0.
@@ -44,8 +44,8 @@ class Meeting {
                        const Patience& patience) const;
   /// The process of `rank` in the pool, if it was attached when it came; else 0.
   std::uint64_t token(int rank) const;
-  /// Where the store is served by a process of the group, and only groups hold it, it ends with
-  /// them: waits until it has, so that no later group of this process finds it.
+  /// If a process of the group serves the store and only groups hold it, the store ends with them.
+  /// Waits until it has ended, so that no later group of this process finds it.
   void await_end_of_store(std::chrono::milliseconds longest) const;
   /// Those who wait for this rank, now or later, get an error that says why.
   void give_up(const std::string& why) const;
@@ -64,10 +64,10 @@ class Meeting {
 /// This process's attachment, shared by all of its groups.
 class Attached {
  public:
-  /// Of rank 0: the pool that PENSTOCK_POOL names, or that of earlier groups, or, on one host, a
-  /// temporary one that is made here. The others are told of it; nobody is waited for.
+  /// For rank 0: the pool that PENSTOCK_POOL names, or that of earlier groups, or, on one host, a
+  /// temporary one that is made here. Tells the other ranks, and waits for none.
   static std::shared_ptr<Attached> invite(const Meeting& meeting);
-  /// Of the other ranks: the pool that rank 0 has told of.
+  /// For the other ranks: the pool that rank 0 has named.
   static std::shared_ptr<Attached> accept(const Meeting& meeting, const std::string& group,
                                           const Patience& patience);
   /// That of the groups that there are; null: none has met.
@@ -82,7 +82,7 @@ class Attached {
   TensorMemory& tensors() const { return *tensors_; }
   const std::string& spec() const { return spec_; }
   std::uint64_t token() const { return token_; }
-  /// Not in a child that was forked from the process that attached.
+  /// False in a forked child of the process that attached.
   bool is_here() const;
 
  private:

@@ -1,5 +1,5 @@
-// How a rank sees that the store of its group has ended, without a word to it: a client of c10d
-// that calls a server which has gone writes a page of warnings.
+// How a rank sees that the store of its group has ended, without calling it: a client of c10d that
+// calls a server after its end writes a page of warnings.
 #include <dirent.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -38,7 +38,7 @@ std::vector<pollfd> connections_to(std::uint16_t port) {
   return found;
 }
 
-/// The port of a store that ends with the groups that hold it; 0: it does not, or has none.
+/// The port of a store that ends with the groups that hold it; 0 for other stores.
 std::uint16_t port_of(const c10::intrusive_ptr<c10d::Store>& store) {
   c10::intrusive_ptr<c10d::Store> inner = store;
   auto* const prefixed = dynamic_cast<c10d::PrefixStore*>(store.get());

@@ -19,8 +19,8 @@ void check_writable(const at::Tensor& tensor, const char* what);
 /// holds its values as they are. Else a copy: of its values if `load`, to be copied back if not.
 at::Tensor memory_of(const at::Tensor& tensor, bool load, at::Device where);
 
-/// The memory of some tensors, a block each, as offsets from the lowest of them. What memory_of()
-/// has copied of an output is copied back by store().
+/// The memory of some tensors, a block each, as offsets from the lowest of them. store() copies
+/// back the outputs that memory_of() has copied.
 class Blocks {
  public:
   Blocks() = default;

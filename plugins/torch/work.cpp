@@ -71,7 +71,8 @@ void Outcome::end(const std::exception_ptr& error) {
   if (asked != nullptr) complete(*asked, outputs, error);
 }
 
-/// Wakes those who wait for the call itself. Callbacks of its future are most likely Python's.
+/// Wakes the threads that wait for the call, but does not complete its future, whose callbacks are
+/// most likely Python's.
 void Outcome::end_without_python(const std::exception_ptr& error) {
   keep_for_good(finish(error));
 }

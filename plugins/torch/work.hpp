@@ -14,8 +14,8 @@
 
 namespace penstock::torch {
 
-/// The part of a call that the thread which runs it has. It holds no tensor once the call has
-/// ended: so the thread may be the last to let go of it.
+/// The thread's part of a call. It holds no tensor once the call has ended, so the thread may
+/// release it last.
 class Outcome {
  public:
   using Future = c10::intrusive_ptr<c10::ivalue::Future>;
@@ -24,7 +24,7 @@ class Outcome {
   std::exception_ptr error() const;
   /// False: not within `timeout`.
   bool wait(std::chrono::milliseconds timeout);
-  /// Of a receive from anybody, before it ends.
+  /// For a receive from any rank, before it ends.
   void set_source(int rank) { source_ = rank; }
   int source() const { return source_; }
   /// Called when it ends.
@@ -34,8 +34,8 @@ class Outcome {
 
   /// Once. `error`: null where it went well.
   void end(const std::exception_ptr& error);
-  /// The same in a thread of ours. `held`, all that the thread has of the call's tensors, goes
-  /// first.
+  /// The same in a thread of ours. `held`, all tensors of the call that the thread still holds, is
+  /// released first.
   template <class Held>
   void end_in_thread(const std::exception_ptr& error, Held held) {
     const PythonTurn turn;
@@ -87,7 +87,7 @@ class Work : public c10d::Work {
   std::uint64_t sequence_;
   std::vector<at::Tensor> outputs_;
   std::mutex future_mutex_;
-  Outcome::Future future_;  ///< made for who asks: most do not
+  Outcome::Future future_;  ///< made on request: most callers need none
 };
 
 }  // namespace penstock::torch

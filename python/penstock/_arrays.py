@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class View:
-    """Bytes of an object: what an array keeps alive, and with it the object's memory."""
+    """Bytes of an object. An array keeps this view alive, and with it the object's memory."""
 
     def __init__(self, owned: Owned, data: int, bytes: int) -> None:
         self.owned = owned
@@ -40,7 +40,7 @@ def sizes_of(shape: Any) -> tuple[int, ...]:
 
 
 def bounds(array: NDArray[Any]) -> tuple[int, int]:
-    """First byte and end of what the array's elements lie in."""
+    """First byte and end of the memory that holds the array's elements."""
     first = int(array.__array_interface__["data"][0])
     end = first + array.itemsize
     for count, stride in zip(array.shape, array.strides):
@@ -57,6 +57,6 @@ def object_of(array: NDArray[Any]) -> Owned:
     while isinstance(base, np.ndarray):
         base = base.base
     if not isinstance(base, View):
-        raise InvalidArgumentError("the array is no memory of a pool: transactions take those of Object.array() and "
+        raise InvalidArgumentError("the array does not lie in a pool: transactions take arrays of Object.array() and "
                                    "their slices, not copies")
     return base.owned

@@ -1,5 +1,6 @@
-"""What may pass from Python to C. ctypes alone cuts integers and strings to what fits. Each check gets the argument's name
-and its value, and returns what C gets. Errors: InvalidArgumentError; TypeError, of a value of another kind."""
+"""Checks of arguments that pass from Python to C, for ctypes alone cuts integers and strings to what fits. Each check takes
+the argument's name and its value, and returns the value for C. Errors: InvalidArgumentError; TypeError for a value of another
+kind."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ def integer(low: int, high: int) -> Callable[[str, Any], int]:
         if type(value) is int and low <= value <= high:
             return value
         try:
-            number = operator.index(value)  # also those of NumPy
+            number = operator.index(value)  # takes integers of NumPy too
         except TypeError:
             raise TypeError(f"{name} is {value!r}: an integer is needed") from None
         if not low <= number <= high:
@@ -30,7 +31,7 @@ def integer(low: int, high: int) -> Callable[[str, Any], int]:
 
 
 def text(name: str, value: Any) -> bytes:
-    """As C takes it. Bytes that are no UTF-8 are those of os.fsdecode()."""
+    """The string for C. Bytes that are no UTF-8 come from os.fsdecode(), and go back to what they were."""
     if not isinstance(value, str):
         raise TypeError(f"{name} is {value!r}: a string is needed")
     if "\0" in value:
@@ -46,10 +47,10 @@ def text_or_none(name: str, value: Any) -> Optional[bytes]:
 
 
 def nanoseconds(name: str, value: Any) -> int:
-    """Of seconds; None: the library's default, which C asks for by 0."""
+    """Seconds as nanoseconds. None is the library's default, which is 0 in C."""
     if value is None:
         return 0
-    if not isinstance(value, (float, numbers.Real)):  # float: it is found sooner
+    if not isinstance(value, (float, numbers.Real)):  # float first: that check is faster
         raise TypeError(f"{name} is {value!r}: a number of seconds is needed")
     try:
         seconds = float(value)

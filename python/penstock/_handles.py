@@ -1,4 +1,4 @@
-"""Handles of the library: who keeps them, and when they are given back."""
+"""Handles of the library: their owners, and when they are given back."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from penstock.errors import InvalidArgumentError
 
 
 class Owned:
-    """A handle of the library: given back when the last that refers to it is gone, or by the library when the process
-    ends; memory stays mapped then. `needs`: what must be given back after it."""
+    """A handle of the library: given back with the last reference to it, or by the library when the process
+    ends; memory stays mapped then. `needs`: a handle that must be given back after it."""
 
     def __init__(self, handle: ctypes.c_void_p, close: str, needs: Optional[Owned]) -> None:
         self._as_parameter_ = handle
@@ -34,14 +34,14 @@ def made(by: str, *arguments: Any, close: str, needs: Optional[Owned] = None) ->
     try:
         call(by, *arguments, ctypes.byref(place))
     except BaseException:
-        if place:  # a handler of a signal raised when it was made
+        if place:  # a signal's handler raised an error after the handle was made
             Owned(place, close, needs)
         raise
     return Owned(place, close, needs)
 
 
 class Handle:
-    """What pools, objects and their parts have in common. `what` names it in errors."""
+    """The base of pools, objects and their parts. `what` names it in errors."""
 
     def __init__(self, owned: Owned, what: str) -> None:
         self._what = what
@@ -53,8 +53,8 @@ class Handle:
         if owned is None:
             raise InvalidArgumentError(f"{self._what} is closed")
         if owned.process != os.getpid():
-            raise InvalidArgumentError(f"{self._what} is one of process {owned.process}, which this one was forked from: "
-                                       "a child attaches to the pool, and opens what it needs, by itself")
+            raise InvalidArgumentError(f"{self._what} belongs to process {owned.process}, which this one was forked from: "
+                                       "a child must attach to the pool and open what it needs itself")
         return owned
 
     @property

@@ -189,9 +189,9 @@ def function_of(name: str) -> Any:
 
 
 def call(name: str, *arguments: Any) -> Any:
-    """Calls penstock_NAME: what it returns, or None where that is a status. Handles are objects with `_as_parameter_`,
-    and live as long as the call. Errors: those of the library; InvalidArgumentError and TypeError, of an argument that
-    C would not take as it is."""
+    """Calls penstock_NAME. Returns its result, or None if that is a status. Handles are objects with `_as_parameter_`,
+    and live as long as the call. Errors: those of the library; InvalidArgumentError and TypeError for an argument that
+    C cannot take as it is."""
     function, checks, checked = _functions[name]
     if not _signals.main_thread_is_asked:
         _signals.ask_main_thread(function_of("interrupt_by"))

@@ -1,5 +1,5 @@
 """Ctrl-C in calls. Python runs the handlers of signals in its main thread, between two of its own instructions. A thread
-that waits in the library comes to none: the library calls back, some 50 times a second."""
+that waits in the library reaches no instruction, so the library calls back some 50 times a second."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 _Look = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 
-raised: list[tuple[int, BaseException]] = []  # in callbacks: the thread, whose call is not back yet, and the error
+raised: list[tuple[int, BaseException]] = []  # in callbacks: the thread, whose call has not returned yet, and the error
 main_thread_is_asked = False
 
 
@@ -30,7 +30,7 @@ def _answers(function: Callable[[Any], Any]) -> Generator[Any, Any, None]:
 
 
 def callback(kind: Any, function: Callable[[Any], Any]) -> Any:
-    """A `kind` of ctypes, of one argument; an error of `function` leaves call() when the library is back. Python runs
+    """A `kind` of ctypes, of one argument; call() raises an error of `function` after the library has returned. Python runs
     handlers as soon as a callback begins, and an error that leaves a callback is printed and forgotten. So the library does
     not call a function: it resumes a generator, within its `try`."""
     answers = _answers(function)
@@ -42,7 +42,7 @@ _look = callback(_Look, lambda _: any(of == threading.get_ident() for of, _ in r
 
 
 def ask_main_thread(interrupt_by: Callable[[object, object], object]) -> None:
-    """Called by each call until the main thread was there. `interrupt_by`: penstock_interrupt_by."""
+    """Called by every call until the main thread has made one. `interrupt_by`: penstock_interrupt_by."""
     global main_thread_is_asked
     if threading.current_thread() is threading.main_thread():
         main_thread_is_asked = True

@@ -295,8 +295,8 @@ TEST(Collectives, AFailureIsPassedOnToThoseWhoWaitForOthers) {
   }
 }
 
-/// A sum of the rank's own size, or a broadcast of its own root, then a broadcast of rank 1 and a
-/// barrier.
+/// A sum whose size differs by rank, or a broadcast whose root does; then a broadcast of rank 1 and
+/// a barrier.
 Result<void> calls_that_differ(Communicator& comm, bool sums, std::uint64_t bytes,
                                std::uint32_t root) {
   std::vector<std::byte> data(200), result(200);
@@ -322,9 +322,9 @@ Result<void> calls_that_differ(Communicator& comm, bool sums, std::uint64_t byte
   return run(Collective::barrier, 0, 0);
 }
 
-/// Whatever differs and whoever is late: all ranks get an error, no rank waits for ever, and one at
-/// least says who differs.
-TEST(Collectives, CallsThatDifferEndWithAnErrorOnAllRanks) {
+/// Whichever call differs and whichever rank is late, all ranks get an error, no rank waits for
+/// ever, and at least one names a rank that differs.
+TEST(Collectives, FailOnAllRanksWhenCallsDiffer) {
   SimulatedPool pool;
   const std::uint64_t area = place_communicator(pool, 3);
   for (const bool sums : {false, true}) {

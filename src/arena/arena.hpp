@@ -18,8 +18,8 @@ namespace penstock::arena {
 
 inline constexpr std::size_t max_name_bytes = 63;
 
-/// Names of Penstock's own objects begin so. Users neither see nor reach these objects: if one
-/// destroyed the undo log of a living process, that would go on writing there.
+/// Names of Penstock's own objects begin so. Users neither see nor reach these objects: if a user
+/// destroyed the undo log of a living process, that process would go on writing there.
 inline constexpr std::string_view reserved_prefix = "penstock.";
 inline bool is_reserved(std::string_view name) {
   return name.starts_with(reserved_prefix);
@@ -106,7 +106,7 @@ class Arena {
   struct Reclaimed {
     std::uint32_t processes = 0, objects = 0;
     std::uint64_t bytes = 0;
-    std::uint64_t bytes_to_system = 0;  ///< that the pool's files took and no object has
+    std::uint64_t bytes_to_system = 0;  ///< taken by the pool's files and used by no object
   };
 
   /// First use formats the arena under the pool's lock. Frees what the dead owned, and reports that
@@ -144,7 +144,7 @@ class Arena {
   Result<void> set_lifetime(const Object& object, Lifetime lifetime);
   /// The object of this generation in this slot of the name table, if it is still there.
   std::optional<Object> find(std::uint32_t slot, std::uint64_t generation) const;
-  /// This very object is still there. One serialized device access, no allocation.
+  /// True if this object still exists. One serialized device access, no allocation.
   bool stands(const Object& object) const;
 
   /// Under the lock. What processes of `node` that have died stored to the object may still lie
@@ -165,8 +165,8 @@ class Arena {
 
   std::vector<Object> list() const;
   Stats stats() const;
-  /// Finds the dead, frees their objects, frees space that a crash left unreachable; the files of a
-  /// sparse pool give back what no object has.
+  /// Finds the dead, frees their objects, and frees space that a crash left unreachable. The files
+  /// of a sparse pool give back space that no object uses.
   Result<Reclaimed> collect(bool dry_run = false);
 
   /// The space in quarantine, and the nodes that it waits for.

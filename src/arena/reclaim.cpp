@@ -166,7 +166,7 @@ Result<void> Arena::Impl::end_quarantines() {
   return space.end_quarantines();
 }
 
-/// All but the headers, which the chain leads over.
+/// All but the headers, which link the chain.
 Result<std::uint64_t> Arena::Impl::shrink() {
   if (!pool.grows()) return 0;
   const auto guard = PENSTOCK_TRY(pool.lock());

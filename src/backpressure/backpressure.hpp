@@ -6,8 +6,9 @@
 //
 // Announcements are bounded too: a sender has a number of them at a time, and the rest waits with
 // it. It gets a larger number when a receive is posted, or a probe made, that only a message behind
-// those could answer. What a user has sent by copy, and has not left, is kept by the sender, up to
-// the same bound; then the caller waits. Why no program waits for ever: docs/decisions/0032.
+// those could answer. The sender also keeps messages that were sent by copy and have not left, up
+// to the same bound; then the caller waits. For the reason why no program waits for ever see
+// docs/decisions/0032.
 #pragma once
 
 #include <cstdint>

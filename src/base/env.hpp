@@ -39,11 +39,11 @@ Result<std::uint64_t> env_number(std::string_view name);
 /// As a 32-bit count from 0; nullopt when it is not set.
 Result<std::optional<std::uint32_t>> env_index(std::string_view name);
 bool env_is_set(std::string_view name);
-/// "1", "true", "yes", "on". Anything else is false: check_variables() refuses what means nothing.
+/// "1", "true", "yes", "on". Anything else is false: check_variables() refuses other words.
 bool env_flag(std::string_view name);
 
-/// Checks every number and every 0|1 that is set, before anything goes by it. Error: that of the
-/// first wrong one.
+/// Checks every variable that is set and takes a number or 0|1, before anything uses it. Error:
+/// that of the first wrong one.
 Result<void> check_variables();
 
 /// Names set in the environment that start with PENSTOCK_ but are not in the table, each with the

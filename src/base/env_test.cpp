@@ -77,7 +77,7 @@ TEST(Env, NumberWithoutValueAndDefaultIsAnError) {
   EXPECT_THAT(number.error().message, HasSubstr("PENSTOCK_NODES is not set"));
 }
 
-TEST(Env, NumbersAreWhatTheyAreSaidToBe) {
+TEST(Env, NumbersOfAnotherFormAreRefused) {
   for (const Variable& variable : variables()) {
     const std::string values = variable.values;
     if (values != "count" && values != "ms" && values != "bytes" && values != "index") continue;
@@ -109,7 +109,7 @@ TEST(Env, NumbersHaveBounds) {
   }
 }
 
-TEST(Env, FlagsThatMeanNothingAreRefused) {
+TEST(Env, FlagsOtherThan0And1AreRefused) {
   for (const char* right : {"0", "1", "no", "ON"}) {
     const EnvironmentGuard guard("PENSTOCK_REQUIRE", right);
     EXPECT_TRUE(check_variables()) << right;

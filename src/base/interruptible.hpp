@@ -1,12 +1,12 @@
-// Waits that end for a reason that has nothing to do with what they wait for.
+// Ends waits for a reason that has nothing to do with the awaited event.
 #pragma once
 
 #include "base/wait.hpp"
 
 namespace penstock::base {
 
-/// While it lives, the waits of this thread ask `check` as they ask their dead checks: an error
-/// ends them. The innermost counts.
+/// While it lives, waits of this thread call `check` as they call their dead checks: an error ends
+/// the wait. Only the innermost one counts.
 class Interruptible {
  public:
   explicit Interruptible(const DeadCheck& check);

@@ -1,5 +1,5 @@
-// A file for the result of long work. It is opened before the work begins, so that a name which
-// cannot be written costs no result.
+// A file for the result of long work. It is opened before the work begins, so that no result is
+// lost because the file cannot be written.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ class OutputFile {
 
   OutputFile(OutputFile&& other) noexcept = default;
   OutputFile& operator=(OutputFile&& other) noexcept;
-  /// A file that open() made goes where nothing was written.
+  /// Removes a file that open() made, if nothing was written.
   ~OutputFile() { remove_unused(); }
 
   /// Replaces what the file holds. Does nothing without a file. Error: permission.

@@ -7,8 +7,8 @@
 
 namespace penstock::base {
 
-/// A T for each process. A forked child gets a new one: that of its parent may be locked there for
-/// ever. Lives as long as the process.
+/// A T for each process. A forked child gets a new one, since its copy of the parent's may be
+/// locked for ever. Lives as long as the process.
 template <class T>
 class PerProcess {
  public:

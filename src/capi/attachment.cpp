@@ -24,7 +24,7 @@ base::PerProcess<OpenHandles>& open_handles() {
 
 std::atomic<bool> ends{false};
 
-/// Waits that use the handles end; those that no call uses are taken.
+/// Ends the waits that use open handles, and takes the handles that no call uses.
 std::vector<AttachedHandle*> take_all(OpenHandles& open, bool& used) {
   std::vector<AttachedHandle*> taken;
   const std::lock_guard hold(open.mutex);
@@ -41,8 +41,8 @@ std::vector<AttachedHandle*> take_all(OpenHandles& open, bool& used) {
   return taken;
 }
 
-/// The process leaves its pools in order although it has not closed its handles: locks are free,
-/// transactions undone, stores sent on. By then the program's own exit handlers have run.
+/// Closes the handles that the program has left open, after its own exit handlers: locks are
+/// released, transactions undone, stores sent on.
 [[gnu::destructor]] void leave_all() {
   constexpr int looks = 100;
   constexpr std::chrono::milliseconds between{2};

@@ -32,15 +32,15 @@ struct Attachment {
 Result<std::shared_ptr<Attachment>> attach(const char* spec,
                                            const penstock_attach_options_t* options);
 
-/// Of an object that callers do not see: it is Penstock's own.
+/// True for an object of Penstock's own, which callers do not see.
 bool is_hidden(const Attachment& attachment, std::string_view name);
-/// Asked wherever a caller names an object. Errors: invalid_argument, where it is hidden.
+/// For each call that names an object. Errors: invalid_argument, when the object is hidden.
 Result<void> check_is_users(const Attachment& attachment, std::string_view name);
 
-/// The process's exit handlers have run: nobody is waited for any more.
+/// True once the program's exit handlers have run: from then on nothing waits for other processes.
 bool process_ends();
 
-/// A handle that is ended at the latest when the process ends.
+/// A handle that ends when the process ends, if not earlier.
 class AttachedHandle : public Handle {
  public:
   explicit AttachedHandle(std::shared_ptr<Attachment> to);
@@ -56,7 +56,7 @@ class AttachedHandle : public Handle {
   std::list<AttachedHandle*>::iterator listed_;
 };
 
-/// One more that is open to peers, while this lives.
+/// While it lives, it counts as open to peers.
 class OpenToPeers {
  public:
   explicit OpenToPeers(std::shared_ptr<Attachment> attachment)
@@ -86,7 +86,7 @@ struct penstock_object final : penstock::capi::AttachedHandle {
       : AttachedHandle(std::move(to)), object(std::move(found)) {}
 
   penstock::arena::Object object;
-  bool is_gone = false;  ///< destroyed by this handle: its space may be another's
+  bool is_gone = false;  ///< destroyed by this handle: another object may have its space
 
  private:
   /// Lines that this process stored to and did not publish must not be written back when the space

@@ -341,7 +341,7 @@ TEST_F(Abi, SixPublishedCalls) {
 }
 
 /// If a user destroyed a living process's undo log, that process would go on writing there.
-TEST_F(Abi, PenstocksOwnObjectsAreOutOfReach) {
+TEST_F(Abi, HidesPenstocksOwnObjects) {
   penstock_undo_log_t* log = nullptr;
   ASSERT_EQ(penstock_undo_log_open(pool_, 0, &log), PENSTOCK_OK) << penstock_last_error();
   penstock_object_t* object = nullptr;
@@ -359,7 +359,7 @@ TEST_F(Abi, PenstocksOwnObjectsAreOutOfReach) {
   penstock_undo_log_close(log);
 }
 
-TEST_F(Abi, ALibraryOfPenstockReachesThem) {
+TEST_F(Abi, ShowsOwnObjectsToPenstocksLibraries) {
   penstock_attach_options_t options{};
   options.struct_bytes = sizeof options;
   options.reserved_names = 1;

@@ -132,7 +132,7 @@ void penstock_comm::end() noexcept {
   using penstock::capi::ClosedComms;
   penstock::capi::guarded([&] {
     gpu.reset();
-    // By no GPU that would have told the others: it made no call yet, or there is none.
+    // No GPU has told the others: there is none, or it has made no call yet.
     if (aborted)
       core->give_up({penstock::ErrorCode::unavailable, "the communicator was aborted"}, true);
     core->leave();

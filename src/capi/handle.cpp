@@ -37,8 +37,8 @@ bool Handle::take_to_end() {
 Result<void> Handle::enter(const char* noun, Sharing sharing) const {
   if (!origin_.here())
     return fail(ErrorCode::invalid_argument,
-                "the {} is one of the process that this one was forked from: a child attaches to "
-                "the pool, and opens what it needs, by itself",
+                "the {} belongs to the process that this one was forked from: a child must attach "
+                "to the pool and open what it needs itself",
                 noun);
   std::uint32_t state = state_.load(std::memory_order_relaxed);
   for (;;) {

@@ -23,19 +23,19 @@ class Handle {
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;
 
-  /// Given back: waits of other threads end, and the last call to leave ends the handle. Does
-  /// nothing in a forked child, where the handle stays what its parent's memory holds.
+  /// Gives the handle back: waits of other threads end, and the last call to leave ends the handle.
+  /// Does nothing in a forked child.
   static void close(Handle* handle) noexcept;
-  /// The waits that use the handle end, now and later; it stays open.
+  /// Ends the waits that use the handle, and later ones; it stays open.
   void cancel() noexcept;
-  /// Closes a handle that no call uses. True: the caller ends it, and does not free it, for the
-  /// program has the pointer.
+  /// Closes a handle that no call uses. True: the caller must call end(). It must not free the
+  /// handle, for the program still has the pointer.
   bool take_to_end();
   /// Winds up. The last use of the handle.
   virtual void end() noexcept = 0;
 
   /// A call begins. Errors: invalid_argument, in a forked child, when the handle is closed, and
-  /// when another thread uses it and one of both must be alone.
+  /// when another thread uses it and one of the two calls must be alone.
   Result<void> enter(const char* noun, Sharing sharing) const;
   /// The call has ended, and maybe the handle with it.
   void leave() const noexcept;
@@ -47,8 +47,8 @@ class Handle {
   mutable std::atomic<std::uint32_t> state_{0};  ///< the number of calls, and marks
 };
 
-/// Errors: unavailable, when the program's own look ends the waits of this thread
-/// (penstock_interrupt_by).
+/// Errors: unavailable, when the program's function (penstock_interrupt_by) ends the waits of this
+/// thread.
 Result<void> ask_interrupt();
 
 /// Leaves a handle that was entered.

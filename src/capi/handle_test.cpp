@@ -1,4 +1,4 @@
-// Handles that a forked child has copies of, that are closed while other threads use them, and that
+// Handles in a forked child, handles that are closed while other threads use them, and handles that
 // are open when the process ends.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -283,7 +283,8 @@ TEST_F(Handle, DefaultPoolIsNotInherited) {
   unsetenv("PENSTOCK_POOL");
 }
 
-/// Runs `wait` on a thread of its own, and `meanwhile` once that waits. Its status.
+/// Runs `wait` on a thread of its own, and `meanwhile` once the thread waits. Returns the status of
+/// `wait`.
 template <class Wait, class Meanwhile>
 penstock_status_t waits_while(const Wait& wait, const Meanwhile& meanwhile) {
   std::atomic<bool> waits{false};

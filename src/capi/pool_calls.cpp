@@ -78,7 +78,7 @@ DefaultPool& default_pool() {
 
 namespace {
 
-/// Memory is taken as it is used, up to this.
+/// The size up to which the pool may grow; memory is taken as it is used.
 std::uint64_t temporary_bytes(std::uint32_t ranks) {
   constexpr std::uint64_t usual = 4ull << 30, each = 512ull << 20, least = 32 << 20, page = 2 << 20;
   const std::uint64_t most = std::max(usual, each * ranks);

@@ -8,7 +8,7 @@ namespace penstock::coll {
 
 namespace {
 
-/// A word further ahead is none of ours.
+/// A word that is further ahead is damage.
 constexpr std::uint64_t max_ahead = 1ull << 32;
 
 /// Set in every other word of a call that a rank tells again.
@@ -60,7 +60,7 @@ void CallCheck::note_elsewhere(bool tells) {
   if (tells) tell(word_of(s_.begun() + 1, later_bit | (count & counted) << 1));
 }
 
-/// An error, where a word of `rank` tells of another call than the one that this rank is in.
+/// An error if a word of `rank` is of another call than the one that this rank is in.
 std::optional<Error> CallCheck::another_call(const char* what, std::uint32_t rank,
                                              std::uint64_t word) const {
   if (collective_of(word) != s_.number) return std::nullopt;
@@ -71,7 +71,7 @@ std::optional<Error> CallCheck::another_call(const char* what, std::uint32_t ran
                  fmt::format("{}: {} {}", what, name,
                              s_.fingerprints.difference(fingerprint_of(word), s_.group.ranks()))};
   }
-  // A rank that has made as many such calls has left them before.
+  // If this rank has made as many such calls, `rank` has left that one before.
   if (!is_more(fingerprint_of(word), elsewhere_.load() & counted)) return std::nullopt;
   return Error{ErrorCode::mismatch,
                fmt::format("{}: {} makes a call that the pool cannot do, and this rank one that it "
@@ -94,8 +94,8 @@ std::optional<Error> CallCheck::finds_another(const char* what, std::uint32_t ra
   return std::nullopt;
 }
 
-/// The call that `rank` has told of, where it is a later one than that which this rank is in; it
-/// tells anew each time that it has restored its words. 0: it has not.
+/// The call that `rank` has published, if it is later than this rank's; else 0. `rank` publishes it
+/// again each time that it has restored its words.
 std::uint64_t CallCheck::later_call(std::uint32_t rank) const {
   const auto& memory = s_.memory_of(rank);
   const std::byte* const line = s_.at(s_.layout.line(rank));
@@ -105,9 +105,8 @@ std::uint64_t CallCheck::later_call(std::uint32_t rank) const {
   return begun > s_.number && begun <= s_.number + max_ahead ? call : 0;
 }
 
-/// Whether `rank` will never do what this rank waits for. Its words of this call were there before
-/// it told of a later one, and what a stranger has overwritten since it restores before it tells
-/// again.
+/// Whether `rank` will never do what this rank waits for. It wrote its words of this call before it
+/// published a later one, and restores overwritten words before it publishes again.
 bool CallCheck::has_gone_on(std::uint32_t rank) {
   constexpr std::uint32_t enough = 3;
   const std::uint64_t call = later_call(rank);
@@ -152,7 +151,7 @@ Result<bool> CallCheck::all_agree(const char* what, Missing& missing) {
   for (const std::uint32_t rank : awaited_) {
     const std::uint64_t call = s_.memory_of(rank).load_word(s_.at(s_.layout.call(rank)));
     if (auto error = another_call(what, rank, call)) return unexpected(*std::move(error));
-    // A rank that is ahead has compared already.
+    // A rank that is ahead has already compared this call.
     if (collective_of(call) < s_.number ||
         (collective_of(call) == s_.number && (call & ~again_bit) != s_.opening()))
       missing.push_back(rank);

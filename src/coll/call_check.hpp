@@ -1,7 +1,7 @@
-// Finds ranks that make different calls. A rank that waits in vain for long tells its call in its
-// line, and looks whether a rank that it waits for is in another call, or has gone on without this
-// one. Where it is asked for, each rank tells its call before it begins, and goes on when all have
-// told the same: that makes all wait for all.
+// Finds ranks that make different calls. A rank that has waited long publishes its call in its
+// line. Then it looks whether a rank that it waits for is in another call, or has gone on without
+// it. If the user asks for the check, each rank publishes its call before it begins, and goes on
+// when all have published the same. Then every rank waits for all others.
 #pragma once
 
 #include <atomic>
@@ -18,10 +18,10 @@ class CallCheck {
 
   /// This rank begins collective State::number.
   void begin();
-  /// A switch does it: a rank may have finished that others still wait for.
+  /// A switch makes this call, so a rank may have finished while others still wait for it.
   void begin_in_switch() { in_switch_ = true; }
-  /// Where it was asked for: true when all others have told of the same call. `missing`: those who
-  /// have not come to it. Errors: mismatch, which names a rank and both calls.
+  /// If the check was asked for: true when all others have published the same call. `missing`: the
+  /// ranks that have not come to it. Errors: mismatch, which names a rank and both calls.
   Result<bool> all_agree(const char* what, Missing& missing);
   /// This rank has waited for `missing` for long. Observes their lines. A device access. Errors:
   /// mismatch.
@@ -29,12 +29,12 @@ class CallCheck {
 
   /// This rank makes no more calls.
   void leave();
-  /// All others have left. A difference of the last calls, after which no rank has needed another:
-  /// in words. A device access.
+  /// To be called when all others have left: describes a difference of the last calls, after which
+  /// no rank has needed another. A device access.
   std::optional<Error> difference_of_last(const char* what) const;
 
-  /// A call of these ranks that is made by other means than the pool. `tell`: no call is in
-  /// progress or queued here, so that a rank that waits in the next one can learn of it.
+  /// The ranks make a call by other means than the pool. `tell`: no call is in progress or queued
+  /// here, so a rank that waits in the next one can be told.
   void note_elsewhere(bool tell);
 
  private:
@@ -52,7 +52,7 @@ class CallCheck {
   /// Ranks that were seen in later calls while this rank was in this one.
   struct Ahead {
     std::uint32_t rank = 0;
-    std::uint32_t told = 0;  ///< times since
+    std::uint32_t told = 0;  ///< how often it has told since
     std::uint64_t call = 0;  ///< its word
   };
   std::vector<Ahead> ahead_;

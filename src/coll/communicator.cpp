@@ -103,7 +103,7 @@ struct Communicator::Impl {
     std::shared_ptr<const Prepared> prepared;
   };
   std::optional<Held> held;
-  std::shared_ptr<const Prepared> compared;  ///< the last one that was held
+  std::shared_ptr<const Prepared> compared;  ///< of the last call that was held
   Changeover changeover;
   PlanOverride plan_override;
   const bool is_direct, shares_gpu, mixed;
@@ -154,7 +154,7 @@ namespace {
 
 pool::JobCounter collectives("collectives");
 
-/// What this rank puts in.
+/// The bytes of this rank's input.
 std::uint64_t input_bytes(const Problem& problem) {
   std::uint64_t bytes = 0;
   for (const Block& block : problem.input) bytes += block.bytes;
@@ -163,8 +163,8 @@ std::uint64_t input_bytes(const Problem& problem) {
 
 }  // namespace
 
-/// Begins the call, or first what compares its sizes. Not where a GPU moves the data of some ranks:
-/// all compare, or none.
+/// Begins the call or, if its sizes are to be compared, that comparison. Sizes are not compared
+/// where a GPU moves the data of some ranks: all ranks compare, or none.
 Result<void> Communicator::Impl::start(const Call& of, const Prepared& prepared) {
   const bool moved = mixed || of.mover != nullptr;
   if (!checks || moved || !SizeCheck::concerns(prepared.problem.collective)) {
@@ -249,7 +249,8 @@ Result<bool> Communicator::Impl::step() {
     state.restore_own_words();
     auto living = check.compare(name, missing);
     if (living) living = state.check_failures(name, missing);
-    // A rank that failed because sizes differ had heard of all before, and so can this one.
+    // A rank that failed because sizes differ had the sizes of all ranks, so this rank can get them
+    // too.
     if (!living && agreed && held) done = advance();
     if (!living && !(done && *done)) return unexpected(living.error());
   }

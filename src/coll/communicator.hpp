@@ -56,9 +56,9 @@ struct Options {
   /// Called between two looks of a wait, to make progress elsewhere.
   std::function<void()> idle;
   std::string noun = "communicator";  ///< its name in messages
-  /// Each call is first compared with those of all other ranks, where it would else show only once
-  /// they need something of each other. Makes every collective as slow as a barrier. The same on
-  /// all ranks.
+  /// Each call is first compared with those of all other ranks. Without this a difference shows
+  /// only when ranks need something of each other. Makes every collective as slow as a barrier. The
+  /// same on all ranks.
   bool check = false;
   /// The GPUs of all ranks go by the words of Shape::direct. The same on all ranks.
   bool direct = false;
@@ -98,8 +98,8 @@ struct Call {
   const std::byte* input = nullptr;  ///< in place: the output. Both may lie in the pool
   std::byte* output = nullptr;
   const Arithmetic* arithmetic = nullptr;  ///< of reductions
-  /// Of reductions: reduction_word(). It must be the same on all ranks, as the collective, its root
-  /// and the size that all know.
+  /// Of reductions: reduction_word(). It must be the same on all ranks, like the collective, its
+  /// root and its size where all know it.
   std::uint64_t fingerprint = 0;
   /// Moves the data by the program of prepare_moved(); `input` and `output` do not count then.
   Mover* mover = nullptr;
@@ -188,9 +188,8 @@ class Communicator {
   /// was read of it, is undefined. A result counts when this, asked then, finds none. Any thread; a
   /// device access. Errors: peer_dead, unavailable.
   Result<void> check_others(const char* what) const;
-  /// All ranks make a call by other means than this communicator, behind those that were made
-  /// here. `idle`: all of these are over, so that a rank that makes a call here instead can be
-  /// told.
+  /// All ranks make a call by other means than this communicator, after the calls that they made
+  /// here. `idle`: these have ended, so a rank that makes a call here instead can be told.
   void note_elsewhere(bool idle);
   /// This rank makes no more calls. Whoever owns the area gives it back when all have left.
   void leave();

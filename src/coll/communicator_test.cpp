@@ -244,12 +244,12 @@ std::string error_of_sum(Communicator& comm, std::uint64_t bytes, std::uint64_t 
   return done ? "" : done.error().message;
 }
 
-/// A rank that another has told of its failure may say that instead.
+/// Or the rank reports that another one has failed first.
 auto says(const char* what) {
   return testing::AnyOf(HasSubstr(what), HasSubstr("has given the communicator up"));
 }
 
-TEST_F(CommunicatorTest, ASumOfOtherSizesOrTypesIsAnErrorOnAllRanks) {
+TEST_F(CommunicatorTest, FailsOnAllRanksWhenReductionsDiffer) {
   const auto floats = reduction_word(Datatype::float32, Operation::sum);
   for (const auto mode : {coherence::Mode::hardware, coherence::Mode::software}) {
     for (const std::uint64_t bytes : {12u, 40'000u}) {
@@ -269,8 +269,8 @@ TEST_F(CommunicatorTest, ASumOfOtherSizesOrTypesIsAnErrorOnAllRanks) {
   }
 }
 
-/// Nobody waits for another in the call that differs.
-TEST_F(CommunicatorTest, TwoRootsAreNamedInTheNextCall) {
+/// In the call that differs no rank waits for another.
+TEST_F(CommunicatorTest, NamesTwoRootsInTheNextCall) {
   make_pool(coherence::Mode::software);
   for (const Collective collective : {Collective::broadcast, Collective::gather}) {
     run(2, 2, small, [&](Communicator& comm) {
@@ -293,7 +293,7 @@ TEST_F(CommunicatorTest, TwoRootsAreNamedInTheNextCall) {
   }
 }
 
-TEST_F(CommunicatorTest, TwoRootsOfTheLastCallAreNamedAtTheEnd) {
+TEST_F(CommunicatorTest, NamesTwoRootsOfTheLastCall) {
   make_pool(coherence::Mode::software);
   testing::internal::CaptureStderr();
   run(2, 2, small, [&](Communicator& comm) {
@@ -319,7 +319,7 @@ TEST_F(CommunicatorTest, TwoRootsOfTheLastCallAreNamedAtTheEnd) {
 }
 
 /// Rank 1 waits for rank 2, which waits for rank 1 in the next call: neither writes anything.
-TEST_F(CommunicatorTest, RanksThatWaitForEachOtherInTwoCallsAreTold) {
+TEST_F(CommunicatorTest, FailsRanksThatWaitInDifferentCalls) {
   make_pool(coherence::Mode::software);
   run(3, 3, small, [&](Communicator& comm) {
     const std::uint32_t root = comm.self() == 1 ? 2 : 0;
@@ -331,8 +331,8 @@ TEST_F(CommunicatorTest, RanksThatWaitForEachOtherInTwoCallsAreTold) {
   });
 }
 
-/// One makes the call by other means, which the other has not.
-TEST_F(CommunicatorTest, ACallThatIsMadeElsewhereIsNamed) {
+/// One rank makes a call by other means, the other makes none.
+TEST_F(CommunicatorTest, NamesACallMadeElsewhere) {
   make_pool(coherence::Mode::software);
   std::atomic<bool> told{false};
   run(2, 2, small, [&](Communicator& comm) {
@@ -349,8 +349,8 @@ TEST_F(CommunicatorTest, ACallThatIsMadeElsewhereIsNamed) {
   });
 }
 
-/// Rank 1 has left such a call that rank 0 is still in.
-TEST_F(CommunicatorTest, ACallElsewhereThatAnotherHasLeftIsNone) {
+/// Rank 1 has left a call by other means while rank 0 is still in it.
+TEST_F(CommunicatorTest, IgnoresACallElsewhereThatHasEnded) {
   make_pool(coherence::Mode::software);
   std::atomic<bool> waits{false};
   run(2, 2, small, [&](Communicator& comm) {
@@ -364,7 +364,7 @@ TEST_F(CommunicatorTest, ACallElsewhereThatAnotherHasLeftIsNone) {
 }
 
 /// Rank 1 sends 8 bytes to rank 2, which expects another size of it.
-TEST_F(CommunicatorTest, NamesOnAllRanksTwoWhoseSizesDoNotMeet) {
+TEST_F(CommunicatorTest, NamesTwoRanksWhoseSizesDiffer) {
   constexpr std::uint32_t ranks = 3, sender = 1, receiver = 2;
   const auto error_with = [](Communicator& comm, Collective collective, std::uint64_t expected) {
     const std::uint32_t root = collective == Collective::gather ? receiver : sender;
@@ -396,7 +396,7 @@ TEST_F(CommunicatorTest, NamesOnAllRanksTwoWhoseSizesDoNotMeet) {
             [&](Communicator& comm) {
               EXPECT_EQ(error_with(comm, collective, 8), "");
               const std::string found = error_with(comm, collective, expected);
-              // Of a reduction all send rank 2 too much or too little.
+              // In a reduction all ranks send too much or too little to rank 2.
               const auto first = collective == Collective::reduce_scatter ? 0 : sender;
               EXPECT_THAT(found, HasSubstr(fmt::format("a call: rank {} sends 8 bytes to rank 2, "
                                                        "which expects {}:",
@@ -488,7 +488,7 @@ TEST_F(CommunicatorTest, RefusesWhatCannotBe) {
   EXPECT_THAT(naive.error().message, HasSubstr("a call: the variant naive needs slots of its own"));
 }
 
-/// A job that trains has as many groups. The first have long slots, the last short ones.
+/// A large training has as many groups. The first have long slots, the last short ones.
 TEST_F(CommunicatorTest, FiftyGroupsFitIntoASmallPool) {
   constexpr std::uint32_t ranks = 4;
   ASSERT_TRUE(pool::create({.spec = spec_, .bytes = 192 << 20, .sparse = true}));

@@ -22,7 +22,7 @@ bool has_root(Collective collective) {
          collective == Collective::scatter || collective == Collective::reduce;
 }
 
-/// Of blocks of which all ranks know each.
+/// The size of blocks of which all ranks know each.
 std::uint64_t size_of(const std::vector<Block>& blocks, std::uint32_t element_bytes) {
   std::vector<std::uint64_t> sizes;
   for (const Block& block : blocks) sizes.push_back(block.bytes / element_bytes);
@@ -47,7 +47,7 @@ std::uint64_t with(std::uint64_t reduction, Datatype type, Operation operation) 
          (static_cast<std::uint64_t>(operation) + 1) << 8 | (static_cast<std::uint64_t>(type) + 1);
 }
 
-/// A hash of unequal blocks is no number.
+/// A hash of unequal blocks is not a size to be printed.
 constexpr std::uint64_t greatest_size = 1ull << 48;
 
 std::string words_of(const CallFacts& facts) {
@@ -139,7 +139,7 @@ bool visit_other_collectives(const CallFacts& facts, std::uint32_t ranks, const 
   return false;
 }
 
-/// Small ones and those near its own: not so many that one has the fingerprint by chance.
+/// Small sizes, and those near this rank's own: few enough that none has the fingerprint by chance.
 bool visit_other_sizes(const CallFacts& facts, const Visit& visit) {
   constexpr std::uint64_t small = 2048, near = 1024;
   if (facts.size == 0 || facts.collective == Collective::barrier) return false;
@@ -177,7 +177,7 @@ std::uint64_t Fingerprints::current() const {
   return chain_ >> (64 - fingerprint_bits);
 }
 
-/// The fingerprint of now, if the call `back` calls ago had been another.
+/// The present fingerprint if the call `back` calls ago had been `tried`.
 std::uint64_t Fingerprints::end_of_chain(std::uint64_t back, const CallFacts& tried) const {
   std::uint64_t chain = chained(past(back).before, tried);
   while (back-- > 0) chain = chained(chain, past(back).facts);

@@ -1,8 +1,8 @@
 // The facts of a call that all ranks must agree on, and a fingerprint of them and of all calls
 // before. It travels in the first word that a rank writes in a call (layout.hpp), and a reader
-// waits for the word with its own: so a call that differs is found without an access more, at once
-// or, where the ranks need nothing of each other, in the next call in which they do. In words:
-// docs/protocols/collectives.md, "Calls that differ".
+// waits for the word with its own fingerprint. So a call that differs is found without another
+// access: at once or, if the ranks need nothing of each other, in the next call in which they do.
+// See docs/protocols/collectives.md, "Calls that differ".
 #pragma once
 
 #include <array>
@@ -19,8 +19,8 @@ namespace penstock::coll {
 struct CallFacts {
   Collective collective = Collective::barrier;
   std::uint32_t root = 0;
-  /// Elements of a reduction or bytes of a movement, of a block, + 1; a hash, where blocks differ;
-  /// 0: not all ranks know.
+  /// 1 + the elements (of a reduction) or bytes (of a movement) of a block; a hash if the blocks
+  /// differ; 0 if not all ranks know them.
   std::uint64_t size = 0;
   std::uint64_t reduction = 0;  ///< reduction_word(); 0: none
 };
@@ -29,12 +29,12 @@ CallFacts facts_of(const Problem& problem);
 
 /// Type and operation of a reduction. `besides`: whatever else must be the same on all ranks.
 std::uint64_t reduction_word(Datatype type, Operation operation, std::uint64_t besides = 0);
-/// Of a type and an operation that are known by something else.
+/// The same for a type and an operation that coll does not know.
 std::uint64_t reduction_word(std::uint64_t besides);
 
 class Fingerprints {
  public:
-  /// The next call.
+  /// Begins the next call.
   void begin(const CallFacts& facts, std::uint64_t reduction) {
     Past& past = past_[begun_++ % past_.size()];
     past = {.before = chain_, .facts = facts};
@@ -44,8 +44,9 @@ class Fingerprints {
   /// Of the call that was begun last.
   std::uint64_t current() const;
 
-  /// How another rank's call differs from this rank's, or one of the last calls before did: "calls
-  /// barrier, and this rank ...". `theirs`: its fingerprint. It tries all that may differ.
+  /// Describes how another rank's call, or one of its last calls before, differs from this rank's:
+  /// "calls barrier, and this rank ...". `theirs`: its fingerprint. Found by trying all that may
+  /// differ.
   std::string difference(std::uint64_t theirs, std::uint32_t ranks) const;
 
  private:

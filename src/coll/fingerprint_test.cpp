@@ -33,7 +33,8 @@ struct MadeCall {
   std::uint64_t reduction = 0;
 };
 
-/// What the first rank says of the second one, when each has made its calls; "": all are the same.
+/// How the first rank describes the second one when each has made its calls; "" if all are the
+/// same.
 std::string difference(const std::vector<MadeCall>& ours, const std::vector<MadeCall>& theirs) {
   Fingerprints own, other;
   for (const auto& call : ours) own.begin(facts_of(call.problem), call.reduction);

@@ -49,7 +49,7 @@ inline constexpr std::uint64_t zero_copy_bit = 1;
 
 /// A collective and the fingerprint of its call (fingerprint.hpp): the first doorbell of each slot,
 /// the tag of the first eager line (that of line i is greater by i), and the word of a rank's call.
-/// Readers wait for this very word, so that what a rank of another call writes is as not written.
+/// Readers wait for exactly this word, so they ignore the words of a rank that is in another call.
 inline constexpr unsigned fingerprint_bits = 22;
 constexpr std::uint64_t opening_word(std::uint64_t collective, std::uint64_t fingerprint) {
   return word_of(collective, fingerprint << 1);
@@ -58,8 +58,8 @@ constexpr std::uint64_t fingerprint_of(std::uint64_t opening) {
   return opening >> 1 & ((1ull << fingerprint_bits) - 1);
 }
 inline constexpr std::uint64_t max_eager_lines = 1ull << 16;
-/// Set in doorbells of a slot's later chunks, which are greater than its first one, and in the word
-/// of a call that is made by other means than the pool.
+/// Set in the doorbells of a slot's later chunks, so that they are greater than its first one, and
+/// in the word of a call that is made by other means than the pool.
 inline constexpr std::uint64_t later_bit = 1ull << (low_bits - 1);
 constexpr std::uint64_t later_doorbell(std::uint64_t collective, std::uint64_t chunks) {
   return word_of(collective, later_bit | chunks << 1);

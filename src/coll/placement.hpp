@@ -36,10 +36,10 @@ struct Place {
   bool operator==(const Place&) const = default;
 };
 
-/// One placement of the chunks of all ranks. Where all write and read it uses as many devices as
-/// serve it best: a number at which ranks that go on together do not meet on a device. A half of a
-/// rank has slots() slots, at least as many as chunks are on their way at once; chunk n takes
-/// number n mod slots().
+/// One placement of the chunks of all ranks. It uses the number of devices that serves it best:
+/// where all ranks write and read, a number at which ranks that advance together do not meet on a
+/// device. Each half of a rank has slots() slots, at least as many as there are chunks in flight;
+/// chunk n takes slot n mod slots().
 class Placing {
  public:
   Placing(Placement kind, std::uint32_t ranks, std::uint32_t devices, std::uint32_t at_once)
@@ -74,14 +74,16 @@ class Placing {
   bool operator==(const Placing&) const = default;
 
  private:
-  /// The most devices, of which each has as many ranks as the others, or each rank 1, 2, 4, ...
+  /// The greatest number of devices on which each has equally many ranks, or each rank 1, 2, 4, ...
+  /// devices.
   static constexpr std::uint32_t even_devices(std::uint32_t ranks, std::uint32_t devices) {
     if (devices >= ranks) return ranks * std::bit_floor(devices / ranks);
     while (ranks % devices != 0) --devices;
     return devices;
   }
-  /// A range of devices for each rank loads all alike on an even number only. Where ranks that go
-  /// round can use twice as many, they do: each begins on the next.
+  /// A range of devices for each rank loads all devices alike only if their number fits the ranks.
+  /// If ranks that go round can use twice as many devices, they go round, each beginning on the
+  /// next one.
   void choose_devices(std::uint32_t devices) {
     devices_ = even_devices(ranks_, devices);
     if (2 * devices_ > std::bit_floor(devices)) return;
@@ -91,7 +93,8 @@ class Placing {
     kind_ = Placement::wide;
     devices_ = devices;
   }
-  /// The most of 1, 2, 3, 4, 6, 8, 12, ...: at 5 a reader meets the writers again and again.
+  /// The greatest of 1, 2, 3, 4, 6, 8, 12, ... that is not more: on 5 devices a reader meets the
+  /// writers again and again.
   static constexpr std::uint32_t rounded(std::uint32_t devices) {
     const std::uint32_t half = std::bit_floor(devices);
     return 2 * devices >= 3 * half && half > 1 ? half / 2 * 3 : half;
@@ -110,7 +113,7 @@ class Placing {
   Placement kind_;
   std::uint32_t ranks_, devices_;  ///< devices that are used
   std::uint32_t span_ = 1;         ///< of devices
-  std::uint32_t each_ = 1;         ///< slots of a half on each of them
+  std::uint32_t each_ = 1;         ///< slots of a half on each device
 };
 
 /// All placements of a communicator. Those that are the same share their slots.

@@ -55,7 +55,7 @@ TEST(Placement, UsesAsManyDevicesAsServeBest) {
   EXPECT_EQ(devices_used(Placement::wide, 7, 5).size(), 4u) << "a reader met the writers on five";
 }
 
-/// A device more never leaves fewer in use.
+/// With a device more never fewer are in use.
 TEST(Placement, UsesNoFewerOfMoreDevices) {
   for (const Placement kind : {Placement::wide, Placement::own})
     for (std::uint32_t ranks = 2; ranks <= 16; ++ranks)

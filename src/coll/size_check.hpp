@@ -1,7 +1,7 @@
-// Finds ranks that send each other other sizes than they expect. Before a call in which each rank
-// names sizes of its own, every rank tells every other what it sends it and what it expects of it;
-// then all hear of the first pair that differs, so that all fail with the same words. Only where it
-// is asked for: two short collectives more.
+// Finds pairs of ranks of which one sends another size than the other expects. Before a call in
+// which each rank names sizes of its own, every rank tells each other one how much it sends to it
+// and expects of it. Then all learn of the first pair that differs, so that all fail with the same
+// words. Only on request: it costs two short collectives.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ class SizeCheck {
  public:
   SizeCheck(std::uint32_t ranks, std::uint32_t self) : ranks_(ranks), self_(self) {}
 
-  /// The same on all ranks of a call.
+  /// Whether calls of this kind are checked; the same on all ranks.
   static bool concerns(Collective collective);
 
   /// The first collective, then the second one. Its buffers are input() and output().
@@ -23,7 +23,7 @@ class SizeCheck {
   const Problem& find();
   const std::byte* input() const { return input_.data(); }
   std::byte* output() { return output_.data(); }
-  /// After tell() the second one is still to be done.
+  /// True after tell(), while the second collective is still to be done.
   bool has_told() const { return problem_.collective == Collective::alltoall; }
   /// After the second one. Errors, the same on all ranks: mismatch, which names two ranks and both
   /// sizes.
@@ -45,7 +45,7 @@ class SizeCheck {
 
   std::uint32_t ranks_, self_;
   Problem problem_;
-  std::vector<Sizes> own_;  ///< by rank: what this one sends it, and expects of it
+  std::vector<Sizes> own_;  ///< by rank: the bytes that this one sends to it, and expects of it
   std::vector<std::byte> input_, output_;
 };
 

@@ -59,19 +59,19 @@ class State {
     if (shared_number_ != nullptr) __atomic_store_n(shared_number_, number, __ATOMIC_RELEASE);
     return number;
   }
-  /// The same for a call of a host.
+  /// The same for a call whose data the host moves.
   void begin_call(const CallFacts& facts, std::uint64_t reduction) {
     fingerprints.begin(facts, reduction);
     opening_ = opening_word(begin_next(), fingerprints.current());
   }
   Fingerprints fingerprints;
-  /// Of the call that this rank is in.
+  /// The opening word of this rank's call.
   std::uint64_t opening() const { return opening_; }
   std::uint64_t doorbell_word(std::uint64_t chunk) const {
     return chunk < shape.slots ? opening_ : later_doorbell(number, chunk + 1);
   }
-  /// Whether a doorbell tells that its producer has rung for `chunk`, in this call or, where it is
-  /// ahead, before it.
+  /// Whether a doorbell shows that its producer has rung for `chunk`. A producer that is ahead has
+  /// rung for it earlier.
   bool has_rung(std::uint64_t doorbell, std::uint64_t chunk) const {
     if (chunk >= shape.slots) return doorbell >= later_doorbell(number, chunk + 1);
     return (doorbell & ~zero_copy_bit) == opening_ || doorbell >= word_of(number, later_bit);

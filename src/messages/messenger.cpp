@@ -475,9 +475,9 @@ void Messenger::Impl::lose(Peer peer, const std::string& description, const char
 
 Result<std::unique_ptr<Messenger>> Messenger::open(arena::Arena& arena, Options options) {
   auto impl = std::make_unique<Impl>(arena, std::move(options));
-  // Only who was given an address reaches an endpoint, so the job says nothing here.
-  // Ranks with nothing under way have given all back, so that closing waits only for those who
-  // compute before they receive.
+  // Only who was given an address reaches an endpoint, so the job says nothing here. Ranks with
+  // nothing under way have returned all credits, so closing waits only for ranks that compute
+  // before they receive.
   constexpr std::uint64_t longest_closing_ns = 20'000'000;
   impl->endpoint = PENSTOCK_TRY(transport::Endpoint::open(arena, *impl,
                                                           {.job = "penstock.messages",

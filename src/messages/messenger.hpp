@@ -54,8 +54,8 @@ class Messenger {
   /// A message of `tag` from `from`, or from any_rank, of `bytes` at most.
   void receive(std::uint32_t from, std::uint64_t tag, void* data, std::uint64_t bytes,
                Request& request);
-  /// Makes all of them go on. True if something has moved. A call when none is under way gives back
-  /// all that peers are owed: they may close at once then.
+  /// Makes all requests go on. True if something has moved. A call while none is under way returns
+  /// all credits to the peers, which may then close at once.
   bool progress();
   /// Takes a request back: a receive that has not matched, or a send of which nothing has left.
   /// False: it will end by itself.

@@ -63,8 +63,8 @@ class Messages : public testing::Test {
   std::vector<std::unique_ptr<Messenger>> of_;
 };
 
-/// A thread that ends one after the other, as a program of one process does: the others look no
-/// more.
+/// One thread ends one messenger after the other, as in a program of one process; those that it has
+/// not ended yet make no progress.
 TEST_F(Messages, EndsAtOnceIfAllWasReceived) {
   for (const std::uint64_t bytes : {1u, 5000u, 3'000'000u}) {
     for (const bool early : {false, true}) {
@@ -141,7 +141,7 @@ TEST_F(Messages, OfARankAndTagComeInOrder) {
   for (const Request& request : sent) finish(request);
 }
 
-TEST_F(Messages, LeaveNothingInThePoolWhenTheirReceiverIsIdle) {
+TEST_F(Messages, LeaveNothingInThePoolWhenIdle) {
   int data = 7, got = 0;
   Request sent, received;
   of_[1]->receive(0, 1, &got, sizeof got, received);

@@ -19,7 +19,7 @@ struct CgClass {
   std::uint32_t nonzeros = 0;  ///< of a row, as NPB counts: n (n + 1) in a product
   std::uint32_t iterations = 0;
 };
-/// Errors: invalid_argument, which names those that there are.
+/// Errors: invalid_argument, which lists the known classes.
 Result<CgClass> cg_class(std::string_view name);
 
 /// One exchange: a message to the rank `with`, and one from it.

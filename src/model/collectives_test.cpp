@@ -179,7 +179,7 @@ TEST(Collectives, SmallOnesAreAccesses) {
   }
 }
 
-/// Three devices made two ranks slower than two did, as they met on one at every chunk.
+/// On three devices two ranks met on one device at every chunk, and were slower than on two.
 TEST(Collectives, AreNotSlowerWithADeviceMore) {
   for (const Collective collective : {Collective::allgather, Collective::alltoall,
                                       Collective::allreduce, Collective::reduce_scatter}) {

@@ -75,7 +75,7 @@ std::span<const PlatformField> fields();
 /// The first one is taken where none is named.
 const std::vector<PlatformSet>& platform_sets();
 const std::vector<Network>& networks();
-/// Errors: invalid_argument, which names those that there are.
+/// Errors: invalid_argument, which lists the known names.
 Result<const PlatformSet*> find_platform(std::string_view name);
 /// "device=20,duplex=1": changes `set`. Errors: invalid_argument, which names what is wrong and
 /// what can stand there.

@@ -65,7 +65,7 @@ TEST_F(Misuse, ADestroyedObjectIsNotAdded) {
   EXPECT_EQ(log->add(object_, 0, 64).error().code, ErrorCode::not_found);
 }
 
-/// Users cannot destroy a log; if it is destroyed all the same, another object has its space.
+/// Users cannot destroy a log. If it is destroyed all the same, another object may get its space.
 TEST_F(Misuse, ATransactionNoticesThatItsLogIsGone) {
   const auto log = must(UndoLog::open(*self_.arena, UndoLog::min_bytes));
   const arena::Object mine = only_log();

@@ -21,10 +21,10 @@ struct Recovered {
   std::vector<std::string> discarded;  ///< names of damaged logs, see DamagedLogs::discard
 };
 
-/// A log of a dead process that is damaged cannot be undone.
+/// A damaged log of a dead process cannot be undone: keep it, or destroy it.
 enum class DamagedLogs : std::uint8_t {
   keep,     ///< an error; its objects stay closed to other writers
-  discard,  ///< destroyed: its objects stay as the process left them
+  discard,  ///< destroy it; its objects stay as the process left them
 };
 
 /// Undoes the transactions of dead processes, as far as it can be done now. Idempotent; several may

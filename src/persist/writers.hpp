@@ -25,7 +25,7 @@ class Writers {
   void put(std::uint32_t number, WriterLine line) const;
   /// Under the lock.
   void erase(std::uint32_t number) const;
-  /// False: the table was destroyed, and its lines are others'.
+  /// False if the table was destroyed, so that other objects may have its lines.
   bool stands_in(const arena::Arena& arena) const { return arena.stands(object_); }
 
  private:

@@ -63,7 +63,7 @@ FileRange whole_blocks_around(const FileRange& range) {
   return {range.fd, begin, base::align_up(range.offset + range.bytes, unit) - begin};
 }
 
-/// The blocks of `range` that the file has not got; nullopt where the file system does not tell.
+/// The blocks of `range` that the file lacks; nullopt if the file system does not tell.
 std::optional<std::vector<FileRange>> missing_in(const FileRange& range) {
   constexpr std::size_t batch = 64;
   alignas(fiemap) std::byte buffer[sizeof(fiemap) + batch * sizeof(fiemap_extent)];
@@ -117,8 +117,8 @@ bool cannot_reserve(int error) {
   return error == EOPNOTSUPP || error == ENOSYS;
 }
 
-/// Takes the blocks that the file lacks of `range`. Adds them to `taken`, which the caller gives
-/// back if the whole is in vain: they held nothing before.
+/// Takes the blocks of `range` that the file lacks. Adds them to `taken`; the caller gives these
+/// back if the request fails. They held nothing before.
 int take_missing(const FileRange& range, std::vector<FileRange>& taken) {
   const FileRange whole = whole_blocks_around(range);
   const auto missing = missing_in(whole);
@@ -126,13 +126,13 @@ int take_missing(const FileRange& range, std::vector<FileRange>& taken) {
   const auto pieces = missing ? *missing : huge ? block_by_block(whole) : std::vector{whole};
   std::uint64_t needed = 0;
   for (const FileRange& piece : pieces) needed += missing ? piece.bytes : 0;
-  // Else others would find it full until this has failed.
+  // Otherwise other programs would find the file system full until this request has failed.
   if (needed > free_bytes_of(range.fd)) return ENOSPC;
   for (const FileRange& piece : pieces) {
     const std::uint64_t before = taken_by(range.fd);
     const int error = take(piece);
-    // A file system may leave the part of a piece that it had room for; tmpfs does not. Which huge
-    // pages a file lacks only its count tells.
+    // A file system may keep the part of a piece that it had room for; tmpfs does not. A file of
+    // huge pages tells only how many it has, not which.
     if (missing || (huge && taken_by(range.fd) != before)) taken.push_back(piece);
     if (error != 0) return error;
   }
@@ -167,7 +167,7 @@ Growth Growth::of(std::vector<OpenPart>& parts, const Superblock& superblock) {
   return growth;
 }
 
-/// A part's stripes that follow each other lie one behind the other in its file.
+/// Consecutive stripes of a part are contiguous in its file.
 std::vector<FileRange> Growth::ranges(const Info& info, std::uint64_t offset,
                                       std::uint64_t bytes) const {
   std::vector<FileRange> found(files_.size());

@@ -1,6 +1,6 @@
 // For pools in sparse files: the space of an object is reserved before it is used, so that a full
 // file system is an error and never a SIGBUS. A request that fails leaves the file system as it
-// was; what no object needs any more goes back when it is asked for.
+// was. Space that no object needs any more goes back on request.
 #pragma once
 
 #include <optional>
@@ -19,7 +19,7 @@ struct FileRange {
   std::uint64_t offset = 0, bytes = 0;
 };
 
-/// All of them; where that is not possible nothing of what they lack. Errors: no_space.
+/// Reserves all of the ranges, or takes no space at all. Errors: no_space.
 Result<void> reserve(const std::vector<FileRange>& ranges);
 /// Can the file system of `fd` reserve space in a file?
 bool can_reserve(int fd);
@@ -27,8 +27,8 @@ bool can_reserve(int fd);
 /// The files under a pool that was made without space for all of it. Used under the pool's lock.
 class Growth {
  public:
-  /// Takes the descriptors of files that lack space, or of all where the pool was made so: another
-  /// process may give space back later.
+  /// Takes the descriptors of files that lack space; of a pool that was made sparse those of all
+  /// files, because another process may give space back later.
   static Growth of(std::vector<OpenPart>& parts, const Superblock& superblock);
 
   bool grows() const { return !files_.empty(); }

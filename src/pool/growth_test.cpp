@@ -55,7 +55,7 @@ TEST_F(GrowthTest, AReservedPoolKeepsItsSpace) {
   EXPECT_EQ(taken(spec_), before);
 }
 
-/// Else a process would end by SIGBUS when a file system is full.
+/// Without this a process would end by SIGBUS when a file system is full.
 TEST_F(GrowthTest, EachFileReservesItsStripes) {
   const std::string one = folder_.file("one"), other = folder_.file("other");
   make(one + "," + other, true);

@@ -120,7 +120,7 @@ std::optional<ProcStat> parse_proc_stat(std::string_view text) {
 }
 
 bool shows_own_pid_namespace(std::string_view status) {
-  // One number for each namespace from that of /proc down to the process's own.
+  // NSpid has a number for each namespace, from that of /proc down to the process's own.
   constexpr std::string_view field = "\nNSpid:";
   const std::size_t at = status.find(field);
   if (at == status.npos) return true;  // older than 4.1
@@ -144,7 +144,7 @@ Result<ProcessIdentity> this_process() {
   }
   process.start_time = stat->start_time;
   const bool has_times = ::stat("/proc/self/ns/time", &of_times) == 0;  // from 5.6 on
-  // A process that reads another namespace's /proc shares its numbers with no other process.
+  // A process that reads another namespace's /proc gets a scope of its own.
   const bool reads_own = shows_own_pid_namespace(*status);
   const std::uint64_t of_what[] = {of_pids.st_ino, has_times ? of_times.st_ino : 0,
                                    reads_own ? 0 : process.pid, reads_own ? 0 : process.start_time};

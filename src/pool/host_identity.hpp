@@ -15,14 +15,15 @@ struct HostIdentity {
   Uuid machine_id{};  ///< zero when the host has none
 };
 
-/// The numbers do not mean the same everywhere on a host: pids depend on the pid namespace, start
-/// times on the reader's time namespace, and both on the /proc that is mounted.
+/// A process's numbers do not mean the same everywhere on a host: pids depend on the pid namespace,
+/// start times on the reader's time namespace, and both on the mounted /proc.
 struct ProcessIdentity {
   std::uint64_t pid = 0;
   std::uint64_t start_time = 0;
-  /// A hash of these three. Processes of a host that share it may ask the kernel about each other.
+  /// A hash of these three. Processes of a host with the same hash may ask the kernel about each
+  /// other.
   std::uint32_t scope = 0;
-  std::uint32_t pool_file = 0;  ///< pool_file_of() what it attaches to
+  std::uint32_t pool_file = 0;  ///< pool_file_of() the pool that it attaches to
   std::string program;
 };
 
@@ -30,8 +31,8 @@ struct ProcessIdentity {
 Result<HostIdentity> this_host();
 Result<ProcessIdentity> this_process();
 
-/// Is a /proc with this /proc/self/status of the process's own pid namespace? Else it shows the
-/// process under another number, and others under its.
+/// True if a /proc with this /proc/self/status is of the process's own pid namespace. Another /proc
+/// shows the process under another number, and its number may be another process's.
 bool shows_own_pid_namespace(std::string_view status);
 
 /// Reads /proc/PID/stat; nullopt when it cannot be read.

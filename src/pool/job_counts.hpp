@@ -1,5 +1,4 @@
-// Counts of calls that a process makes for its job besides sending messages, for the totals of
-// `penstock run`.
+// Counts of a process's calls other than messages, for the totals of `penstock run`.
 #pragma once
 
 #include <atomic>
@@ -35,8 +34,8 @@ class JobCounter {
   JobCounter* next_;
 };
 
-/// Writes the counts of this library in this process into a file of its own, in place of those that
-/// it wrote before. Does nothing where the folder cannot be written.
+/// Writes the counts of this library in this process into a file of its own, which it replaces.
+/// Does nothing if the folder cannot be written.
 void write_job_counts(const std::string& folder);
 /// The sums of all processes that have written into the folder, by `what`.
 std::map<std::string, JobCount> read_job_counts(const std::string& folder);

@@ -118,7 +118,7 @@ std::optional<bool> Liveness::exists(std::uint64_t pid, std::uint64_t start_time
   // A process whose first thread has ended shows as a zombie while its other threads run.
   const bool ended = stat->state == 'X' || (stat->state == 'Z' && stat->threads <= 1);
   if (stat->start_time == start_time && !ended) return true;
-  // Another /proc may be mounted there by now, or this process have got other clocks.
+  // By now another /proc may be mounted, or this process may have other clocks.
   const auto own = read_proc_stat(self_.pid);
   if (!own || own->start_time != self_.start_time) return std::nullopt;
   return false;

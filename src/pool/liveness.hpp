@@ -6,7 +6,8 @@
 //   otherwise                           its heartbeat: dead when a lease has passed on our own
 //                                       clock without a new beat
 //
-// In doubt the heartbeat decides, also where /proc shows this very process no more as it did.
+// In doubt the heartbeat decides. It also decides if /proc shows this process itself otherwise than
+// when it attached.
 //
 // The first look at a foreign heartbeat only starts the clock: a process that looks once never
 // takes a process of another host for dead. Nor does one that was stopped itself: its clock runs
@@ -61,7 +62,7 @@ class Liveness {
            exists(view.line.pid, view.line.start_time).value_or(false);
   }
   std::uint64_t lease_ns() const { return lease_ns_; }
-  /// Does a heartbeat decide about this process, and nothing that is known at once?
+  /// True if only a heartbeat tells whether this process lives.
   bool judged_by_heartbeat(const SlotView& view) { return witness(view) == Witness::heartbeat; }
 
  private:
@@ -81,7 +82,7 @@ class Liveness {
   enum class Witness : std::uint8_t { kernel, heartbeat, copied };
   Witness witness(const SlotView& view);
   bool attaching_alive(std::uint64_t token);
-  /// Of a process of this host: do its numbers mean here what they mean there?
+  /// True if the numbers of a process of this host mean the same here as there.
   bool is_kernels(std::uint32_t scope, std::uint32_t file) const {
     return scope == self_.scope && same_file(file, self_.pool_file) == SameFile::yes;
   }

@@ -55,9 +55,8 @@ struct CreateOptions {
   std::uint32_t permissions = 0600;
   std::optional<std::string> group;  ///< group name that may attach too (permissions 0660)
   bool overwrite = false;            ///< replace an existing pool
-  /// Its files take space as objects are made in it, all that an object needs at once: a file
-  /// system that is full is an error then. Errors: unavailable, where the file system cannot
-  /// reserve.
+  /// Its files take space when an object is made, all that the object needs at once. A full file
+  /// system is an error then. Errors: unavailable, where the file system cannot reserve.
   bool sparse = false;
 };
 
@@ -129,7 +128,7 @@ struct ProcessRecord {
   std::optional<std::uint32_t> emulated_node;  ///< as PENSTOCK_NODE says, of those on one host
   std::string host;
   std::string boot_id;
-  std::uint32_t scope = 0;  ///< whose pids and start times these are: see ProcessIdentity
+  std::uint32_t scope = 0;  ///< ProcessIdentity::scope
   std::int64_t pid = 0;
   std::uint64_t start_time = 0;  ///< of /proc/PID/stat, clock ticks since boot
   std::uint64_t attached_wall_ns = 0;
@@ -242,8 +241,9 @@ class Pool {
   /// pool's files were made without (CreateOptions::sparse), all of it or nothing. A no-op for
   /// other pools. System calls. Errors: no_space.
   Result<void> reserve(std::uint64_t offset, std::uint64_t bytes) const;
-  /// Under the lock. No object needs the range: its whole blocks go back to the file system, and
-  /// read as zeros. The bytes that it got; 0 in pools that were not made sparse.
+  /// Under the lock. Gives the whole blocks of a range that no object needs back to the file
+  /// system; they read as zeros then. Returns the number of bytes; 0 in pools that were not made
+  /// sparse.
   std::uint64_t give_back(std::uint64_t offset, std::uint64_t bytes) const;
 
   Durability durability() const;

@@ -14,8 +14,9 @@ namespace penstock::pool {
 
 namespace {
 
-/// How much other numbers say, in the upper bits of the word. Only of files of one kind they prove
-/// that the files differ: a file of an overlay has other numbers in the layer below.
+/// The kind of file, in the upper bits of the word. Different numbers prove different files only if
+/// both are of one kind and neither is doubtful: a file of an overlay has other numbers in the
+/// layer below.
 enum class Kind : std::uint32_t { doubtful = 0, plain = 1, overlay = 2 };
 constexpr int kind_shift = 30;
 
@@ -44,7 +45,7 @@ std::uint32_t pool_file_of(const std::vector<OpenPart>& parts) {
   for (const OpenPart& part : parts) {
     struct stat status {};
     const bool known = ::fstat(part.fd.get(), &status) == 0;
-    const bool device = S_ISCHR(status.st_mode);  // one memory may be several
+    const bool device = S_ISCHR(status.st_mode);  // one memory may be several devices
     const std::uint64_t numbers[] = {device, device ? status.st_rdev : status.st_dev,
                                      device ? 0 : status.st_ino};
     hash = base::xxh64(numbers, sizeof numbers, hash);

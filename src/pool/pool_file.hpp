@@ -1,5 +1,5 @@
-// Which file of this host an attachment has mapped. The tables of a pool travel with its bytes: the
-// copy of a file says of the original's processes that they are attached to it.
+// Which file of this host an attachment has mapped. A pool's tables are copied with its bytes: in a
+// copy of its file the original's processes seem attached to the copy.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace penstock::pool {
 
-/// Of the devices and inodes of all parts. Two files of a host have the same word in one of a
-/// billion cases. Mounts do not count: one file may be reached by several.
+/// A hash of the devices and inodes of all parts. Two files of a host have the same word in one of
+/// a billion cases. Mounts are left out: several may lead to one file.
 std::uint32_t pool_file_of(const std::vector<OpenPart>& parts);
 
 enum class SameFile : std::uint8_t {
@@ -18,7 +18,7 @@ enum class SameFile : std::uint8_t {
   no,
   unknown,  ///< one file may have several numbers there
 };
-/// Of two attachments on one host.
+/// Compares the words of two attachments on one host.
 SameFile same_file(std::uint32_t one, std::uint32_t other);
 
 }  // namespace penstock::pool

@@ -341,7 +341,7 @@ TEST_F(ForeignTest, AnotherPidNamespaceOfThisHostIsJudgedByHeartbeatToo) {
   EXPECT_EQ(pool->local_processes(), 2u);
 }
 
-/// Its start time is another one to readers whose clocks are others.
+/// A reader with other clocks sees another start time.
 TEST_F(ForeignTest, AnotherTimeNamespaceIsJudgedByHeartbeat) {
   auto pool = attach();
   Caller caller{*this_host(), *this_process()};
@@ -353,7 +353,7 @@ TEST_F(ForeignTest, AnotherTimeNamespaceIsJudgedByHeartbeat) {
   EXPECT_FALSE(pool->declared_dead((*container)->token()));
 }
 
-/// As when another /proc has been mounted since, or the reader has got other clocks.
+/// As if another /proc had been mounted since, or the reader had other clocks.
 TEST_F(ForeignTest, AHeartbeatDecidesWhereProcChangedItsReader) {
   Caller caller{*this_host(), *this_process()};
   caller.process.start_time += 100;

@@ -23,11 +23,11 @@ bool lies_among_devices(std::string_view path) {
          !path.starts_with("/dev/hugepages/");
 }
 
-/// Where the link at `path` leads, also if nothing is there yet: a pool that is made or removed by
-/// a link is made or removed there. `path` itself where there is none, or it may not be followed,
-/// or leads to what has no path: opening it tells.
+/// Where the link at `path` leads, even if nothing is there yet: a pool that is made or removed by
+/// a link is made or removed there. `path` itself if it is no link, or the link may not be followed
+/// or leads to something without a path; then opening it reports the error.
 std::string followed(const std::string& path) {
-  constexpr int deepest = 40;  // as the kernel
+  constexpr int deepest = 40;  // as in the kernel
   struct stat there, reached;
   const bool exists = ::stat(path.c_str(), &there) == 0;
   if (!exists && errno != ENOENT) return path;

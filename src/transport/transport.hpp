@@ -160,7 +160,7 @@ struct Options {
   std::function<void()> while_closing = {};
   /// Time that a closing endpoint waits for its peers; 0: PENSTOCK_TIMEOUT_MS.
   std::uint64_t closing_timeout_ns = 0;
-  /// That peers have not taken all by then is in order: it stays for them, and nothing is said.
+  /// Closing gives no warning if peers have not taken everything by then: it stays for them.
   bool peers_may_take_later = false;
 };
 
@@ -248,8 +248,8 @@ class Endpoint {
   /// Makes progress for some 50 us at most. Returns 0 if nothing moved, else the number of events
   /// that were reported and of long messages that have advanced.
   unsigned progress();
-  /// Gives back at once what peers are owed. They wait for it when they close, so that whoever will
-  /// call progress() no more for a while calls this.
+  /// Returns all credits to the peers at once. Peers that close wait for them, so an endpoint that
+  /// will not call progress() for a while calls this.
   void return_credits();
   /// Invalidates some of the buffer of the receive that will probably match next, which takes less
   /// than a microsecond. To be called when progress() has returned 0.

@@ -303,7 +303,7 @@ class Experiments(Case):
         self.assertIn("PENSTOCK_PYTHON=/nowhere is no program", done.stderr)
 
     def installed(self):
-        """The command and its package, without what lies beside them in a build."""
+        """The command and its package alone, without the other files of a build."""
         (self.folder / "bin").mkdir()
         (self.folder / "lib/penstock/python").mkdir(parents=True)
         shutil.copy(PENSTOCK, self.folder / "bin")

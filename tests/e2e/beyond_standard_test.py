@@ -26,7 +26,7 @@ class BeyondStandard(Case):
                     self.assertEqual(len(refused), 1, done.stdout + done.stderr)
                     self.assertEqual(set(re.findall(STAYED.format("MPI_Allreduce", BY_TYPE), done.stderr)), refused, done.stderr)
 
-    def test_calls_that_stayed_are_named_with_the_reason(self):
+    def test_stats_names_stayed_calls_and_reasons(self):
         program = """import numpy as np
 from mpi4py import MPI
 for call in range(5): MPI.COMM_WORLD.Barrier()

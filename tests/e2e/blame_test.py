@@ -66,8 +66,8 @@ class Blame(Case):
         for line in self.blamed(PYTHON, "-m", "mpi4py", program):
             self.assertIn("called MPI_Abort with code 1", line)
 
-    def test_a_rank_that_skips_finalize_when_all_is_done_is_warned_about(self):
-        """The status is the launcher's. One rank, for with more it may kill those that are left."""
+    def test_exit_without_finalize_is_only_a_warning(self):
+        """The status is the launcher's. One rank only, because a launcher may kill the others."""
         program = self.compiled()
         for options in ((), ("--no-windows",)):
             done = self.penstock("run", "-n", "1", *options, "--", program, "unfinalized")

@@ -198,7 +198,7 @@ class Output(Case):
         os.close(leader)
         return process.wait(20), said.decode()
 
-    def test_a_terminal_is_told_what_the_job_carried(self):
+    def test_terminal_shows_what_the_job_carried(self):
         job = ["run", "-n", "2", "--", PYTHON, PROGRAMS / "all_to_all.py"]
         self.assertRegex(self.on_terminal(*job)[1], r"penstock run: 2 ranks on 2 nodes sent \d+ messages with .* through the pool")
         self.assertNotIn("penstock run:", self.penstock(*job).stderr)
@@ -246,7 +246,7 @@ class Watch(Case):
         watch.send_signal(signal.SIGTERM)
         self.assertEqual(watch.wait(20), 128 + signal.SIGTERM)
 
-    def test_signals_end_it_in_the_middle_of_a_look(self):
+    def test_signals_end_it_during_a_look(self):
         spec = self.pool("32M")
         for number, status in ((signal.SIGINT, 0), (signal.SIGTERM, 128 + signal.SIGTERM)):
             # the first look, before it watches, takes as long

@@ -70,7 +70,7 @@ class Crash(Case):
         self.assertNotEqual(done.returncode, 0, said)
 
     def test_launcher_that_never_ends_is_ended(self):
-        """Which stays when its ranks have ended, as a launcher with a fault of its own may."""
+        """A launcher that does not end after its ranks, as one with a fault of its own may."""
         (self.folder / "bin").mkdir()
         (self.folder / "lib").symlink_to(VENV / "lib")
         mpiexec = self.folder / "bin/mpiexec"

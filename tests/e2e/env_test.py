@@ -30,7 +30,7 @@ class Env(Case):
         self.assertIn("all to all: ok", done.stdout)
         self.assertIn(spec, done.stdout + done.stderr)
 
-    def test_an_abi_that_mpi4py_would_prefer_is_unset(self):
+    def test_mpi4py_abi_variable_is_unset(self):
         """MPI4PY_MPIABI makes mpi4py take the first library of that ABI, whatever MPI4PY_LIBMPI says."""
         spec = self.pool("64M", "software")
         wrong = clean_environment(MPI4PY_MPIABI="openmpi")
@@ -46,7 +46,7 @@ class Env(Case):
         self.assertIn("penstock run: MPI4PY_MPIABI=openmpi is unset", done.stderr)
         self.assertNotIn("MPI4PY_MPIABI", self.exports(spec))
 
-    def test_what_it_printed_when_it_failed_says_so_whenever_it_is_read(self):
+    def test_exports_of_a_failure_report_it(self):
         printed = self.penstock("env", "--mpi", "mpich", "--pool", "shm:no-such-pool", status=1).stdout
         done = self.with_exports(printed, "echo it went on")
         self.assertEqual(done.stdout, "")
@@ -62,7 +62,7 @@ class Env(Case):
         self.assertIn("penstock pool create", done.stdout + done.stderr)
 
     def test_an_mpi_that_never_asks_the_provider(self):
-        """MPICH takes UCX, or another provider: nothing of the provider's own could say so."""
+        """MPICH takes UCX or another provider, so our provider cannot report it."""
         spec = self.pool("128M", "software")
         command = f"{MPIEXEC} -n 2 {PYTHON} {PROGRAMS / 'all_to_all.py'}"
         says = "has not taken libfabric's provider penstock"

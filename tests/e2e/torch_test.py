@@ -128,7 +128,7 @@ class Torch(Switches):
         self.assertIn("goes on without the switch", "".join(err for _, _, err in done))
 
     def test_calls_and_groups_end_quietly(self):
-        """Whoever ends first; whatever Python has freed by then; though other ranks do something else."""
+        """Whichever rank ends first, whatever Python has freed by then, and while other ranks do something else."""
         for ranks, what in ((3, ["third", "cross", "missing", "let_go", "again", "apart"]), (3, ["same_store"]),
                             (2, ["forked", "last_is_recv"])):
             with self.subTest(what=what):
@@ -136,7 +136,7 @@ class Torch(Switches):
                     self.assertEqual((status, out), (0, "ends: ok\n"), err)
                     self.assertNotIn("Exception raised from", err)
 
-    def test_a_receive_from_anybody_ends_when_all_others_have_died(self):
+    def test_receive_from_any_rank_ends_after_all_others_died(self):
         (status, out, err), *_ = self.ranks(3, "torch_ends.py", "anybody")
         self.assertEqual((status, out), (0, "ends: ok\n"), err)
 
@@ -164,7 +164,7 @@ class Torch(Switches):
                     self.assertGreaterEqual(len([line for line in said if "DistBackendError" in line]), told, said)
                     self.assertTrue(any(words in line for line in said), said)
 
-    def test_sizes_that_do_not_meet_are_named(self):
+    def test_sizes_that_differ_are_named(self):
         for what, words in (("splits", r"all_to_all_single #2: rank 0 sends 12 bytes to rank 1, which expects 8:"),
                             ("lists", r"all_gather #2: rank 0 sends 8 bytes to rank 1, which expects 4:")):
             with self.subTest(what=what):

@@ -1,4 +1,4 @@
-"""Programs for MPI_WIN_UNIFIED that tell of puts by atomic operations find them on nodes that are not coherent."""
+"""Programs for MPI_WIN_UNIFIED that announce puts by atomic operations find the data on nodes that are not coherent."""
 
 import os
 import unittest

@@ -223,7 +223,7 @@ def leave(results: Results, options: argparse.Namespace) -> List[str]:
 
 
 def print_list(experiments: "Iterable[Experiment]") -> None:
-    """Without rich, which only measuring needs."""
+    """Without the package rich, which only measuring needs."""
     rows = [("experiment", "what it measures", "source", "needs")]
     rows += [(each.name, each.title, each.source, each.needs) for each in experiments]
     widths = [max(map(len, column)) for column in zip(*rows)]

@@ -22,7 +22,7 @@ Finished = Callable[[str, Outcome], None]
 
 
 def check_outputs(files: Sequence[Path], folder: Optional[Path]) -> None:
-    """Before anything is measured: an hour of figures is not lost at the end. OSError names what cannot be written."""
+    """Called before anything is measured, so that no figures are lost at the end. OSError names the file that cannot be written."""
     if folder:
         folder.mkdir(parents=True, exist_ok=True)
         files = [*files, folder / ".penstock-bench"]

@@ -1,4 +1,4 @@
-"""Collective calls of which one rank's differs, and calls that only look so. The arguments name the case."""
+"""Collective calls that differ on one rank, and calls that only seem to differ. The arguments name the case."""
 
 import sys
 

@@ -158,7 +158,7 @@ static void memory(int rank, int ranks, const char* folder) {
   print_failure(ncclSuccess);
 }
 
-/* Of a call that need not be over. */
+/* The state of a call that may still be in progress. */
 static void begin(ncclResult_t result) {
   if (result != ncclInProgress) CHECK(result);
 }
@@ -173,7 +173,7 @@ static void finish(ncclComm_t of) {
   CHECK(state);
 }
 
-/* A message around the ring, and a sum, in one group: of a communicator that does not block. */
+/* A message around the ring and a sum, in one group of a communicator that does not block. */
 static void exchange(ncclComm_t of, int rank, int ranks) {
   int32_t mine = rank + 1, sum = 0, come = 0;
   begin(ncclGroupStart());
@@ -185,8 +185,8 @@ static void exchange(ncclComm_t of, int rank, int ranks) {
   NEED(come == (rank + ranks - 1) % ranks + 1 && sum == ranks * (ranks + 1) / 2);
 }
 
-/* What waits for ranks that do not come is in progress until it is aborted: the making of a
- * communicator, a collective, a message, a split, each begun by rank 0 alone. */
+/* Calls that wait for ranks that do not come are in progress until they are aborted: the making of
+ * a communicator, a collective, a message, a split, each begun by rank 0 alone. */
 static void abort_what_waits(ncclConfig_t* config, int rank, int ranks) {
   ncclComm_t one = NULL, part = NULL;
   if (rank == 0) {

@@ -1,6 +1,6 @@
 /* A program for tools on the profiling interface: collectives of all forms with messages among
  * them, a window, memory of MPI, communicators that come and go. It calls each function a fixed
- * number of times, but for those that poll. */
+ * number of times, except those that poll. */
 #include <mpi.h>
 #include <stdio.h>
 
@@ -12,7 +12,7 @@ static int rank, wrong = 0;
       fprintf(stderr, "rank %d, line %d: not %s\n", rank, __LINE__, #condition); \
   } while (0)
 
-/* In each round a collective and a message end in another way. */
+/* In each round a collective and a message are completed in another way. */
 static void calls_that_do_not_block(MPI_Comm comm, int round) {
   int self, size, one = 1, sum = -1, told, sent[WORDS], got[WORDS];
   MPI_Comm_rank(comm, &self);

@@ -1,7 +1,7 @@
 /* A tool on MPI's profiling interface, which counts the calls that it sees and passes them on.
- * FORM says which it has, and HOW how it finds what is behind it: 0 by linking PMPI_*, 1 by asking
- * for the next PMPI_*, 2 for the next MPI_*. Linked into a program, preloaded, or a library of the
- * program. Calls that poll are passed on uncounted. */
+ * FORM says which functions it has, and HOW says how it finds the next ones: 0 by linking PMPI_*, 1
+ * by asking for the next PMPI_*, 2 for the next MPI_*. Linked into a program, preloaded, or a
+ * library of the program. Calls that poll are passed on uncounted. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <mpi.h>

@@ -1,4 +1,4 @@
-"""What python_test.py runs: values that do not fit where they go, for penstock.pool and penstock.persist."""
+"""Run by python_test.py: arguments of penstock.pool and penstock.persist that do not fit into their C types."""
 
 import os
 from fractions import Fraction

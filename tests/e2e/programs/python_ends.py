@@ -1,4 +1,4 @@
-"""What python_test.py runs: handles that are closed while others use them, in children, and when the interpreter ends."""
+"""Run by python_test.py: handles that are closed while other threads use them, in children, and when the interpreter ends."""
 
 import atexit
 import gc
@@ -12,7 +12,7 @@ kept = {}
 
 
 def late():
-    """Registered before anything of Penstock is there: runs last."""
+    """Registered before Penstock is imported, so that it runs last."""
     if "late" in kept:
         print("late:", kept["late"](), flush=True)
 
@@ -43,7 +43,7 @@ def waits(pool):
 
 
 def ends_by(wait, close, patience=0.05):
-    """How `wait` ends on a thread of its own when `close` is called meanwhile; None: it was too early."""
+    """How `wait` ends on a thread of its own when `close` is called meanwhile; None if `close` came too early."""
     ended = []
     waiting = threading.Thread(target=lambda: ended.append(outcome(wait)))
     waiting.start()
@@ -54,7 +54,7 @@ def ends_by(wait, close, patience=0.05):
 
 
 def close():
-    """Of the part, of its object, of all: the waiting thread ends by an error."""
+    """Closes the part, its object, or all: the waiting thread gets an error."""
     for name in ("doorbell", "barrier", "lock"):
         for what in ("part", "object", "all"):
             for patience in (0.05, 0.5, 5):  # until the thread was in its wait
@@ -76,7 +76,7 @@ def close():
 
 
 def ctrl_c():
-    """In each wait, where the program has its own handler too; and a handler that returns changes nothing."""
+    """In each wait, with the default handler and with the program's own; a handler that returns changes nothing."""
     pool = penstock.pool.attach()
     for name, (_, wait) in waits(pool).items():
         timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
@@ -139,7 +139,7 @@ def in_child(body):
 
 
 def fork():
-    """A child is refused, and what it closes stays open."""
+    """A child is refused, and a handle that it closes stays open in its parent."""
     pool = penstock.pool.attach()
     owned = pool.create("forked", 8192)
     lock, other = owned.lock(2, 0), owned.lock(2, 1)
@@ -245,7 +245,7 @@ def daemons():
 
 
 def leave_in_order():
-    """What is open at the end is given back: a lock, a transaction, an object of this process."""
+    """Handles that are open at the end are given back: a lock, a transaction, an object of this process."""
     pool = penstock.pool.attach()
     kept["all"] = pool
     owned = pool.create("stays", 4096)

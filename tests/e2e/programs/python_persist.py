@@ -112,7 +112,7 @@ def a_pool_may_be_closed_in_a_transaction(spec):
 
 
 def what_transactions_keep_is_out_of_reach(pool):
-    """Who destroyed a living process's log would be written into by its next transaction."""
+    """If a user destroyed a living process's log, its next transaction would write into another object."""
     mine = pool.create("mine", 64)
     with pool.transaction() as tx, penstock.pool.attach(os.environ["PENSTOCK_POOL"]) as other:
         tx.add(mine, 0, 8)

@@ -1,4 +1,4 @@
-"""Hugging Face accelerate on CPUs: it takes the process group that there is, and would make one of gloo else."""
+"""Hugging Face accelerate on CPUs: it takes the process group that there is; without one it would make a group of gloo."""
 
 import accelerate
 import penstock.torch  # noqa: F401, makes the back end known

@@ -135,7 +135,7 @@ def lazy(owner, kind, size=6):
 
 
 def lazy_inputs():
-    """Inputs that PyTorch has not computed yet; lists, and the back end without the dispatcher's help."""
+    """Inputs that PyTorch has not computed yet: in lists, and passed to the back end directly."""
     backend = dist.distributed_c10d._get_default_group()._get_backend(torch.device("cpu"))
     for kind, size in (("conjugate", 6), ("negative", 6), ("negative", 1), ("zero", 6)):
         mine, wanted = lazy(rank, kind, size)[0], [lazy(owner, kind, size)[1] for owner in range(ranks)]
@@ -196,7 +196,7 @@ def lazy_outputs():
 
 
 def strided_splits():
-    """What is split along its first dimension need not be contiguous."""
+    """Tensors that are split along their first dimension need not be contiguous."""
     turned = torch.arange(6.0 * ranks).reshape(3, 2 * ranks).t() + rank
     come = torch.empty(3, 2 * ranks).t()
     dist.all_to_all_single(come, turned)

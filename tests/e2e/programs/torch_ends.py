@@ -1,4 +1,4 @@
-"""How calls and groups of torch.distributed end, and who has to be there for it: torch_ends.py WHAT ..."""
+"""How calls and groups of torch.distributed end, and which ranks that needs: torch_ends.py WHAT ..."""
 
 import datetime
 import os
@@ -26,7 +26,7 @@ def error_of(call):
 
 
 def let_go():
-    """Nobody but the program has a tensor once the call has ended."""
+    """Only the program holds a tensor once the call has ended."""
     rank, _ = begin()
     calls = {"all_reduce": lambda t: dist.all_reduce(t, async_op=True)}
     if rank < 2:
@@ -42,7 +42,7 @@ def let_go():
 
 
 def last_is_recv():
-    """The program ends without destroy_process_group, and its last tensor is nobody's."""
+    """The program ends without destroy_process_group, and holds no reference to its last tensor."""
     rank, _ = begin()
     dist.send(torch.ones(1_000_000), 1) if rank == 0 else dist.recv(torch.ones(1_000_000), 0)
 
@@ -71,7 +71,7 @@ def cross():
 
 
 def apart():
-    """Groups beside a world of gloo are made one after the other: nobody waits for a rank that makes another."""
+    """Groups beside a world of gloo are made one after the other: no rank waits for one that makes another group."""
     dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=20))
     rank = dist.get_rank()
     groups = [dist.new_group(ranks, backend="penstock") for ranks in ([0, 1], [1, 2])]
@@ -92,7 +92,7 @@ def again():
 
 
 def same_store():
-    """The store stays, and has what earlier groups of the same name left there."""
+    """The store stays, and still holds the entries of earlier groups of the same name."""
     rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     store = dist.TCPStore("127.0.0.1", int(os.environ["MASTER_PORT"]), ranks, rank == 0)
     for _ in range(5):
@@ -118,7 +118,7 @@ def missing():
 
 
 def anybody():
-    """All who could send have died."""
+    """All ranks that could send have died."""
     rank, _ = begin(seconds=600)
     dist.barrier()
     if rank != 0:
@@ -128,7 +128,7 @@ def anybody():
 
 
 def forked():
-    """What a child does with its parent's group is refused, and its end does not disturb the parent's."""
+    """A child's calls on its parent's group are refused, and its end does not disturb the parent's."""
     rank, ranks = begin()
     dist.all_reduce(torch.ones(1))
     child = os.fork()

@@ -61,14 +61,14 @@ def order():
 
 
 def splits():
-    """Rank 0 sends rank 1 more than that expects; all else meets."""
+    """Rank 0 sends more to rank 1 than it expects; all other sizes match."""
     mine = [2] * ranks
     mine[1] += rank == 0
     attempt(dist.all_to_all_single, torch.empty(2 * ranks), torch.ones(sum(mine)), [2] * ranks, mine)
 
 
 def lists():
-    """Rank 1 gathers less of rank 0 than that sends."""
+    """Rank 1 gathers less from rank 0 than rank 0 sends."""
     attempt(dist.all_gather, [torch.empty(1 if rank == 1 and owner == 0 else 2) for owner in range(ranks)], torch.ones(2))
 
 

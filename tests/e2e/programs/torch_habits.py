@@ -107,7 +107,7 @@ def timeouts():
 
 
 def groups():
-    """As many as large trainings make; each has calls that take slots of the pool."""
+    """As many groups as large trainings make, each with calls that take slots of the pool."""
     dist.init_process_group("penstock", timeout=TIMEOUT)
     made = []
     for _ in range(50):

@@ -1,4 +1,4 @@
-"""Puts into one window that are told by an atomic operation, mostly in another one, and then loaded plainly. The argument says how."""
+"""Puts into one window, which an atomic operation announces, mostly in another one, and plain loads of them. The argument says how."""
 
 import sys
 
