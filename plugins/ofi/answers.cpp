@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/clock.hpp"
+#include "base/env.hpp"
 #include "base/log.hpp"
-#include "base/wait.hpp"
 #include "ep.hpp"
 #include "lib.hpp"
 
@@ -80,7 +80,7 @@ void Answers::keep(Answer* answer, const Error& error) {
   }
   const std::uint64_t now = base::now_ns();
   if (answer->late_at_ns == 0) {
-    answer->late_at_ns = now + base::default_timeout_ns();
+    answer->late_at_ns = now + 1'000'000 * base::env_number("PENSTOCK_TIMEOUT_MS").value_or(60'000);
     base::log(base::Level::warn, "an answer to a peer waits: {}", error.message);
   }
   if (now < answer->late_at_ns) return waiting_.push_back(answer);
