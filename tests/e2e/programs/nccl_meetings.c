@@ -209,7 +209,10 @@ static void abort_what_waits(ncclConfig_t* config, int rank, int ranks) {
       if (what == 0) begin(ncclAllReduce(&value, &value, 1, ncclInt32, ncclSum, one, NULL));
       if (what == 1) begin(ncclRecv(&value, 1, ncclInt32, 1, one, NULL));
       if (what >= 2) begin(ncclCommSplit(one, 0, rank, &part, NULL));
-      if (what == 3) CHECK(ncclCommAbort(part)), part = NULL; /* before its thread has started */
+      if (what == 3) { /* before its thread has started */
+        CHECK(ncclCommAbort(part));
+        part = NULL;
+      }
       usleep(20000);
       NEED(what == 3 || state_of(one) == ncclInProgress);
       if (part != NULL) NEED(state_of(part) == ncclInProgress);
