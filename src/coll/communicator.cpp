@@ -198,8 +198,9 @@ Result<void> Communicator::Impl::go_on_comparing() {
 
 void Communicator::Impl::begin(const Call& of, const Prepared& prepared) {
   if (!held) collectives.add(input_bytes(prepared.problem));
-  const Prepared& told = held ? *held->prepared : prepared;
-  state.begin_call(told.facts, held ? held->call.fingerprint : of.fingerprint);
+  CallFacts facts = held ? held->prepared->facts : prepared.facts;
+  if (held) facts.size = 0;  // the sizes are what this call compares
+  state.begin_call(facts, held ? held->call.fingerprint : of.fingerprint);
   check.begin();
   current = of;
   name = of.name;
