@@ -153,7 +153,8 @@ class Torch(Switches):
         self.assertEqual(len([line for line in said if "DistBackendError" in line]), 3, said)
 
     def test_ranks_that_disagree_are_named(self):
-        for what, words in (("size", "calls allreduce of 10 float32 by sum, and this rank allreduce of 100000 float32"),
+        # A rank cannot guess a size that is much larger than its own.
+        for what, words in (("size", "calls allreduce of 10 float32 by sum(, and this rank allreduce of 100000 float32| now)"),
                             ("type", "calls allreduce of 10 int32 by sum, and this rank allreduce of 10 float32"),
                             ("order", "calls broadcast of 36 bytes with root 0, and this rank allreduce of 9 float32")):
             for check in (0, 1):
@@ -162,7 +163,7 @@ class Torch(Switches):
                     # Without the check a broadcast needs only the root and the ranks that receive.
                     told = 1 if what == "order" and not check else 3
                     self.assertGreaterEqual(len([line for line in said if "DistBackendError" in line]), told, said)
-                    self.assertTrue(any(words in line for line in said), said)
+                    self.assertRegex("\n".join(said), words)
 
     def test_sizes_that_differ_are_named(self):
         for what, words in (("splits", r"all_to_all_single #2: rank 0 sends 12 bytes to rank 1, which expects 8:"),
