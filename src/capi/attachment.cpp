@@ -31,7 +31,8 @@ std::vector<AttachedHandle*> take_all(OpenHandles& open, bool& used) {
   used = false;
   for (auto at = open.handles.rbegin(); at != open.handles.rend(); ++at) {
     AttachedHandle& handle = **at;
-    if (handle.attachment->open_to_peers != 0) continue;
+    // Penstock's own libraries leave by themselves, or keep a note for peers until they are gone.
+    if (handle.attachment->of_penstock || handle.attachment->open_to_peers != 0) continue;
     handle.cancel();
     if (handle.take_to_end())
       taken.push_back(&handle);
