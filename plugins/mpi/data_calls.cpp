@@ -32,12 +32,9 @@ MpiResult<void> fetch(PoolWindow& window, const Buffer& origin, const Buffer& re
 }  // namespace
 
 /// An atomic operation. Its result may tell the rank that it can load new data (atomic_order.hpp).
-#define ATOMIC_CALL_OR(name, parameters, arguments, pass, ...)                  \
-  PENSTOCK_WINDOW_QUESTION_OR(name, parameters, arguments, pass, in_order([&] { \
-                                return finish(window->handle, [&] {             \
-                                  const Entered entered(*window);               \
-                                  return __VA_ARGS__;                           \
-                                }());                                           \
+#define ATOMIC_CALL_OR(name, parameters, arguments, pass, ...)                          \
+  PENSTOCK_WINDOW_QUESTION_OR(name, parameters, arguments, pass, in_order([&] {         \
+                                return finish_on(*window, [&] { return __VA_ARGS__; }); \
                               }))
 
 // Their argument lists, with int or Count for N.

@@ -101,12 +101,7 @@ MpiResult<void> of_rank(PoolWindow& window, int rank, OfRank call) {
 /// data in its other windows.
 template <class Call>
 int synchronizing(PoolWindow& window, bool own, const Call& call) {
-  const auto finished = [&] {
-    return finish(window.handle, [&] {
-      const Entered entered(window);
-      return call();
-    }());
-  };
+  const auto finished = [&] { return finish_on(window, call); };
   if (!own) return finished();
   note_synchronized(window);
   if (windows_with_atomics.load(std::memory_order_relaxed) > few_windows) return finished();

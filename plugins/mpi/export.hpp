@@ -32,6 +32,16 @@ Function original(Function known, const char* name, const void* caller) {
   return reinterpret_cast<Function>(symbol);
 }
 
+/// Runs `call` on the window. An error goes to the handler after the window is released: the
+/// handler may use or free the window.
+template <class Call>
+int finish_on(PoolWindow& window, const Call& call) {
+  return finish(window.handle, [&] {
+    const Entered entered(window);
+    return call();
+  }());
+}
+
 inline bool fit_int(std::initializer_list<Count> counts) {
   return std::all_of(counts.begin(), counts.end(),
                      [](Count count) { return count <= std::numeric_limits<int>::max(); });
@@ -91,14 +101,10 @@ inline constexpr int no_function =
   }                                                                                      \
   static_assert(true)
 
-/// Defines them likewise; the rest operates on the window, and is its result. An error goes to the
-/// handler after the window is released: the handler may use or free the window.
-#define PENSTOCK_WINDOW_CALL_OR(name, parameters, arguments, pass, ...)          \
-  PENSTOCK_WINDOW_QUESTION_OR(name, parameters, arguments, pass,                 \
-                              ::penstock::mpi::finish(window->handle, [&] {      \
-                                const ::penstock::mpi::Entered entered(*window); \
-                                return __VA_ARGS__;                              \
-                              }()))
+/// Defines them likewise; the rest operates on the window, and is its result.
+#define PENSTOCK_WINDOW_CALL_OR(name, parameters, arguments, pass, ...) \
+  PENSTOCK_WINDOW_QUESTION_OR(name, parameters, arguments, pass,        \
+                              ::penstock::mpi::finish_on(*window, [&] { return __VA_ARGS__; }))
 
 /// The same, passed on with `arguments`.
 #define PENSTOCK_WINDOW_CALL(name, parameters, arguments, ...) \
