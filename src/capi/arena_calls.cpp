@@ -36,11 +36,11 @@ penstock_object_info_t info_of(const arena::Object& object) {
   return {object.name.c_str(), object.data, object.bytes, object.offset, object.generation};
 }
 
-penstock_status_t hand_out(const penstock_pool& pool, Result<arena::Object> found,
-                           penstock_object_t** object) {
-  if (!found) return report(found.error());
+Result<void> hand_out(const penstock_pool& pool, Result<arena::Object> found,
+                      penstock_object_t** object) {
+  if (!found) return unexpected(found.error());
   *object = new penstock_object(pool.attachment, std::move(*found));
-  return PENSTOCK_OK;
+  return {};
 }
 
 Result<void> remove(penstock_object& handle) {
@@ -63,25 +63,18 @@ penstock_status_t penstock_arena_create(penstock_pool_t* pool, const char* name,
                                         const penstock_object_options_t* options,
                                         penstock_object_t** object) {
   if (object != nullptr) *object = nullptr;
-  return capi::use(pool, [&](const penstock_pool& handle) {
-    if (name == nullptr || object == nullptr)
-      return capi::report(ErrorCode::invalid_argument, "the name or the handle's place is NULL");
-    const auto allowed = capi::check_is_users(*handle.attachment, name);
-    if (!allowed) return capi::report(allowed.error());
-    const auto create = capi::creation(options);
-    if (!create) return capi::report(create.error());
-    return capi::hand_out(handle, handle.attachment->arena->create(name, bytes, *create), object);
+  return capi::use(pool, [&](const penstock_pool& handle) -> Result<void> {
+    PENSTOCK_TRY(capi::check_named(*handle.attachment, name, object));
+    const auto create = PENSTOCK_TRY(capi::creation(options));
+    return capi::hand_out(handle, handle.attachment->arena->create(name, bytes, create), object);
   });
 }
 
 penstock_status_t penstock_arena_open(penstock_pool_t* pool, const char* name,
                                       penstock_object_t** object) {
   if (object != nullptr) *object = nullptr;
-  return capi::use(pool, [&](const penstock_pool& handle) {
-    if (name == nullptr || object == nullptr)
-      return capi::report(ErrorCode::invalid_argument, "the name or the handle's place is NULL");
-    const auto allowed = capi::check_is_users(*handle.attachment, name);
-    if (!allowed) return capi::report(allowed.error());
+  return capi::use(pool, [&](const penstock_pool& handle) -> Result<void> {
+    PENSTOCK_TRY(capi::check_named(*handle.attachment, name, object));
     return capi::hand_out(handle, handle.attachment->arena->open(name), object);
   });
 }

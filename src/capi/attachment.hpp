@@ -34,8 +34,9 @@ Result<std::shared_ptr<Attachment>> attach(const char* spec,
 
 /// True for an object of Penstock's own, which callers do not see.
 bool is_hidden(const Attachment& attachment, std::string_view name);
-/// For each call that names an object. Errors: invalid_argument, when the object is hidden.
-Result<void> check_is_users(const Attachment& attachment, std::string_view name);
+/// Checks a caller's name of an object and its place for the handle. Errors: invalid_argument, if
+/// one of them is null or the object is hidden.
+Result<void> check_named(const Attachment& attachment, const char* name, const void* place);
 
 /// True once the program's exit handlers have run: from then on nothing waits for other processes.
 bool process_ends();

@@ -51,11 +51,11 @@ Result<arena::Lifetime> lifetime_of(penstock_lifetime_t lifetime) {
               static_cast<int>(lifetime));
 }
 
-penstock_status_t hand_out(const penstock_pool& pool, Result<persist::Checkpoint> found,
-                           penstock_checkpoint_t** checkpoint) {
-  if (!found) return report(found.error());
+Result<void> hand_out(const penstock_pool& pool, Result<persist::Checkpoint> found,
+                      penstock_checkpoint_t** checkpoint) {
+  if (!found) return unexpected(found.error());
   *checkpoint = new penstock_checkpoint(pool.attachment, std::move(*found));
-  return PENSTOCK_OK;
+  return {};
 }
 
 /// A transaction is one thread's.
@@ -176,15 +176,12 @@ penstock_status_t penstock_checkpoint_create(penstock_pool_t* pool, const char* 
                                              uint64_t bytes, penstock_lifetime_t lifetime,
                                              penstock_checkpoint_t** checkpoint) {
   if (checkpoint != nullptr) *checkpoint = nullptr;
-  return capi::use(pool, [&](const penstock_pool& handle) {
-    if (name == nullptr || checkpoint == nullptr)
-      return capi::missing("the name or the handle's place is NULL");
-    const auto wanted = capi::lifetime_of(lifetime == 0 ? PENSTOCK_LIFETIME_PERSISTENT : lifetime);
-    if (!wanted) return capi::report(wanted.error());
-    const auto allowed = capi::check_is_users(*handle.attachment, name);
-    if (!allowed) return capi::report(allowed.error());
+  return capi::use(pool, [&](const penstock_pool& handle) -> Result<void> {
+    PENSTOCK_TRY(capi::check_named(*handle.attachment, name, checkpoint));
+    const auto wanted =
+        PENSTOCK_TRY(capi::lifetime_of(lifetime == 0 ? PENSTOCK_LIFETIME_PERSISTENT : lifetime));
     return capi::hand_out(
-        handle, persist::Checkpoint::create(*handle.attachment->arena, name, bytes, *wanted),
+        handle, persist::Checkpoint::create(*handle.attachment->arena, name, bytes, wanted),
         checkpoint);
   });
 }
@@ -192,11 +189,8 @@ penstock_status_t penstock_checkpoint_create(penstock_pool_t* pool, const char* 
 penstock_status_t penstock_checkpoint_open(penstock_pool_t* pool, const char* name,
                                            penstock_checkpoint_t** checkpoint) {
   if (checkpoint != nullptr) *checkpoint = nullptr;
-  return capi::use(pool, [&](const penstock_pool& handle) {
-    if (name == nullptr || checkpoint == nullptr)
-      return capi::missing("the name or the handle's place is NULL");
-    const auto allowed = capi::check_is_users(*handle.attachment, name);
-    if (!allowed) return capi::report(allowed.error());
+  return capi::use(pool, [&](const penstock_pool& handle) -> Result<void> {
+    PENSTOCK_TRY(capi::check_named(*handle.attachment, name, checkpoint));
     return capi::hand_out(handle, persist::Checkpoint::open(*handle.attachment->arena, name),
                           checkpoint);
   });

@@ -138,7 +138,9 @@ bool is_hidden(const Attachment& attachment, std::string_view name) {
   return !attachment.of_penstock && arena::is_reserved(name);
 }
 
-Result<void> check_is_users(const Attachment& attachment, std::string_view name) {
+Result<void> check_named(const Attachment& attachment, const char* name, const void* place) {
+  if (name == nullptr || place == nullptr)
+    return fail(ErrorCode::invalid_argument, "the name or the handle's place is NULL");
   if (!is_hidden(attachment, name)) return {};
   return fail(ErrorCode::invalid_argument,
               "object \"{}\" of pool {} is one of Penstock's own, which it makes and destroys "
