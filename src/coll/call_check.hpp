@@ -16,6 +16,8 @@ class CallCheck {
  public:
   CallCheck(State& state, bool wanted) : s_(state), wanted_(wanted) {}
 
+  /// Whether all calls are compared before they begin.
+  bool is_wanted() const { return wanted_; }
   /// This rank begins collective State::number.
   void begin();
   /// A switch makes this call, so a rank may have finished while others still wait for it.

@@ -73,7 +73,6 @@ struct Communicator::Impl {
         in_switch(state, options.switch_region, !options.mixed),
         direct(state),
         check(state, options.check),
-        checks(options.check),
         sizes(state.group.ranks(), state.self()),
         changeover(state),
         plan_override(options.plan_override),
@@ -95,7 +94,6 @@ struct Communicator::Impl {
   Call current;                    ///< the call in progress
   std::shared_ptr<Prepared> rest;  ///< of it, where the switch is gone
   CallCheck check;
-  const bool checks;
   SizeCheck sizes;
   /// A call that waits until its sizes are compared.
   struct Held {
@@ -154,20 +152,13 @@ namespace {
 
 pool::JobCounter collectives("collectives");
 
-/// The bytes of this rank's input.
-std::uint64_t input_bytes(const Problem& problem) {
-  std::uint64_t bytes = 0;
-  for (const Block& block : problem.input) bytes += block.bytes;
-  return bytes;
-}
-
 }  // namespace
 
 /// Begins the call or, if its sizes are to be compared, that comparison. Sizes are not compared
 /// where a GPU moves the data of some ranks: all ranks compare, or none.
 Result<void> Communicator::Impl::start(const Call& of, const Prepared& prepared) {
   const bool moved = mixed || of.mover != nullptr;
-  if (!checks || moved || !SizeCheck::concerns(prepared.problem.collective)) {
+  if (!check.is_wanted() || moved || !SizeCheck::concerns(prepared.problem.collective)) {
     begin(of, prepared);
     return {};
   }
@@ -197,7 +188,7 @@ Result<void> Communicator::Impl::go_on_comparing() {
 }
 
 void Communicator::Impl::begin(const Call& of, const Prepared& prepared) {
-  if (!held) collectives.add(input_bytes(prepared.problem));
+  if (!held) collectives.add(prepared.input_bytes);
   CallFacts facts = held ? held->prepared->facts : prepared.facts;
   if (held) facts.size = 0;  // the sizes are what this call compares
   state.begin_call(facts, held ? held->call.fingerprint : of.fingerprint);

@@ -66,6 +66,10 @@ void prepare_eager(Prepared& made) {
 
 }  // namespace
 
+Prepared::Prepared(const Problem& of, const Plan& by) : problem(of), plan(by), facts(facts_of(of)) {
+  for (const Block& block : of.input) input_bytes += block.bytes;
+}
+
 Result<const Prepared*> PreparedSchedules::get(const Problem& problem, const Plan& plan) {
   return PENSTOCK_TRY(find_or_make(problem, plan));
 }
@@ -79,10 +83,7 @@ Result<const Prepared*> PreparedSchedules::get_moved(const Problem& problem, con
 const Prepared* PreparedSchedules::get_moved_by_switch(const Problem& problem, const Plan& plan,
                                                        const SwitchPlan& in_switch) {
   if (Prepared* const found = find(problem, plan, in_switch)) return found;
-  auto made = std::make_shared<Prepared>();
-  made->problem = problem;
-  made->plan = plan;
-  made->facts = facts_of(problem);
+  auto made = std::make_shared<Prepared>(problem, plan);
   made->schedule = switch_schedule_of(problem, in_switch, plan.slots);
   made->program = lane_program_of(made->schedule);
   made->in_switch = in_switch;
@@ -101,12 +102,10 @@ Result<const Prepared*> PreparedSchedules::get_direct(const Problem& problem, co
 
 Result<std::shared_ptr<Prepared>> PreparedSchedules::make(const Problem& problem,
                                                           const Plan& plan) const {
-  auto made = std::make_shared<Prepared>();
-  made->schedule = PENSTOCK_TRY(build(problem, plan, nodes_));
-  PENSTOCK_TRY(check_chunks(problem, made->schedule));
-  made->problem = problem;
-  made->plan = plan;
-  made->facts = facts_of(problem);
+  Schedule schedule = PENSTOCK_TRY(build(problem, plan, nodes_));
+  PENSTOCK_TRY(check_chunks(problem, schedule));
+  auto made = std::make_shared<Prepared>(problem, plan);
+  made->schedule = std::move(schedule);
   made->all_hear = made->schedule.consumers.size() + 1 == problem.ranks;
   if (plan.eager) prepare_eager(*made);
   return made;

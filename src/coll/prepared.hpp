@@ -27,9 +27,13 @@ struct EagerRead {
 };
 
 struct Prepared : std::enable_shared_from_this<Prepared> {
+  /// `of` is a problem that build() accepts.
+  Prepared(const Problem& of, const Plan& by);
+
   Problem problem;
   Plan plan;
-  CallFacts facts;  ///< without the reduction
+  CallFacts facts;                ///< without the reduction
+  std::uint64_t input_bytes = 0;  ///< of this rank
   Schedule schedule;
   bool all_hear = false;  ///< every other rank reads something of this one
   // Of eager plans:
