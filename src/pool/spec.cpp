@@ -33,10 +33,12 @@ std::string followed(const std::string& path) {
   if (!exists && errno != ENOENT) return path;
   std::filesystem::path at = path;
   for (int links = 0; links < deepest; ++links) {
-    std::error_code no_link;
+    std::error_code no_link, no_folder;
     const std::filesystem::path target = std::filesystem::read_symlink(at, no_link);
     if (no_link) break;
     at = at.parent_path() / target;  // an absolute target replaces all of it
+    const auto folder = std::filesystem::canonical(at.parent_path(), no_folder);
+    if (!no_folder) at = folder / at.filename();  // as people write it, without ".."
   }
   if (!exists) return at.string();
   const bool same = ::stat(at.c_str(), &reached) == 0 && reached.st_dev == there.st_dev &&

@@ -87,7 +87,7 @@ class Package(Case):
         listed = self.host("env", f"PENSTOCK_PYTHON={PYTHON}", "/usr/bin/penstock", "bench", "list")
         self.assertIn("coherence", listed)
         self.assertIn("is absent", run("chroot", self.root, "/usr/lib/penstock/devdax", "up", "mem99").stderr)
-        self.host("env", "PYTHONPATH=/usr/lib/penstock/python", PYTHON, "-c", "import penstock.bench.command")
+        self.host("env", "-u", "PYTHONDONTWRITEBYTECODE", "PYTHONPATH=/usr/lib/penstock/python", PYTHON, "-c", "import penstock.bench.command")
         self.assertTrue((self.root / "usr/lib/penstock/python/penstock/bench/__pycache__").is_dir())
         self.host("dpkg", "--purge", "penstock")
         self.assertFalse((self.root / "usr/lib/penstock").exists())

@@ -68,7 +68,8 @@ class Wheel(Case):
 
     def test_experiments(self):
         command = self.venv / "bin/penstock"
-        self.assertIn("-m pip install rich", self.run_checked(command, "bench", "list", status=1))
+        self.assertIn("coherence", self.run_checked(command, "bench", "list"))
+        self.assertIn("-m pip install rich", self.run_checked(command, "bench", "run", "coherence", "--quick", status=1))
         (theirs,) = Path(MPIEXEC).parents[1].glob("lib/python*/site-packages")
         (self.packages / "rich.pth").write_text(f"{theirs}\n")
         said = self.run_checked(command, "bench", "run", "coherence", "halo", "--quick", "--sizes", "64", "--repeat", "1", "--mpiexec",

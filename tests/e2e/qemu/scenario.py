@@ -80,7 +80,7 @@ class Scenario:
             raise Failure(f"alpha and beta see different pools: {seen}")
         for machine in [self.alpha, self.beta]:
             self.expect(machine.start(f"penstock doctor {ONE}"), rf"^ok .* offers penstock for {ONE}")
-        self.expect(self.beta.start(f"penstock pool create {BOTH}"), "/dev/penstock/0x1 holds a pool", status=1)
+        self.expect(self.beta.start(f"penstock pool create {BOTH}"), r"/dev/dax0\.0 holds a pool", status=1)
         self.spec = ONE
 
     def meet(self):
