@@ -109,6 +109,7 @@ Result<void> UndoLog::check_process() const {
 /// Before a transaction first writes there: the space of a destroyed log is another object's.
 Result<void> UndoLog::check_log() const {
   if (arena_.stands(log_)) return {};
+  device_.confirm();  // recovery destroys the log of a process that was declared dead
   return fail(ErrorCode::unavailable,
               "undo log \"{}\" of pool {} was destroyed while this process used it; nothing was "
               "written: abort the transaction, close the log and open another",
