@@ -17,7 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 FORBIDDEN = re.compile(
-    r"\bTO" r"DO\b|\bFIX" r"ME\b|\bsessions?\b|\bagents?\b|@@\w+@@|/home/\w|/root/|/work/|/tmp/bash", re.I)
+    r"\bTO" r"DO\b|\bFIX" r"ME\b|(?<!/)\bsessions?\b|\bagents?\b|@@\w+@@|/home/\w|/root/|/work/|/tmp/bash", re.I)
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 SOURCE = re.compile(r"`((?:src|plugins|tools|sim|fuzz|proof|bench|ci|cmake|docs|examples|include|tests)/[\w./-]+\.\w+)`")
 NAME = re.compile(r"`((?:\w+::)*\w+(?:\(\))?)`")
