@@ -163,7 +163,7 @@ Scenario stopped_at(const SimulatedPool& pool, const Plan& empty, Call call,
 }
 
 /// Stopped between the last look for a verdict and the store behind it the late one still stores
-/// (docs/protocols/pool.md, "Declared dead"): that is one operation of each run.
+/// (docs/protocols/pool.md, "Given up"): that is one operation of each run.
 void expect_one_at_most(Call call, std::uint64_t operations) {
   SimulatedPool pool;
   pool.format_arena();
