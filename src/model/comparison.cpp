@@ -6,7 +6,8 @@ namespace penstock::model {
 
 namespace {
 
-/// The time by a network is about a + b / fraction of its line rate: where that is `seconds`.
+/// The time over a network is about a + b / fraction of its line rate: finds the fraction for
+/// `seconds`.
 Result<double> tie_of(Network network, const PoolCase& call, double seconds) {
   const auto at = [&](double fraction) {
     network.fraction = fraction;
