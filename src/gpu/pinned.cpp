@@ -18,10 +18,10 @@ namespace penstock::gpu {
 
 namespace {
 
-/// Ranks that share this process name the same memory of the pool.
+/// Ranks that share this process register the same memory of the pool.
 struct Registered {
   std::mutex mutex;
-  std::map<std::byte*, int> users;  ///< by the begin of a piece
+  std::map<std::byte*, int> users;  ///< by the start of a piece
 };
 Registered& registered() {
   static auto& all = *new Registered;  // threads may end after the program's statics
