@@ -1,4 +1,4 @@
-// Devdax devices and CXL memory: what is there, and whether a pool can be made on it.
+// Devdax devices and CXL memory: what exists, and whether a pool can be made on it.
 #include <fmt/ranges.h>
 
 #include <algorithm>

@@ -11,7 +11,7 @@ namespace penstock::tools {
 
 namespace {
 
-constexpr int times = 200;  // SimGrid says its times in whole microseconds
+constexpr int times = 200;  // SimGrid prints its times in whole microseconds
 constexpr double most = 0.05;
 
 using Texts = std::vector<std::string>;
@@ -34,7 +34,7 @@ Texts ping_pong(std::uint64_t bytes) {
                    fmt::format("1 recv 0 0 {0} 0\n1 send 0 0 {0} 0\n", elements(bytes)));
 }
 
-/// Two messages that pass each other, on cores of a Gflop/s.
+/// Two messages that pass each other, on cores of one Gflop/s.
 Texts exchange(std::uint64_t bytes, const ScalingNetwork& network) {
   const CoreWork work{
       .posting = [&](std::uint64_t each) { return network.posting_us(each) * 1e3; }};

@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::uint64_t longest_ns = 3'600'000'000'000;
 
-/// One replay under way: smpirun, which is a script, and what it starts are a process group.
+/// One replay under way: smpirun, a script, and its children form a process group.
 class Running {
  public:
   Running(std::string folder, std::size_t number)
@@ -71,7 +71,7 @@ class Running {
   }
 
  private:
-  /// With its own temporary files in our folder, and none of the signals held back.
+  /// Starts it with its temporary files in our folder, and with no signal held back.
   Result<void> spawn(std::vector<std::string>& words) {
     std::vector<char*> arguments;
     for (std::string& word : words) arguments.push_back(word.data());
