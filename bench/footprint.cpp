@@ -27,7 +27,7 @@ class Talker final : public transport::EndpointCallbacks, transport::Arrival {
     return {};
   }
   transport::Endpoint& endpoint() { return *endpoint_; }
-  /// Other endpoints may progress meanwhile, but not this one.
+  /// Closes this endpoint; others may make progress meanwhile, but not this one.
   void close() { const auto closing = std::move(endpoint_); }
   void progress() {
     if (endpoint_) endpoint_->progress();
@@ -70,7 +70,7 @@ class Talker final : public transport::EndpointCallbacks, transport::Arrival {
   std::unique_ptr<transport::Endpoint> endpoint_;
 };
 
-/// Closes all of them, one after the other.
+/// Closes all endpoints, one after the other.
 struct Closing {
   std::vector<Talker>& talkers;
   ~Closing() {

@@ -14,7 +14,7 @@ namespace penstock::bench::stream {
 
 namespace {
 
-/// Each text by `parse`; `all` where there is none.
+/// Parses each text by `parse`; returns `all` if there are none.
 template <class Value, class Parse>
 Result<std::vector<Value>> parsed(const std::vector<std::string>& texts, const Parse& parse,
                                   std::vector<Value> all) {
