@@ -102,7 +102,8 @@ Result<Report> measure_footprint(const FootprintOptions& options) {
   if (options.ranks < 2 || options.ranks > transport::max_endpoints || options.neighbours == 0 ||
       options.neighbours >= options.ranks) {
     return fail(ErrorCode::invalid_argument,
-                "{} ranks that talk to {} each cannot be: 2 to {} ranks, 1 to ranks - 1 neighbours",
+                "{} ranks that each talk to {} are impossible: give 2 to {} ranks, 1 to ranks - 1 "
+                "neighbours",
                 options.ranks, options.neighbours, transport::max_endpoints);
   }
   const auto bytes = PENSTOCK_TRY(base::parse_bytes(options.size));

@@ -41,7 +41,7 @@ Result<void> obey(int socket) {
     Order order{};
     PENSTOCK_TRY(receive_all(socket, &order, sizeof order));
     if (order.magic != greeting || order.bytes == 0 || order.bytes > largest)
-      return fail(ErrorCode::invalid_argument, "a client is no socket_bench of this version");
+      return fail(ErrorCode::invalid_argument, "a client is not a socket_bench of this version");
     if (buffer.size() < order.bytes) buffer.resize(order.bytes);
     for (std::uint64_t i = 0; i < order.count; ++i) {
       PENSTOCK_TRY(receive_all(socket, buffer.data(), order.bytes));

@@ -89,10 +89,11 @@ Result<std::string> named_or_only(const std::string& named, const std::string& c
   const std::vector<std::string>& candidates = in_use.empty() ? specs : in_use;
   if (candidates.size() == 1) return candidates.front();
   if (candidates.empty()) {
-    return fail(ErrorCode::not_found,
-                "no pool is named, and none is in /dev/shm or on a device of this host: {} FILE of "
-                "one in a file, or penstock pool create SPEC --size 2G",
-                command);
+    return fail(
+        ErrorCode::not_found,
+        "no pool is named, and none is in /dev/shm or on a device of this host: {} FILE for a "
+        "pool in a file, or penstock pool create SPEC --size 2G",
+        command);
   }
   return fail(ErrorCode::not_found,
               "of which pool? {} are {}on this host: {}; {} SPEC, or export PENSTOCK_POOL=SPEC",

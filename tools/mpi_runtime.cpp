@@ -269,13 +269,13 @@ Result<void> usable(const MpiRuntime& runtime) {
   const char* install = install_command(runtime.kind);
   if (runtime.kind == MpiKind::unknown) {
     return fail(ErrorCode::mismatch,
-                "{} does not answer --version as an MPI does (but \"{}\"); name another with "
+                "{} does not answer --version as an MPI does (it says \"{}\"); name another with "
                 "--mpiexec PATH, or install one with '{}'",
                 runtime.mpiexec, runtime.answer, install);
   }
   if (runtime.library.empty()) {
     return fail(ErrorCode::not_found,
-                "the libmpi of {} was not found beside it, so it cannot be told whether it has "
+                "the libmpi of {} was not found beside it, so it is unknown whether it has "
                 "libfabric; name another with --mpiexec PATH, or install one with '{}'",
                 runtime.name(), install);
   }

@@ -216,7 +216,7 @@ int judge(const JobOutcome& outcome, const RunArguments& arguments, const std::s
         coloured(Colour::yellow, "warn:", stderr), *outcome.unfinalized);
   if (outcome.totals.ranks == 0) {
     if (status == 0)
-      say("no process of the job attached to the pool: it used another transport, or {} is no MPI "
+      say("no process of the job attached to the pool: it used another transport, or {} is not a "
           "program of this mpiexec's MPI",
           arguments.command.front());
     else

@@ -88,11 +88,12 @@ Result<std::vector<Calibration>> check_calibration(const std::vector<ScalingNetw
     if (network.measured.empty()) continue;
     const auto found = PENSTOCK_TRY(calibration_of(network, signals));
     if (found.worst > most)
-      return fail(ErrorCode::mismatch,
-                  "{} is not met: at {} bytes the simulated latency differs by {:.0f} % from the "
-                  "measured one, and 5 % are allowed; measure again with more rounds: penstock "
-                  "bench run pt2pt --procs 2 --repeat 11",
-                  network.network, found.at, found.worst * 100);
+      return fail(
+          ErrorCode::mismatch,
+          "{} is not reproduced: at {} bytes the simulated latency differs by {:.0f} % from the "
+          "measured one, and 5 % are allowed; measure again with more rounds: penstock "
+          "bench run pt2pt --procs 2 --repeat 11",
+          network.network, found.at, found.worst * 100);
     all.push_back(found);
   }
   return all;

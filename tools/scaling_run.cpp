@@ -117,7 +117,7 @@ Result<std::string> simgrid_version() {
   if (smpirun.empty())
     return fail(
         ErrorCode::not_found,
-        "no smpirun is on the PATH, and the study of scaling is SimGrid's: apt install "
+        "no smpirun is on the PATH, and the study of scaling needs SimGrid: apt install "
         "libsimgrid-dev, or ci/install.sh scaling; 'penstock model collectives' needs none");
   std::string said;
   if (std::FILE* const pipe = ::popen((base::shell_quote(smpirun) + " -version 2>&1").c_str(), "r");

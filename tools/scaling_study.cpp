@@ -29,9 +29,10 @@ Result<Scene> scene_of(const ScalingProgram& program, const ScalingOptions& opti
     return fail(ErrorCode::invalid_argument, "{} on {} are {} ranks; up to {} are simulated",
                 program.name, counted(nodes, "host"), scene.ranks, most);
   if (scene.ranks % nodes != 0)
-    return fail(ErrorCode::invalid_argument,
-                "{} ranks on {}: as many on each are needed, so name by --nodes divisors of {}",
-                scene.ranks, counted(nodes, "host"), scene.ranks);
+    return fail(
+        ErrorCode::invalid_argument,
+        "{} ranks on {}: each needs the same number of ranks, so give --nodes divisors of {}",
+        scene.ranks, counted(nodes, "host"), scene.ranks);
   scene.texts = PENSTOCK_TRY(program.traces(scene.ranks));
   for (const std::string& text : scene.texts)
     scene.compute = std::max(scene.compute, flops_of(text) / (options.gflops * 1e9));

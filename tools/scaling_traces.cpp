@@ -144,10 +144,11 @@ Result<std::vector<std::string>> read_traces(const std::string& list) {
   }
   for (std::size_t rank = 1; rank < ranks.size(); ++rank)
     if (collectives_of(ranks[rank]) != collectives_of(ranks[0]))
-      return fail(ErrorCode::wrong_format,
-                  "{}: rank {} takes part in {} collectives and rank 0 in {}, so some are of parts "
-                  "of the ranks, which SimGrid's traces do not tell: trace a program without them",
-                  list, rank, collectives_of(ranks[rank]), collectives_of(ranks[0]));
+      return fail(
+          ErrorCode::wrong_format,
+          "{}: rank {} takes part in {} collectives and rank 0 in {}, so some involve only "
+          "part of the ranks, which SimGrid's traces do not show: trace a program without them",
+          list, rank, collectives_of(ranks[rank]), collectives_of(ranks[0]));
   if (!ranks.empty()) return ranks;
   return fail(ErrorCode::not_found,
               "{} names no traces: it is the file that smpirun -trace-ti -trace-file {} leaves",

@@ -138,7 +138,7 @@ Result<std::vector<std::uint32_t>> ranks_of(const TuneArguments& arguments) {
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
   if (ranks.empty() || (ranks.back() > cpus && !arguments.force))
     return fail(ErrorCode::unavailable,
-                "{} ranks on {} take turns, so times would be the scheduler's: name fewer by "
+                "{} ranks on {} take turns, so the scheduler would decide the times: name fewer by "
                 "--ranks (at least 2), or measure all the same: --force",
                 ranks.empty() ? 2 : ranks.back(), counted(cpus, "CPU"));
   return ranks;

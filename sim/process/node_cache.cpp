@@ -64,8 +64,8 @@ Result<void> size_it(const UniqueFd& fd, const std::string& path, std::uint64_t 
   if (::fstat(fd.get(), &status) != 0) return system_failure(path, "examined");
   if (static_cast<std::uint64_t>(status.st_size) == bytes) return {};
   if (status.st_size != 0) {
-    return fail(ErrorCode::wrong_format, "{} has {} bytes, needed are {}; remove it: rm {}", path,
-                status.st_size, bytes, path);
+    return fail(ErrorCode::wrong_format, "{} has {} bytes, but {} are needed; remove it: rm {}",
+                path, status.st_size, bytes, path);
   }
   rlimit limit;
   if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes) {

@@ -108,7 +108,7 @@ Result<bool> Rendezvous::try_second() {
                 pool_.describe(first.token), pool_.describe(second.token));
   }
   if (first.rounds == 0 || first.rounds > max_rounds) {
-    return fail(ErrorCode::wrong_format, "object {} asks for {} rounds, at most {} can be",
+    return fail(ErrorCode::wrong_format, "object {} asks for {} rounds, at most {} are possible",
                 object_name, first.rounds, max_rounds);
   }
   rounds_ = first.rounds;

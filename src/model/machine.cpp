@@ -123,11 +123,11 @@ Result<double> Machine::stuck() const {
   const auto still = [](const LaneState& state) { return !state.ended; };
   const auto first = std::find_if(lanes_.begin(), lanes_.end(), still);
   if (first == lanes_.end()) return now_;
-  return fail(ErrorCode::deadline,
-              "{} of {} lanes never end, the first of them is {}: a schedule waits for what nobody "
-              "tells",
-              std::count_if(lanes_.begin(), lanes_.end(), still), lanes_.size(),
-              first->lane->name());
+  return fail(
+      ErrorCode::deadline,
+      "{} of {} lanes never end, the first of them is {}: a schedule waits for a word that no "
+      "lane sends",
+      std::count_if(lanes_.begin(), lanes_.end(), still), lanes_.size(), first->lane->name());
 }
 
 Result<double> Machine::run() {

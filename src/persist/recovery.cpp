@@ -111,10 +111,11 @@ Result<bool> end_dead_writer(arena::Arena& arena, const Writers& writers,
       static_cast<std::uint32_t>(std::min<std::uint64_t>(state.writer, writers.count())));
   if (writer.owner != state.owner) return true;  // its log was undone and removed
   if (!arena.pool().alive(state.owner)) return roll_back(arena, writer);
-  return fail(ErrorCode::unavailable,
-              "object \"{}\" of pool {} is written by {}: an object has one writer, until that "
-              "gives it back or ends",
-              object.name, arena.pool().info().spec, arena.pool().describe(state.owner));
+  return fail(
+      ErrorCode::unavailable,
+      "object \"{}\" of pool {} is written by {}: an object has one writer, until that process "
+      "gives it back or ends",
+      object.name, arena.pool().info().spec, arena.pool().describe(state.owner));
 }
 
 namespace {
@@ -137,11 +138,10 @@ Result<void> destroy(arena::Arena& arena, const arena::Object& object) {
     const auto state = version->read();
     const bool idle_here = state.owner == arena.pool().token() && !state.changing();
     if (state.owner == 0 || idle_here || !arena.pool().alive(state.owner)) return {};
-    return fail(
-        ErrorCode::unavailable,
-        "object \"{}\" of pool {} is written by {}: it can be destroyed when that has ended "
-        "its transaction and given it back (penstock_tx_release)",
-        object.name, arena.pool().info().spec, arena.pool().describe(state.owner));
+    return fail(ErrorCode::unavailable,
+                "object \"{}\" of pool {} is written by {}: it can be destroyed once that process "
+                "has ended its transaction and given the object back (penstock_tx_release)",
+                object.name, arena.pool().info().spec, arena.pool().describe(state.owner));
   };
   PENSTOCK_TRY(arena.destroy(object, 0, nobody_writes));
   const auto held_in = version ? version->held_in(arena) : std::nullopt;

@@ -242,7 +242,8 @@ void UndoLog::end() {
 Result<void> UndoLog::commit() {
   PENSTOCK_TRY(check_process());
   if (!active_)
-    return fail(ErrorCode::invalid_argument, "no transaction is under way that could be committed");
+    return fail(ErrorCode::invalid_argument,
+                "no transaction is under way: there is nothing to commit");
   if (!entries_.empty()) {
     for (const auto& writing : writings_)
       for (const Range& range : writing->ranges)
@@ -263,7 +264,8 @@ Result<void> UndoLog::commit() {
 Result<void> UndoLog::abort() {
   PENSTOCK_TRY(check_process());
   if (!active_)
-    return fail(ErrorCode::invalid_argument, "no transaction is under way that could be aborted");
+    return fail(ErrorCode::invalid_argument,
+                "no transaction is under way: there is nothing to abort");
   if (!entries_.empty()) {
     for (auto entry = entries_.rbegin(); entry != entries_.rend(); ++entry) {
       for (const auto& writing : writings_)

@@ -40,7 +40,7 @@ RegionTable::~RegionTable() {
 Result<void> RegionTable::add_block() {
   const std::uint64_t capacity = first_capacity << blocks_.size();
   if (blocks_.size() == max_blocks) {
-    return fail(ErrorCode::no_space, "{} memory regions are registered: more cannot be",
+    return fail(ErrorCode::no_space, "{} memory regions are registered, and no more are possible",
                 lines_.size());
   }
   pool::Pool& pool = arena_.pool();
