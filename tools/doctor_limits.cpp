@@ -66,7 +66,8 @@ bool means_no(std::string value) {
          value == "f";
 }
 
-/// The lowest limit in the files from the own cgroup up to the root; nullopt if there is none.
+/// The lowest limit in the files from this process's cgroup up to the root; nullopt if there is
+/// none.
 std::optional<std::uint64_t> least_limit(std::string folder, std::size_t root,
                                          const std::string& file) {
   constexpr std::uint64_t as_good_as_none = std::uint64_t{1} << 60;  // version 1 says "no limit" by

@@ -28,7 +28,7 @@ std::set<std::string> in_shared_memory() {
   return specs;
 }
 
-/// Whether the file is no pool of its own: a part of another pool, or a file beside one.
+/// Whether the file is not a pool by itself: a part of another pool, or a file beside one.
 bool is_none(const Error& error) {
   return error.code == ErrorCode::wrong_format || error.code == ErrorCode::not_found ||
          error.code == ErrorCode::invalid_argument;

@@ -13,7 +13,7 @@ struct HostPool {
   Result<pool::Info> info;  ///< or why it cannot be read
 };
 
-/// Returns them in the order of their names, without files that are no pools.
+/// Returns them in the order of their names, without files that are not pools.
 std::vector<HostPool> host_pools();
 
 /// Returns the named pool, else that of PENSTOCK_POOL, else the only one of this host: if processes

@@ -96,8 +96,9 @@ void for_open_mpi(Builder& builder, const MpiRuntime& runtime, const JobEnvironm
     builder.set("OMPI_MCA_pml", "cm");
     builder.set("OMPI_MCA_btl", "self,ofi");
     const bool has_priority = runtime.major() >= 5;
-    // osc/sm would take the windows of ranks on one machine, which are to play several hosts. With
-    // the lowest priority it still serves MPI_Win_allocate_shared, which no other component offers.
+    // osc/sm would take the windows of ranks on one machine, which here stands for several hosts.
+    // With the lowest priority it still serves MPI_Win_allocate_shared, which no other component
+    // offers.
     builder.set("OMPI_MCA_osc", job.nodes > 0 && !has_priority ? "^sm,ucx" : "^ucx");
     if (job.nodes > 0 && has_priority) builder.set("OMPI_MCA_osc_sm_priority", "1");
     // 4.1 does not consider btl/ofi by itself.

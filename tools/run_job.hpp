@@ -13,7 +13,7 @@ namespace penstock::tools {
 
 struct JobPlan {
   std::vector<std::string> command;  ///< mpiexec and all its arguments
-  Environment environment;           ///< in addition to the own environment
+  Environment environment;           ///< in addition to this process's own
   std::string pool, job;
   std::string exit_log;  ///< a folder, which the ranks find in PENSTOCK_EXIT_LOG
   std::uint32_t ranks = 0;

@@ -22,8 +22,8 @@ Result<pool::Info> make_temporary_pool(const std::string& spec, const std::strin
 /// The requirements of a job on a pool.
 struct JobNeeds {
   std::uint32_t ranks = 0;
-  std::uint32_t nodes = 0;  ///< whether they too are to lie in the pool
-  bool windows = false;     ///< they are to lie in the pool too
+  std::uint32_t nodes = 0;  ///< emulated nodes
+  bool windows = false;     ///< the job's windows lie in the pool too
 };
 
 /// Checks an existing pool: it must have the mode (unless ""), and enough endpoints, nodes and

@@ -91,7 +91,7 @@ std::string suggestion(const std::string& meant) {
   return meant.empty() ? "" : fmt::format("; did you mean '{}'?", meant);
 }
 
-/// About the first word that begins with -- and is no option of its command.
+/// About the first word that begins with -- and is not an option of its command.
 std::string about_unknown_option(const CLI::App& app, const std::vector<std::string>& arguments) {
   std::string text;
   walk(app, arguments, [&](const CLI::App& command, const std::string& word) {

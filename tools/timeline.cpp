@@ -27,7 +27,7 @@ std::optional<coll::StepKind> kind_of(const std::string& name) {
   return std::nullopt;
 }
 
-/// Throws nlohmann::json's exceptions if the line is no span.
+/// Throws nlohmann::json's exceptions if the line is not a span.
 TraceSpan span_of(const Json& line) {
   const auto kind = kind_of(line.at("step").get<std::string>());
   if (!kind) throw std::invalid_argument("no such step: " + line.at("step").get<std::string>());

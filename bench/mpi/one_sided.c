@@ -142,7 +142,7 @@ static void by_lock(struct job* job, const struct measure* m) {
   }
 }
 
-/* Copies into the own part, under a lock without contention. */
+/* Copies into its own part, under a lock without contention. */
 static void by_copy(struct job* job, const struct measure* m) {
   if (!job->origin) return;
   for (int i = 0; i < m->ops; ++i) {

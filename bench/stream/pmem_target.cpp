@@ -173,10 +173,11 @@ Result<std::uint64_t> pmem_room(const TargetSpec& spec) {
   PENSTOCK_TRY(pmem_library());
   struct stat status {};
   if (stat(spec.place.c_str(), &status) == 0 && !S_ISDIR(status.st_mode))
-    return fail(ErrorCode::invalid_argument,
-                "{} is no folder: name one on a file system that is mounted with -o dax; the pool "
-                "is made in it, and removed",
-                spec.place);
+    return fail(
+        ErrorCode::invalid_argument,
+        "{} is not a folder: name one on a file system that is mounted with -o dax; the pool "
+        "is made in it, and removed",
+        spec.place);
   return free_in(spec.place);
 }
 

@@ -205,8 +205,8 @@ TEST_F(StandinGpu, ACaptureThatIsNotJoinedIsRefused) {
   EXPECT_EQ(gpu_->stream_end_capture(main, &graph), capture_unjoined);
 }
 
-/// A host that queues more than a GPU takes must wait; if the same thread is to open the gate
-/// later, it hangs.
+/// A host that queues more than a GPU takes must wait; it hangs if the same thread should open
+/// the gate later.
 TEST_F(StandinGpu, AFullQueueHoldsItsCaller) {
   alignas(64) std::uint64_t word = 0;
   ok(gpu_->host_register(&word, sizeof word, host_register_device_map));

@@ -108,8 +108,8 @@ TEST(Canary, MissingWriteBackIsCaught) {
   expect_caught("canary: not written back", {.published = false});
 }
 
-/// Dekker: publish the own word, look at the other's. With `store_fence` alone both may miss the
-/// other.
+/// Dekker: each publishes its word and looks at the other's. With `store_fence` alone both may miss
+/// the other.
 Scenario dekker(const char* name, bool full) {
   Scenario scenario;
   scenario.name = name;

@@ -108,7 +108,7 @@ TEST(Moving, WhoDiesOnTheWayIsTold) {
   expect_held("channel", "crash points", crash_everywhere(scenario, 40));
 }
 
-/// A burst into a channel of which the receiver has not heard yet: messages sent before the move
+/// A burst into a channel that the receiver has not heard of yet: messages sent before the move
 /// come first.
 TEST(Moving, NothingIsLostOrOvertakenByABurst) {
   const auto pool = pool_with_endpoints();

@@ -55,7 +55,7 @@ struct Member {
         arena(SimulatedPool::open_arena(world, *pool)),
         objects{must(world, arena->open("a")), must(world, arena->open("b"))} {}
 
-  /// By plain stores of the user, some of which leave the cache by themselves.
+  /// Stores as a user does, by plain stores, some of which leave the cache by themselves.
   void store(const arena::Object& object, std::uint64_t first, std::uint64_t count,
              std::uint64_t number) {
     auto* words = reinterpret_cast<std::uint64_t*>(object.data) + first;

@@ -80,7 +80,7 @@ class Rank final : public transport::EndpointCallbacks {
     world_.require(opened.has_value(), opened ? "" : opened.error().message);
     endpoint_ = std::move(*opened);
   }
-  /// Keeps the present endpoint, and goes on with one in a slot that is no process's own.
+  /// Keeps the present endpoint, and goes on with one in a slot that belongs to no process.
   void open_another() {
     earlier_.push_back(std::move(endpoint_));
     open();

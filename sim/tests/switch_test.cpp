@@ -183,7 +183,7 @@ class Rank {
                    fmt::format("{}{}: {}", call.text(), is_moved(number) ? ", moved" : "", fault));
     return true;
   }
-  /// In a rank: the death of a switch is no error for any rank.
+  /// In a rank: the death of a switch is not an error.
   void expect_death(const Error& error) {
     world_.require(error.code == ErrorCode::peer_dead && rank_died(world_, job_), error.message);
     const std::string name = fmt::format("rank {} (pid", world_.victim()->number);

@@ -130,7 +130,7 @@ TEST(Lock, EndsNoWaitInVainWhereItsLinesAreOverwritten) {
 
 /// The same for a waiter: it reads again and again, and each read finds what the device holds.
 TEST(Lock, RestoresItsLineAsOftenAsItIsOverwrittenWhileItWaits) {
-  // One is absent: a look at all the others would drop the own line with theirs.
+  // One is absent: a look at all the others would drop its own line with theirs.
   static constexpr std::uint32_t participants = 3;
   Scenario scenario;
   scenario.name = "lock, overwritten while one waits";

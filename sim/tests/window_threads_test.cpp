@@ -179,7 +179,7 @@ class Rank {
       for (std::uint32_t thread = 0; thread < threads; ++thread) fn(cell_of(rank, thread));
     }
   }
-  /// By gets and, for the own segment, by plain loads.
+  /// Reads by gets and, for its own segment, by plain loads.
   void check() {
     must([this](Window& w) { return w.lock(self_, sync::Hold::shared); });
     must([this](Window& w) { return w.lock(1 - self_, sync::Hold::shared); });

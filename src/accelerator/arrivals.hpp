@@ -22,7 +22,7 @@ class Arrivals {
   /// are new ones. One device access.
   bool look(std::uint64_t end);
 
-  /// A sender of something that is no valid packet, and what is wrong with it.
+  /// The sender of an invalid packet, and what is wrong with the packet.
   struct Damage {
     std::uint32_t ring = 0;
     std::string what;

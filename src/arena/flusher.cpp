@@ -98,7 +98,7 @@ bool Flusher::advance(std::uint64_t max_bytes) {
   return true;
 }
 
-/// Records the own node last: until then some process goes on flushing.
+/// Records its own node last: until then some process goes on flushing.
 void Flusher::record() {
   const auto& flushes = pool_.flushes();
   const auto record_for = [&](std::uint32_t node) {

@@ -37,7 +37,7 @@ class Fetched {
       at = by_token_.begin() + static_cast<std::ptrdiff_t>(token - 1);
     return at == by_token_.end() ? nullptr : take(at);
   }
-  /// Calls `act` for each message of a peer that is gone, and forgets it before.
+  /// Forgets each message of a peer that has left, and then calls `act` for it.
   template <class Act>
   void take_all_of(transport::Peer peer, Act&& act) {
     for (std::size_t at = 0; at < by_token_.size(); ++at)

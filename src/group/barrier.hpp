@@ -46,7 +46,7 @@ class Barrier : private Culprits {
   };
   static constexpr std::uint32_t step_limit = released - first_step;
 
-  /// A round ends when `word` of all `awaited` ranks has the number; then `tells` of the own line
+  /// A round ends when `word` of all `awaited` ranks has the number; then `tells` of its own line
   /// get it.
   struct Round {
     Missing awaited;
@@ -86,7 +86,7 @@ class Barrier : private Culprits {
   bool in_round_ = false;  ///< missing_ belongs to this round
   bool waiting_ = false;   ///< a thread is in await_others()
   Missing missing_;
-  std::uint64_t words_[coherence::line_bytes / 8] = {};  ///< the own line
+  std::uint64_t words_[coherence::line_bytes / 8] = {};  ///< this rank's line
   std::vector<Behind> behind_;                           ///< found by slow waits
   std::uint64_t behind_of_ = ~std::uint64_t{0};          ///< the barrier that behind_ belongs to
 };

@@ -32,7 +32,7 @@ struct CgExchange {
 };
 
 /// The exchanges of one rank in one outer iteration. Errors: invalid_argument if the number of
-/// ranks is no power of two, or does not divide the vectors.
+/// ranks is not a power of two, or does not divide the vectors.
 Result<std::vector<CgExchange>> cg_exchanges(const CgClass& size, std::uint32_t ranks,
                                              std::uint32_t rank);
 

@@ -28,7 +28,7 @@ Result<Outcome> run(const PlatformSet& set, const PoolCase& call, const coll::Pl
   return outcome;
 }
 
-/// Reductions are sums of float32 or, if any order is to give the same bits, of int32.
+/// Reductions are sums of float32 or, if every order must give the same bits, of int32.
 std::optional<coll::SwitchPlan> switch_plan(const PlatformSet& set, const coll::Problem& problem) {
   const Platform platform = set.platform();
   if (platform.switches < 1) return std::nullopt;

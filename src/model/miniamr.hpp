@@ -27,7 +27,7 @@ struct AmrMesh {
   double check_flops() const { return 1.0 * cells * cells * cells; }
 };
 
-/// Blocks in x, y and z. Errors: invalid_argument if the number of ranks is no power of two.
+/// Blocks in x, y and z. Errors: invalid_argument if the number of ranks is not a power of two.
 Result<std::array<std::uint32_t, 3>> amr_grid(std::uint32_t ranks);
 
 /// Neighbours of a rank in each direction, ascending. Ranks are numbered by miniAMR's recursive

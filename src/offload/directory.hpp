@@ -104,11 +104,11 @@ class Directory {
 /// holds it; mismatch, for a switch of another version; invalid_argument, if the role does not fit
 /// the living switches (a leaf of 2 while the spine has 3).
 Result<void> take_claim(const Directory& directory, const Role& role);
-/// Checks the own claim; its holder calls it now and then, and takes the claim anew if it was
-/// overwritten: by a foreign process, or by a switch that was stopped in the middle of its store of
-/// a claim for longer than a lease and that, before it ends, overwrites its successor's. On an
-/// error this process has no claim. Errors: those of take_claim() if another living switch holds it
-/// by now; deadline if the pool's lock is held for long.
+/// Checks this process's claim, and takes it anew if it was overwritten; its holder calls it now
+/// and then. A foreign process may have overwritten it, or a switch that was stopped in the middle
+/// of its store of a claim for longer than a lease, and finished that store over its successor's.
+/// On an error this process has no claim. Errors: those of take_claim() if another living switch
+/// holds it by now; deadline if the pool's lock is held for long.
 Result<void> keep_claim(const Directory& directory, const Role& role);
 /// Gives the claim back at an orderly end.
 Result<void> give_claim_back(const Directory& directory, const Role& role);

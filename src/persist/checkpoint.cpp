@@ -57,7 +57,7 @@ Result<Checkpoint> Checkpoint::open(arena::Arena& arena, std::string_view name) 
   Checkpoint found(arena, device, PENSTOCK_TRY(arena.open(name)));
   if (found.is_fresh())
     return fail(ErrorCode::not_found,
-                "object \"{}\" of pool {} is no checkpoint, or one that is just being made", name,
+                "object \"{}\" of pool {} is not a checkpoint, or is just being made", name,
                 arena.pool().info().spec);
   PENSTOCK_TRY(found.line());
   return found;
@@ -82,7 +82,7 @@ Result<PairLine> Checkpoint::line() const {
   if (now) return *now;
   return fail(
       ErrorCode::wrong_format,
-      "object \"{}\" of pool {} is no checkpoint, or both lines that say which copy is valid "
+      "object \"{}\" of pool {} is not a checkpoint, or both lines that say which copy is valid "
       "are damaged",
       object_.name, arena_->pool().info().spec);
 }
@@ -120,7 +120,7 @@ Result<void> Checkpoint::check_range(std::uint64_t offset, std::uint64_t bytes) 
               object_.name, copy_bytes_);
 }
 
-/// Writes to lines of which others may write parts: word by word, so that their parts stay
+/// Writes word by word to lines that others may write too, so that the others' words stay
 /// untouched.
 void Checkpoint::write_words(std::uint64_t to, const std::byte* from, std::uint64_t bytes) const {
   while (bytes != 0) {

@@ -21,11 +21,11 @@ class Checkpoint {
   };
 
   /// Makes a checkpoint, or opens one of the same size. Errors: those of Arena::create;
-  /// wrong_format if an object of that name and size is no checkpoint.
+  /// wrong_format if an object of that name and size is not a checkpoint.
   static Result<Checkpoint> create(arena::Arena& arena, std::string_view name, std::uint64_t bytes,
                                    arena::Lifetime lifetime = arena::Lifetime::persistent);
   /// Opens a checkpoint. Errors: not_found, also while it is being made; wrong_format if the object
-  /// is no checkpoint.
+  /// is not a checkpoint.
   static Result<Checkpoint> open(arena::Arena& arena, std::string_view name);
 
   /// Bytes of one copy: whole pages.

@@ -48,8 +48,8 @@ Result<bool> end_dead_writer(arena::Arena& arena, const Writers& writers,
 /// Errors: those of Arena::destroy; unavailable while a transaction changes it or a log of another
 /// living process holds it.
 Result<void> destroy(arena::Arena& arena, const arena::Object& object);
-/// As Arena::set_lifetime. Errors: also invalid_argument if an object that transactions have
-/// changed is to end with this process: its writer's transaction could then not be undone.
+/// As Arena::set_lifetime. Errors: also invalid_argument if transactions have changed the
+/// object and it would end with this process: its writer's transaction could then not be undone.
 Result<void> set_lifetime(arena::Arena& arena, const arena::Object& object,
                           arena::Lifetime lifetime);
 /// How long to wait for living nodes, which flush at their heartbeats.

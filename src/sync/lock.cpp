@@ -354,9 +354,9 @@ Lock::Lock(const coherence::Memory& memory, void* lines, std::uint32_t participa
 
 namespace {
 
-/// For the own token: a process that was stopped may have been passed over, and its line may belong
-/// to a successor, whose contents it must not overwrite. So it checks itself before it stores
-/// anything that others act upon.
+/// For this process's own token: a process that was stopped may have been passed over, and its line
+/// may belong to a successor, whose contents it must not overwrite. So it checks itself before it
+/// stores anything that others act upon.
 tl::unexpected<Error> taken_for_dead(std::uint64_t token) {
   return fail(ErrorCode::peer_dead, "lock: token {:#x} was taken for dead while it waited", token);
 }
