@@ -12,8 +12,9 @@ namespace penstock::base {
 
 class OutputFile {
  public:
-  /// Creates the file if it is absent, and leaves its contents alone until write(). Path "": no
-  /// file. Errors: permission, which names the path.
+  /// Makes the file where it is absent and leaves its contents alone until write(). A path of ""
+  /// stands for no file. Error: permission, which names the path; also for a named pipe that no
+  /// process reads.
   static Result<OutputFile> open(const std::string& path);
 
   OutputFile(OutputFile&& other) noexcept = default;

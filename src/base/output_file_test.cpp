@@ -1,7 +1,9 @@
 #include "base/output_file.hpp"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -54,6 +56,36 @@ TEST_F(OutputFileTest, KeepsWhatWasWrittenWhenItIsMoved) {
   ASSERT_TRUE(file.write("kept"));
   opened = OutputFile::open("");
   EXPECT_EQ(read_file(path_), "kept");
+}
+
+TEST_F(OutputFileTest, RefusesAPipeThatNobodyReads) {
+  ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
+  const auto file = OutputFile::open(path_);
+  ASSERT_FALSE(file);
+  EXPECT_EQ(file.error().code, ErrorCode::permission);
+  EXPECT_THAT(file.error().message, HasSubstr(path_ + ": it is a pipe that no process reads"));
+  EXPECT_TRUE(std::filesystem::is_fifo(path_));
+}
+
+TEST_F(OutputFileTest, WritesIntoAPipeThatIsRead) {
+  ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
+  const UniqueFd reader(::open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  auto file = OutputFile::open(path_);
+  ASSERT_TRUE(file) << file.error().message;
+  ASSERT_TRUE(file->write("text"));
+  char text[8] = {};
+  EXPECT_EQ(::read(reader.get(), text, sizeof text), 4);
+  EXPECT_STREQ(text, "text");
+}
+
+/// The reader may be gone when the result is written.
+TEST_F(OutputFileTest, ReportsAPipeWhoseReaderHasGone) {
+  ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
+  UniqueFd reader(::open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  auto file = OutputFile::open(path_);
+  ASSERT_TRUE(file) << file.error().message;
+  reader = UniqueFd();
+  EXPECT_THAT(file->write("text").error().message, HasSubstr("Broken pipe"));
 }
 
 TEST_F(OutputFileTest, ReportsAFullDevice) {

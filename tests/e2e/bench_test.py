@@ -358,6 +358,15 @@ class Experiments(Case):
         self.assertIn("cannot write /proc/nowhere/a.json: No such file or directory", done.stderr)
         self.assertEqual(done.stdout, "")  # nothing was measured for it
 
+    def test_a_pipe_takes_no_results(self):
+        """Which replace a file at once. Opening a pipe would wait for its reader."""
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        for option in ("--json", "--csv"):
+            done = self.bench("run", "coherence", "--quick", "--sizes", "64", "--repeat", "1", option, pipe, status=1)
+            self.assertIn(f"cannot write {pipe}: it is a pipe or a device, and results replace a file", done.stderr)
+            self.assertEqual(done.stdout, "")
+
     def test_a_socket_to_another_host(self):
         """Which is this one."""
         program = Path(PENSTOCK).parent / "socket_bench"

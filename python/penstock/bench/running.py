@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import datetime
+import errno
 import os
 import subprocess
 import time
@@ -22,12 +23,15 @@ Finished = Callable[[str, Outcome], None]
 
 
 def check_outputs(files: Sequence[Path], folder: Optional[Path]) -> None:
-    """Called before anything is measured, so that no figures are lost at the end. OSError names the file that cannot be written."""
+    """Called before anything is measured, so that no figures are lost at the end. OSError names the file that cannot be written. Results
+    replace a whole file, so a pipe or a device cannot take them."""
     if folder:
         folder.mkdir(parents=True, exist_ok=True)
         files = [*files, folder / ".penstock-bench"]
     for file in files:
         there = file.exists()
+        if there and not file.is_dir() and not file.is_file():
+            raise OSError(errno.EINVAL, "it is a pipe or a device, and results replace a file", str(file))
         with open(file, "a", encoding="utf-8"):
             pass
         if not there:
