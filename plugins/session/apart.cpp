@@ -16,8 +16,9 @@ static_assert(std::is_trivially_copyable_v<Apart> && sizeof(Apart) == 16);
 using Line = std::array<std::byte, coherence::line_bytes>;
 
 /// A key may be longer than the names of a pool.
-std::string name_of(const std::string& job, std::int32_t rank) {
-  return fmt::format("penstock.apart.{:016x}.{}", base::xxh64(job.data(), job.size(), 0), rank);
+std::string name_of(const Launch& launch, std::int32_t rank) {
+  const std::string world = launch.job + '\0' + launch.world;
+  return fmt::format("penstock.apart.{:016x}.{}", base::xxh64(world.data(), world.size(), 0), rank);
 }
 
 }  // namespace
@@ -27,7 +28,7 @@ void tell_apart(const Session& session, const Apart& apart) {
   Line line{};
   std::memcpy(line.data(), &apart, sizeof apart);
   const auto told =
-      session.arena->create(name_of(session.launch.job, session.launch.rank), line.size(),
+      session.arena->create(name_of(session.launch, session.launch.rank), line.size(),
                             {.lifetime = arena::Lifetime::process, .contents = line.data()});
   if (!told && told.error().code != ErrorCode::already_exists)
     base::log(base::Level::info, "the others are not told that this rank takes no part: {}",
@@ -36,7 +37,7 @@ void tell_apart(const Session& session, const Apart& apart) {
 
 Apart told_apart(const Session& session, std::int32_t rank) {
   if (session.launch.job.empty()) return {};
-  const auto told = session.arena->open(name_of(session.launch.job, rank));
+  const auto told = session.arena->open(name_of(session.launch, rank));
   if (!told || told->bytes != coherence::line_bytes) return {};
   Line line{};
   session.pool->memory().observe_line(line.data(), told->data);

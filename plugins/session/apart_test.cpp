@@ -8,10 +8,11 @@ namespace {
 class ApartTest : public pool::PoolTest {
  protected:
   void SetUp() override { create(); }
-  Session session(std::int32_t rank, const std::string& job) {
+  Session session(std::int32_t rank, const std::string& job, const std::string& world = "") {
     Session made;
     made.launch.rank = rank;
     made.launch.job = job;
+    made.launch.world = world;
     made.pool = attach();
     made.arena = arena::Arena::open(*made.pool).value();
     return made;
@@ -25,6 +26,17 @@ TEST_F(ApartTest, IsToldOfOneRankAlone) {
   EXPECT_EQ(told_apart(there, 3).why, Apart::Why::unseen);
   EXPECT_EQ(told_apart(here, 0), Apart{});
   EXPECT_EQ(told_apart(elsewhere, 3), Apart{});
+}
+
+/// Ranks that the job has spawned count from 0 too.
+TEST_F(ApartTest, StaysWithinItsWorld) {
+  const Session here = session(0, "a", "a@1"), spawned = session(1, "a", "a@2");
+  tell_apart(spawned, {.why = Apart::Why::unseen});
+  EXPECT_EQ(told_apart(here, 1), Apart{});
+  const Session own = session(1, "a", "a@1");
+  tell_apart(own, {.why = Apart::Why::unloaded});
+  EXPECT_EQ(told_apart(here, 1).why, Apart::Why::unloaded);
+  EXPECT_EQ(told_apart(spawned, 1).why, Apart::Why::unseen);
 }
 
 TEST_F(ApartTest, EndsWithTheProcess) {

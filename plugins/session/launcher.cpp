@@ -153,6 +153,14 @@ std::string job_key(const LaunchSources& sources) {
   return fmt::format("user-{}", ::getuid());
 }
 
+/// Spawned ranks count from 0 anew, in a world of their own. PMIx names each world. Hydra tells
+/// only that a world was spawned, and how large it is.
+std::string world_key(const LaunchSources& sources) {
+  if (const char* const name_space = sources.environment("PMIX_NAMESPACE")) return name_space;
+  if (!is_true(sources.environment("PMI_SPAWNED"))) return {};
+  return fmt::format("spawned-{}", first_number(sources, {"PMI_SIZE"}, 0));
+}
+
 /// MPICH's distribution of ranks to cliques: blocks, unless it was asked for cliques without
 /// MPIR_CVAR_CLIQUES_BY_BLOCK.
 bool cliques_by_block(const LaunchSources& sources) {
@@ -247,6 +255,7 @@ Result<Launch> read_launch(const LaunchSources& sources) {
   if (has_torch_ranks(sources) && (launch.rank < 0 || runs_under_torchrun(sources)))
     launch = launched_by_torch(sources);
   launch.job = job_key(sources);
+  launch.world = world_key(sources);
   PENSTOCK_TRY(set_emulated_node(sources, launch));
   return launch;
 }

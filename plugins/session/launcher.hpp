@@ -17,6 +17,7 @@ struct Launch {
   std::int32_t local_size = 0;   ///< ranks of the job on this host; 0: unknown
   std::int32_t local_rank = -1;  ///< among the ranks of its node, emulated or not; -1: unknown
   std::string job;               ///< the same for all ranks of the job, on every host
+  std::string world;  ///< of the job, as far as the launcher tells them apart: ranks count in it
   std::optional<std::uint32_t> emulated_node;
 };
 

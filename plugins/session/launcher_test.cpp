@@ -45,6 +45,20 @@ TEST_F(LauncherTest, WithoutALauncherTheJobIsTheUsers) {
   EXPECT_FALSE(launch->emulated_node.has_value());
 }
 
+/// Their ranks count from 0 anew, in the same job.
+TEST_F(LauncherTest, SpawnedRanksHaveAWorldOfTheirOwn) {
+  environment = {{"PMIX_RANK", "0"}, {"PMIX_NAMESPACE", "prterun-head-4711@1"}};
+  const auto first = read();
+  environment["PMIX_NAMESPACE"] = "prterun-head-4711@2";
+  const auto second = read();
+  EXPECT_EQ(first->job, second->job);
+  EXPECT_NE(first->world, second->world);
+  environment = {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}};
+  EXPECT_EQ(read()->world, "");
+  environment["PMI_SPAWNED"] = "1";
+  EXPECT_EQ(read()->world, "spawned-2");
+}
+
 TEST_F(LauncherTest, HydraJobIsWhereItsMpiexecListens) {
   environment = {
       {"PMI_RANK", "3"}, {"PMI_SIZE", "4"}, {"MPI_LOCALNRANKS", "2"}, {"MPI_LOCALRANKID", "1"}};
