@@ -288,7 +288,7 @@ TEST_F(CommunicatorTest, NamesTwoRootsInTheNextCall) {
                                   .input = data.data(),
                                   .output = data.data()});
       EXPECT_TRUE(done) << done.error().message;
-      EXPECT_THAT(error_of(comm, Collective::barrier, 0, 0), says("has called, 1 calls before, "));
+      EXPECT_THAT(error_of(comm, Collective::barrier, 0, 0), says("1 call ago called "));
     });
   }
 }

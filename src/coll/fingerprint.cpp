@@ -52,10 +52,12 @@ constexpr std::uint64_t greatest_size = 1ull << 48;
 
 std::string words_of(const CallFacts& facts) {
   std::string words = name_of(facts.collective);
+  const auto type = type_of(facts.reduction);
   if (facts.size != 0 && facts.size < greatest_size && facts.collective != Collective::barrier) {
-    const auto type = type_of(facts.reduction);
     const char* const unit = is_reduction(facts.collective) ? "elements" : "bytes";
     words += fmt::format(" of {} {}", facts.size - 1, type ? name_of(*type) : unit);
+  } else if (type) {
+    words += fmt::format(" of {}", name_of(*type));
   }
   if (const auto operation = operation_of(facts.reduction))
     words += fmt::format(" by {}", name_of(*operation));
@@ -191,9 +193,9 @@ std::string Fingerprints::difference(std::uint64_t theirs, std::uint32_t ranks) 
     std::string words;
     const Visit visit = [&](const CallFacts& tried) {
       if (end_of_chain(back, tried) != theirs) return false;
-      words = fmt::format("{} {}, and this rank {}",
-                          back == 0 ? "calls" : fmt::format("has called, {} calls before,", back),
-                          words_of(tried), words_of(own));
+      const std::string called =
+          back == 0 ? "calls" : fmt::format("{} call{} ago called", back, back == 1 ? "" : "s");
+      words = fmt::format("{} {}, and this rank {}", called, words_of(tried), words_of(own));
       return true;
     };
     if (visit_other_roots(own, ranks, visit) || visit_other_reductions(own, visit) ||
@@ -201,7 +203,7 @@ std::string Fingerprints::difference(std::uint64_t theirs, std::uint32_t ranks) 
       return words;
   }
   return fmt::format(
-      "calls, or has called before, something else than this rank, or with another size, type or "
+      "makes another call than this rank, or made one earlier, or with another size, type or "
       "operation; this rank calls {} now",
       words_of(past(0).facts));
 }

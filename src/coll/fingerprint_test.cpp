@@ -78,6 +78,27 @@ TEST(Fingerprint, NamesAnotherTypeOfAsManyElementsOrBytes) {
               HasSubstr("calls allreduce of 2 float64 by sum"));
 }
 
+/// As of MPI_Reduce_scatter.
+TEST(Fingerprint, NamesTypeAndOperationOfUnequalBlocks) {
+  const Problem problem{.collective = Collective::reduce_scatter,
+                        .ranks = 3,
+                        .element_bytes = 4,
+                        .input = {{0, 8}, {8, 16}, {24, 4}},
+                        .output = {{0, 8}},
+                        .max_block_bytes = 16};
+  const auto sum_of_integers = reduction_word(Datatype::int32, Operation::sum);
+  const auto maximum_of_floats = reduction_word(Datatype::float32, Operation::maximum);
+  EXPECT_EQ(difference({{problem, sum_of_floats}}, {{problem, sum_of_integers}}),
+            "calls reduce_scatter of int32 by sum, and this rank reduce_scatter of float32 by sum");
+  EXPECT_EQ(
+      difference({{problem, sum_of_floats}}, {{problem, maximum_of_floats}}),
+      "calls reduce_scatter of float32 by maximum, and this rank reduce_scatter of float32 by sum");
+  Problem unknown = problem;
+  unknown.max_block_bytes.reset();
+  EXPECT_THAT(difference({{unknown, sum_of_floats}}, {{unknown, sum_of_integers}}),
+              HasSubstr("calls reduce_scatter of int32 by sum"));
+}
+
 TEST(Fingerprint, NamesAnotherSize) {
   EXPECT_THAT(difference({{allreduce(3), sum_of_floats}}, {{allreduce(5), sum_of_floats}}),
               HasSubstr("calls allreduce of 5 float32 by sum"));
@@ -104,19 +125,20 @@ TEST(Fingerprint, NamesAnotherBlockOfARank) {
               .max_block_bytes = 16};
   Problem other = one;
   other.output = {{0, 16}, {16, 8}};
-  EXPECT_THAT(difference({{one}}, {{other}}), HasSubstr("something else"));
+  EXPECT_THAT(difference({{one}}, {{other}}), HasSubstr("makes another call than this rank"));
 }
 
 TEST(Fingerprint, KeepsADifferenceOfAnEarlierCallAndNamesIt) {
   const MadeCall same{allreduce(8), sum_of_floats};
   EXPECT_THAT(difference({{broadcast(0, 0, 24)}, same, same}, {{broadcast(1, 0, 24)}, same, same}),
-              HasSubstr("has called, 2 calls before, broadcast of 24 bytes with root 1"));
+              HasSubstr("2 calls ago called broadcast of 24 bytes with root 1, and this rank "));
   std::vector<MadeCall> ours{{broadcast(0, 0, 24)}}, theirs{{broadcast(1, 0, 24)}};
   for (int i = 0; i < 20; ++i) {
     ours.push_back(same);
     theirs.push_back(same);
   }
-  EXPECT_THAT(difference(ours, theirs), HasSubstr("or has called before, something else"));
+  EXPECT_THAT(difference(ours, theirs),
+              HasSubstr("makes another call than this rank, or made one earlier"));
 }
 
 TEST(Fingerprint, SaysWhatItCannotName) {

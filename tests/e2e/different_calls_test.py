@@ -12,11 +12,11 @@ NAMED = {
     "operation": "calls allreduce of 4 float64 by (sum|maximum), and this rank allreduce of 4 float64 by (sum|maximum)",
     "meaning": "another size, type or operation",
     "elsewhere": "makes a call that the pool cannot do, and this rank one that it can",
-    "root": r"has called, 1 calls before, broadcast of 24 bytes with root \d, and this rank broadcast of 24 bytes with root \d",
-    "gather": r"has called, 1 calls before, gather of 24 bytes with root \d, and this rank gather of 24 bytes with root \d",
+    "root": r"1 call ago called broadcast of 24 bytes with root \d, and this rank broadcast of 24 bytes with root \d",
+    "gather": r"1 call ago called gather of 24 bytes with root \d, and this rank gather of 24 bytes with root \d",
     "broadcast": r"calls broadcast of \d+ bytes with root 0, and this rank broadcast of \d+ bytes with root 0",
     "alltoall": "calls alltoall of (8|16) bytes, and this rank alltoall of (8|16) bytes",
-    "collective": "(calls|has called, 1 calls before,) (barrier|allreduce of 3 float64 by sum), and this rank",
+    "collective": "(calls|1 call ago called) (barrier|allreduce of 3 float64 by sum), and this rank",
 }
 
 
