@@ -5,8 +5,11 @@
  *            asked for by pointer are left untouched, except handles, which become NULL.
  * Ownership  The caller owns handles (_t pointers) and gives each back to the function named with
  *            it. Every handle keeps its attachment alive: the process detaches when the pool's
- *            handle and all handles made from it are given back. Handles that are still open when
- *            the process ends are given back after its exit handlers. Strings passed in are copied.
+ *            handle and all handles made from it are given back. When the process ends, handles
+ *            that are still open are given back after its exit handlers: locks are released and
+ *            transactions undone. Communicators and messengers are not, because other ranks may
+ *            still need them: the process then stays attached, and the others find it dead. Strings
+ *            passed in are copied.
  * Threads    Thread-safe. A handle is given back once and not used afterwards. Calls that other
  *            threads are making with it at that moment keep it until they return, and their waits
  *            end (unavailable). One thread at a time may use a handle of a barrier, lock or undo

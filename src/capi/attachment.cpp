@@ -31,8 +31,7 @@ std::vector<AttachedHandle*> take_all(OpenHandles& open, bool& used) {
   used = false;
   for (auto at = open.handles.rbegin(); at != open.handles.rend(); ++at) {
     AttachedHandle& handle = **at;
-    // Penstock's own libraries leave by themselves, or keep a note for peers until they are gone.
-    if (handle.attachment->of_penstock || handle.attachment->open_to_peers != 0) continue;
+    if (handle.attachment->of_penstock) continue;  // Penstock's own libraries leave by themselves
     handle.cancel();
     if (handle.take_to_end())
       taken.push_back(&handle);
@@ -43,7 +42,8 @@ std::vector<AttachedHandle*> take_all(OpenHandles& open, bool& used) {
 }
 
 /// Closes the handles that the program has left open, after its own exit handlers: locks are
-/// released, transactions undone, stores sent on.
+/// released, transactions undone, stores sent on. Communicators and messengers stay open, and so do
+/// their attachments: other ranks may need them until the process is gone.
 [[gnu::destructor]] void leave_all() {
   constexpr int looks = 100;
   constexpr std::chrono::milliseconds between{2};

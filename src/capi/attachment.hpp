@@ -1,7 +1,6 @@
 // Attachments, the handles that are made from them, and those of pools and objects.
 #pragma once
 
-#include <atomic>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -25,8 +24,6 @@ struct Attachment {
   bool of_penstock = false;  ///< may make and open objects of reserved names
   std::mutex mutex;          ///< of `closed`
   std::shared_ptr<ClosedComms> closed;
-  /// Open communicators and messengers: their threads may run until the process is gone.
-  std::atomic<std::uint32_t> open_to_peers{0};
 };
 
 Result<std::shared_ptr<Attachment>> attach(const char* spec,
@@ -55,23 +52,6 @@ class AttachedHandle : public Handle {
 
  private:
   std::list<AttachedHandle*>::iterator listed_;
-};
-
-/// While it lives, it counts as open to peers.
-class OpenToPeers {
- public:
-  explicit OpenToPeers(std::shared_ptr<Attachment> attachment)
-      : attachment_(std::move(attachment)) {
-    ++attachment_->open_to_peers;
-  }
-  ~OpenToPeers() { --attachment_->open_to_peers; }
-  OpenToPeers(const OpenToPeers&) = delete;
-  OpenToPeers& operator=(const OpenToPeers&) = delete;
-  Attachment& operator*() const { return *attachment_; }
-  Attachment* operator->() const { return attachment_.get(); }
-
- private:
-  std::shared_ptr<Attachment> attachment_;
 };
 
 }  // namespace penstock::capi

@@ -19,7 +19,7 @@ struct penstock_comm final : penstock::capi::Handle {
   /// This rank has made its last call.
   void end() noexcept override;
 
-  const penstock::capi::OpenToPeers attachment;
+  const std::shared_ptr<penstock::capi::Attachment> attachment;
   std::unique_ptr<penstock::coll::Communicator> core;
   std::vector<penstock::arena::Object> areas;             ///< of rank 0, which owns them
   penstock::coll::Problem problem;                        ///< of the call in progress

@@ -421,4 +421,28 @@ TEST_F(Handle, IsGivenBackWhenTheProcessEnds) {
   penstock_arena_close(object);
 }
 
+/// The process stays attached then, for the sake of other ranks. It gives back the rest.
+TEST_F(Handle, IsGivenBackAlthoughACommunicatorIsOpen) {
+  const int status = in_child([&] {
+    Handles own;
+    penstock_object_t* object = nullptr;
+    if (penstock_pool_attach(spec_.c_str(), nullptr, &own.pool) != PENSTOCK_OK ||
+        penstock_arena_create(own.pool, "child", 4096, nullptr, &object) != PENSTOCK_OK)
+      return 1;
+    own.open_the_rest();
+    if (penstock_tx_begin(own.log) != PENSTOCK_OK ||
+        penstock_tx_add(own.log, object, 0, 8) != PENSTOCK_OK)
+      return 2;
+    *static_cast<char*>(penstock_object_data(object)) = 7;
+    std::exit(3);
+  });
+  ASSERT_EQ(status, 3);
+  penstock_object_t* const object = made_by_a_child();
+  ASSERT_NE(object, nullptr);
+  char byte = 9;
+  EXPECT_EQ(penstock_read(handles_.pool, &byte, penstock_object_data(object), 1), PENSTOCK_OK);
+  EXPECT_EQ(byte, 0) << "its transaction was not undone";
+  penstock_arena_close(object);
+}
+
 }  // namespace

@@ -16,7 +16,7 @@ struct penstock_messenger final : penstock::capi::Handle {
       : attachment(std::move(to)) {}
   void end() noexcept override { core.reset(); }
 
-  const penstock::capi::OpenToPeers attachment;
+  const std::shared_ptr<penstock::capi::Attachment> attachment;
   std::unique_ptr<penstock::messages::Messenger> core;
 };
 
