@@ -137,7 +137,8 @@ Result<Plan> Communicator::Impl::fitting_plan(const Call& call) const {
   plan.slots = plan.eager ? 2 : state.shape.slots;
   plan.slot_bytes =
       plan.eager ? state.shape.eager_bytes : std::min(plan.slot_bytes, state.shape.slot_bytes);
-  if (!plan.eager && !state.slots.has(placement_of(call.problem->collective, plan.variant)))
+  plan.devices = devices_for(*call.problem, plan.variant, state.shape.devices);
+  if (!plan.eager && !state.slots.has(plan.devices))
     return fail(ErrorCode::invalid_argument,
                 "{}: the variant {} needs slots of its own on several devices, and there are none",
                 call.name, name_of(plan.variant));
@@ -364,8 +365,7 @@ Direct& Communicator::direct() {
 std::byte* Communicator::chunk_of(const Prepared& prepared, std::uint64_t number,
                                   std::uint32_t rank, std::uint64_t chunk) const {
   if (prepared.in_switch) return impl_->in_switch.moved_chunk(number, rank, chunk);
-  const Placement placement = placement_of(prepared.problem.collective, prepared.plan.variant);
-  return impl_->state.slots.at(placement, rank, number, chunk);
+  return impl_->state.slots.at(prepared.plan.devices, rank, number, chunk);
 }
 
 std::uint64_t Communicator::begun() const {

@@ -5,168 +5,174 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
 #include "coll/slots.hpp"
+#include "coll/uniform.hpp"
 
 namespace penstock::coll {
 namespace {
 
 /// 4 ranks, 8 devices: data-30 and data-31 of rank 3 lie on devices 6 and 7.
 TEST(Placement, IsThatOfThePapersExample) {
-  const Placing own(Placement::own, 4, 8, 4);
-  EXPECT_EQ(own.span(), 2u);
   for (std::uint32_t rank = 0; rank < 4; ++rank) {
-    EXPECT_EQ(own.device_of(rank, 0), 2 * rank);
-    EXPECT_EQ(own.device_of(rank, 1), 2 * rank + 1);
-    EXPECT_EQ(own.device_of(rank, 2), 2 * rank);
+    EXPECT_EQ(device_of(rank, 4, 0, 8), 2 * rank);
+    EXPECT_EQ(device_of(rank, 4, 1, 8), 2 * rank + 1);
   }
   // Equation 1: device = data_id mod ND.
-  const Placing wide(Placement::wide, 4, 8, 4);
   for (std::uint64_t chunk = 0; chunk < 20; ++chunk) {
-    EXPECT_EQ(wide.device_of(0, chunk), chunk % 8);
-    EXPECT_EQ(wide.device_of(3, chunk), (3 + chunk) % 8);
+    EXPECT_EQ(device_of(0, 4, chunk, 8), chunk % 8);
+    EXPECT_EQ(device_of(3, 4, chunk, 8), (6 + chunk) % 8);
   }
 }
 
-TEST(Placement, BeginsOnADeviceOfItsOwnInCollectivesOfOneRoot) {
-  const Placing wide(Placement::wide, 7, 6, 4);
-  for (std::uint32_t rank = 0; rank < 6; ++rank) EXPECT_EQ(wide.device_of(rank, 0), rank);
-  EXPECT_EQ(wide.device_of(6, 0), 0u);
+TEST(Placement, SpreadsRanksAndChunksEvenly) {
+  for (std::uint32_t ranks = 1; ranks <= 16; ++ranks)
+    for (std::uint32_t used = 1; used <= 16; ++used) {
+      SCOPED_TRACE(testing::Message() << ranks << " ranks, " << used << " devices");
+      std::vector<std::uint32_t> firsts(used);
+      for (std::uint64_t rank = 0; rank < ranks; ++rank) {
+        ++firsts[device_of(rank, ranks, 0, used)];
+        std::set<std::uint32_t> devices;
+        for (std::uint64_t chunk = 5; chunk < 5 + used; ++chunk)
+          devices.insert(device_of(rank, ranks, chunk, used));
+        EXPECT_EQ(devices.size(), used);
+      }
+      const auto [least, most] = std::minmax_element(firsts.begin(), firsts.end());
+      EXPECT_LE(*most - *least, 1u) << "ranks that begin on a device";
+    }
 }
 
-std::set<std::uint32_t> devices_used(Placement kind, std::uint32_t ranks, std::uint32_t devices) {
-  const Placing placing(kind, ranks, devices, 4);
-  std::set<std::uint32_t> used;
-  for (std::uint64_t rank = 0; rank < ranks; ++rank)
-    for (std::uint64_t chunk = 0; chunk < placing.slots(); ++chunk)
-      used.insert(placing.device_of(rank, chunk));
-  return used;
+Problem problem_of(Collective collective, std::uint32_t ranks, std::uint64_t bytes) {
+  return uniform_problem(collective, ranks, 0, 0, bytes);
 }
 
 TEST(Placement, UsesAsManyDevicesAsServeBest) {
-  EXPECT_EQ(devices_used(Placement::own, 2, 3).size(), 2u) << "one for each rank";
-  EXPECT_EQ(devices_used(Placement::own, 4, 7).size(), 4u);
-  EXPECT_EQ(devices_used(Placement::own, 12, 8).size(), 6u) << "two ranks on each";
-  EXPECT_EQ(devices_used(Placement::own, 2, 7).size(), 4u) << "two for each rank";
-  EXPECT_EQ(devices_used(Placement::own, 7, 6).size(), 4u) << "seven ranks go round four";
-  EXPECT_EQ(devices_used(Placement::wide, 7, 6).size(), 6u);
-  EXPECT_EQ(devices_used(Placement::wide, 7, 5).size(), 4u) << "a reader met the writers on five";
+  const auto used = [](const Problem& problem, std::uint32_t devices) {
+    return devices_for(problem, Variant::all, devices);
+  };
+  EXPECT_EQ(used(problem_of(Collective::allgather, 2, 16 << 20), 3), 2u) << "one for each rank";
+  EXPECT_EQ(used(problem_of(Collective::allreduce, 8, 32 << 20), 6), 6u);
+  EXPECT_EQ(used(problem_of(Collective::allreduce, 16, 32 << 20), 6), 6u);
+  EXPECT_EQ(used(problem_of(Collective::scan, 2, 16 << 20), 3), 3u) << "not counted";
+  EXPECT_EQ(devices_for(problem_of(Collective::broadcast, 3, 8), Variant::naive, 6), 1u);
 }
 
-/// With a device more never fewer are in use.
+/// Of an alltoall and a reduce_scatter a rank has a block for each other one.
+TEST(Placement, GoesByTheSizeOfARanksShare) {
+  for (std::uint32_t devices = 3; devices <= 8; ++devices)
+    for (std::uint64_t bytes = 1 << 16; bytes <= 1 << 27; bytes *= 2) {
+      const auto used = [&](std::uint64_t block) {
+        return devices_for(problem_of(Collective::alltoall, 6, block), Variant::all, devices);
+      };
+      EXPECT_EQ(used(bytes / 6), used(bytes / 6 + bytes / 40)) << "the nearest counted size";
+    }
+}
+
+TEST(Placement, IsTheSameForAllRanks) {
+  for (std::uint32_t devices = 1; devices <= 16; ++devices)
+    for (std::uint32_t rank = 0; rank < 5; ++rank) {
+      Problem own = uniform_problem(Collective::gather, 5, rank, 2, 1 << 20), first = own;
+      first.rank = 0;
+      EXPECT_EQ(devices_for(own, Variant::all, devices), devices_for(first, Variant::all, devices));
+    }
+}
+
+/// With a device more never fewer are in use, and two wherever there are two.
 TEST(Placement, UsesNoFewerOfMoreDevices) {
-  for (const Placement kind : {Placement::wide, Placement::own})
-    for (std::uint32_t ranks = 2; ranks <= 16; ++ranks)
-      for (std::uint32_t devices = 2; devices <= 16; ++devices)
-        EXPECT_GE(devices_used(kind, ranks, devices).size(),
-                  devices_used(kind, ranks, devices - 1).size())
-            << ranks << " ranks, " << devices << " devices";
-}
-
-TEST(Placement, GoesByTheCollective) {
-  EXPECT_EQ(placement_of(Collective::broadcast, Variant::all), Placement::wide);
-  EXPECT_EQ(placement_of(Collective::gather, Variant::aggregate), Placement::wide);
-  EXPECT_EQ(placement_of(Collective::scatter, Variant::all), Placement::wide);
-  EXPECT_EQ(placement_of(Collective::reduce, Variant::all), Placement::wide);
-  EXPECT_EQ(placement_of(Collective::allgather, Variant::all), Placement::own);
-  EXPECT_EQ(placement_of(Collective::allreduce, Variant::all), Placement::own);
-  EXPECT_EQ(placement_of(Collective::broadcast, Variant::naive), Placement::sequential);
+  for (std::size_t i = 0; i < collective_count; ++i)
+    for (const std::uint32_t ranks : {2u, 3u, 7u, 16u, 17u, 31u, 32u, 100u})
+      for (const std::uint64_t bytes : {0u, 8u, 1u << 16, 3u << 20, 1u << 30}) {
+        Problem problem = problem_of(static_cast<Collective>(i), ranks, bytes);
+        if (bytes == 0) problem.max_block_bytes.reset();
+        std::uint32_t before = 1;
+        for (std::uint32_t devices = 1; devices <= 16; ++devices) {
+          const std::uint32_t used = devices_for(problem, Variant::all, devices);
+          EXPECT_LE(used, devices);
+          EXPECT_GE(used, std::min(devices, 2u));
+          EXPECT_GE(used, before);
+          before = used;
+        }
+      }
 }
 
 struct Case {
   std::uint32_t ranks, devices, slots;
+  bool sequential;
 };
 
 template <class Check>
 void for_all(const Check& check) {
   for (std::uint32_t ranks = 1; ranks <= 9; ++ranks)
     for (std::uint32_t devices = 1; devices <= 12; ++devices)
-      for (std::uint32_t slots : {4u, 5u}) {
-        SCOPED_TRACE(testing::Message() << ranks << " ranks, " << devices << " devices, " << slots);
-        check(Case{ranks, devices, slots});
-      }
+      for (std::uint32_t slots : {4u, 5u})
+        for (const bool sequential : {false, true}) {
+          SCOPED_TRACE(testing::Message()
+                       << ranks << " ranks, " << devices << " devices, " << slots);
+          check(Case{ranks, devices, slots, sequential});
+        }
 }
 
-std::set<std::uint32_t> devices_of(const Placing& placing, std::uint64_t rank) {
-  std::set<std::uint32_t> devices;
-  for (std::uint64_t chunk = 0; chunk < placing.slots(); ++chunk)
-    devices.insert(placing.device_of(rank, chunk));
-  return devices;
-}
-
-TEST(Placement, SpreadsEvenly) {
-  for_all([](const Case& c) {
-    for (const Placement kind : {Placement::wide, Placement::own}) {
-      const Placing placing(kind, c.ranks, c.devices, c.slots);
-      std::map<std::uint32_t, std::uint32_t> users;
-      for (std::uint64_t rank = 0; rank < c.ranks; ++rank)
-        for (const std::uint32_t device : devices_of(placing, rank)) ++users[device];
-      for (const auto& [device, count] : users) EXPECT_EQ(count, users[0]) << "device " << device;
-      if (kind == Placement::own && c.devices >= c.ranks && c.ranks > 1) {
-        EXPECT_EQ(users[0], 1u) << "ranges exclude each other";
-      }
-      // No two ranks begin on one device where there are enough.
-      std::set<std::uint32_t> firsts;
-      for (std::uint64_t rank = 0; rank < c.ranks; ++rank)
-        firsts.insert(placing.device_of(rank, 0));
-      EXPECT_EQ(firsts.size(), std::min<std::size_t>(c.ranks, users.size()));
-    }
-  });
-}
-
-/// As in the collectives: all placements beside each other, each chunk of the last ones on its way.
+/// Chunks that are in flight at once, of all ranks and both halves.
 TEST(Placement, GivesEachChunkASlotOfItsOwn) {
   for_all([](const Case& c) {
-    const Placings placings(c.ranks, c.devices, c.slots, true);
-    const Placing wide(Placement::wide, c.ranks, c.devices, c.slots);
-    const Placing own(Placement::own, c.ranks, c.devices, c.slots);
-    std::map<std::pair<std::uint32_t, std::uint64_t>, std::set<std::vector<std::uint64_t>>> users;
-    for (const Placement kind : {Placement::wide, Placement::own, Placement::sequential}) {
-      EXPECT_TRUE(placings.has(kind));
-      const Placing placing(kind, c.ranks, c.devices, c.slots);
-      EXPECT_GE(placing.slots(), c.slots);
-      const bool is_wide =
-          kind == Placement::wide || c.devices == 1 || (kind == Placement::own && own == wide);
-      for (std::uint64_t rank = 0; rank < c.ranks; ++rank)
-        for (std::uint64_t half = 0; half < halves; ++half)
-          for (std::uint64_t chunk = 0; chunk < 2 * placing.slots(); ++chunk) {
-            const Place place = placings.place_of(kind, rank, half, chunk);
-            EXPECT_EQ(place.device, placing.device_of(rank, chunk));
-            ASSERT_LT(place.slot, placings.slots_on(place.device));
-            users[{place.device, place.slot}].insert(
-                {is_wide ? 0ull : 1ull + static_cast<std::uint64_t>(kind), rank, half,
-                 chunk % placing.slots()});
-          }
+    const Placing placing(c.ranks, c.devices, c.slots, c.sequential);
+    EXPECT_EQ(placing.has(1), c.devices == 1 || c.sequential);
+    EXPECT_FALSE(placing.has(c.devices + 1));
+    std::set<std::pair<std::uint32_t, std::uint64_t>> needed;
+    for (std::uint32_t used = 1; used <= c.devices; ++used) {
+      if (!placing.has(used)) continue;
+      for (std::uint64_t first = 0; first < 2 * (used + c.slots); first += c.slots) {
+        std::set<std::pair<std::uint32_t, std::uint64_t>> taken;
+        for (std::uint64_t rank = 0; rank < c.ranks; ++rank)
+          for (std::uint64_t half = 0; half < halves; ++half)
+            for (std::uint64_t chunk = first; chunk < first + c.slots; ++chunk) {
+              const Place place = placing.place_of(rank, half, chunk, used);
+              EXPECT_EQ(place.device, device_of(rank, c.ranks, chunk, used));
+              ASSERT_LT(place.slot, placing.slots_on(place.device));
+              ASSERT_TRUE(taken.emplace(place.device, place.slot).second) << used << " used";
+            }
+        needed.insert(taken.begin(), taken.end());
+      }
     }
     std::uint64_t slots = 0;
-    for (std::uint32_t device = 0; device < c.devices; ++device) slots += placings.slots_on(device);
-    EXPECT_EQ(users.size(), slots) << "none is left over";
-    for (const auto& [place, chunks] : users)
-      ASSERT_EQ(chunks.size(), 1u) << "device " << place.first << ", slot " << place.second;
+    for (std::uint32_t device = 0; device < c.devices; ++device) slots += placing.slots_on(device);
+    EXPECT_EQ(needed.size(), slots) << "none is left over";
   });
+}
+
+/// Calls may go round any number of devices.
+TEST(Placement, KeepsTheSlotsOfRanksAndHalvesApart) {
+  const Placing placing(5, 6, 4, true);
+  std::map<std::pair<std::uint32_t, std::uint64_t>, std::set<std::uint64_t>> owners;
+  for (std::uint32_t used = 1; used <= 6; ++used)
+    for (std::uint64_t rank = 0; rank < 5; ++rank)
+      for (std::uint64_t half = 0; half < halves; ++half)
+        for (std::uint64_t chunk = 0; chunk < 30; ++chunk) {
+          const Place place = placing.place_of(rank, half, chunk, used);
+          owners[{place.device, place.slot}].insert(rank * halves + half);
+        }
+  for (const auto& [place, those] : owners)
+    EXPECT_EQ(those.size(), 1u) << "device " << place.first << ", slot " << place.second;
 }
 
 TEST(Placement, OneDeviceTakesNoMoreThanTheSlots) {
   for (std::uint32_t ranks = 1; ranks <= 9; ++ranks) {
-    const Placings placings(ranks, 1, 4, true);
-    EXPECT_EQ(placings.slots_on(0), std::uint64_t{ranks} * halves * 4);
-    // As they lay before there were devices.
-    EXPECT_EQ(placings.place_of(Placement::own, ranks - 1, 1, 6),
-              (Place{0, ((ranks - 1) * halves + 1) * 4 + 2}));
+    const Placing placing(ranks, 1, 4, true);
+    EXPECT_EQ(placing.slots_on(0), std::uint64_t{ranks} * halves * 4);
+    EXPECT_EQ(placing.place_of(ranks - 1, 1, 6, 1), (Place{0, ((ranks - 1) * halves + 1) * 4 + 2}));
   }
 }
 
 TEST(Slots, OfOneDeviceLieAsTheirPlacementSays) {
   const Slots slots(nullptr, 128, 5, {.shape = {.slots = 5, .slot_bytes = 64}});
-  const Placings placings(5, 1, 5, false);
-  for (const Placement kind : {Placement::wide, Placement::own, Placement::sequential}) {
-    EXPECT_TRUE(slots.has(kind));
-    for (std::uint64_t i = 0; i < 200; ++i)
-      EXPECT_EQ(reinterpret_cast<std::uint64_t>(slots.at(kind, i % 5, i / 7, i)),
-                128 + 64 * placings.place_of(kind, i % 5, i / 7 % 2, i).slot);
-  }
+  const Placing placing(5, 1, 5, false);
+  EXPECT_TRUE(slots.has(1));
+  for (std::uint64_t i = 0; i < 200; ++i)
+    EXPECT_EQ(reinterpret_cast<std::uint64_t>(slots.at(1, i % 5, i / 7, i)),
+              128 + 64 * placing.place_of(i % 5, i / 7 % 2, i, 1).slot);
 }
 
 /// In areas of at most 3 slots: all slots apart, and inside.
@@ -181,16 +187,16 @@ TEST(Slots, LieInTheAreasOfTheirDevice) {
       end += area.bytes + 64;
     }
     const Slots slots(nullptr, 0, 4, options);
-    EXPECT_FALSE(slots.has(Placement::sequential));
-    const Placing own(Placement::own, 4, devices, 4);
-    for (std::uint64_t rank = 0; rank < 4; ++rank)
-      for (std::uint64_t chunk = 0; chunk < 12; ++chunk) {
-        const auto at = reinterpret_cast<std::uint64_t>(slots.at(Placement::own, rank, 3, chunk));
-        std::size_t area = 0;
-        while (area + 1 < areas.size() && options.slot_areas[area + 1] <= at) ++area;
-        EXPECT_LE(at + 64, options.slot_areas[area] + areas[area].bytes);
-        EXPECT_EQ(areas[area].device, own.device_of(rank, chunk));
-      }
+    EXPECT_FALSE(slots.has(1));
+    for (std::uint32_t used = 2; used <= devices; ++used)
+      for (std::uint64_t rank = 0; rank < 4; ++rank)
+        for (std::uint64_t chunk = 0; chunk < 12; ++chunk) {
+          const auto at = reinterpret_cast<std::uint64_t>(slots.at(used, rank, 3, chunk));
+          std::size_t area = 0;
+          while (area + 1 < areas.size() && options.slot_areas[area + 1] <= at) ++area;
+          EXPECT_LE(at + 64, options.slot_areas[area] + areas[area].bytes);
+          EXPECT_EQ(areas[area].device, device_of(rank, 4, chunk, used));
+        }
   }
 }
 
@@ -207,7 +213,7 @@ TEST(Slots, OfANodeLieOnAllDevices) {
       const Slots slots(nullptr, 0, ranks, options);
       std::map<std::pair<std::uint64_t, std::uint32_t>, int> ranks_on;
       for (std::uint32_t rank = 0; rank < ranks; ++rank)
-        ++ranks_on[{options.nodes[rank], slots.device_of(Placement::own, rank, 1, 0)}];
+        ++ranks_on[{options.nodes[rank], slots.device_of(devices, rank, 0)}];
       ASSERT_EQ(ranks_on.size(), 2 * devices);
       for (const auto& [where, count] : ranks_on)
         EXPECT_EQ(count, static_cast<int>(8 / devices)) << where.first << " " << where.second;

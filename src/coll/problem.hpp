@@ -98,6 +98,8 @@ struct Plan {
   /// Into how many chunks the longest block is cut, or more where a chunk must fit a slot. 0: as
   /// few as fit. Not where ranks do not know the longest block.
   std::uint32_t chunks = 0;
+  /// That chunks go round (placement.hpp). A communicator chooses it.
+  std::uint32_t devices = 1;
   /// Broadcast: readers take turns. The k-th behind the root takes a chunk when the k-th after it
   /// is announced, so that no two read the same one at once.
   bool turns = false;

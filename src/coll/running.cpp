@@ -49,9 +49,8 @@ void Running::record(std::size_t first, std::size_t end) {
     span.bytes += steps[i].span.bytes * (reduces ? steps[i].operand_count : 1);
   }
   if (step.kind == StepKind::publish || step.kind == StepKind::copy)
-    span.device = static_cast<std::uint16_t>(
-        s_.slots.device_of(placement_of(prepared_->problem.collective, prepared_->plan.variant),
-                           step.rank, s_.number, prepared_->plan.eager ? 0 : step.chunk));
+    span.device = static_cast<std::uint16_t>(s_.slots.device_of(
+        prepared_->plan.devices, step.rank, prepared_->plan.eager ? 0 : step.chunk));
   trace_->add(span);
   recorded_until_ns_ = span.end_ns;
 }

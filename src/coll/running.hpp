@@ -161,7 +161,7 @@ class SlotRun : public Running {
   bool all_given_back(Missing& missing);
   std::uint64_t& seen(const Step& wait);
 
-  Placement placement_ = Placement::wide;
+  std::uint32_t devices_ = 1;
   std::size_t run_end_ = 0;
   std::uint64_t zero_copy_bytes_;
   std::uint64_t open_chunk_ = 0;           ///< that is being published, + 1

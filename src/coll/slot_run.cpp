@@ -32,7 +32,7 @@ constexpr std::uint64_t max_ahead = 1ull << 32;
 
 void SlotRun::begin(const Call& call, const Prepared& prepared) {
   Running::begin(call, prepared);
-  placement_ = placement_of(prepared.problem.collective, prepared.plan.variant);
+  devices_ = prepared.plan.devices;
   next_ = 0;
   free_ = false;
   open_chunk_ = lent_ = 0;
@@ -53,7 +53,7 @@ bool SlotRun::is_over(const Step& wait) {
 }
 
 std::byte* SlotRun::chunk(std::uint32_t producer, std::uint64_t number, std::uint64_t at) const {
-  return s_.slots.at(placement_, producer, s_.number, number) + at;
+  return s_.slots.at(devices_, producer, s_.number, number) + at;
 }
 
 /// Whether the chunk that this step begins to publish stays where the user has it: all of it lies

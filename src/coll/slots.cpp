@@ -6,30 +6,30 @@ namespace penstock::coll {
 
 namespace {
 
-Placings placings_of(std::uint32_t ranks, const Shape& shape) {
+Placing placing_of(std::uint32_t ranks, const Shape& shape) {
   return {ranks, shape.devices, shape.slots, shape.sequential};
 }
 
 }  // namespace
 
 std::uint64_t Slots::count(std::uint32_t ranks, const Shape& shape) {
-  const Placings placings = placings_of(ranks, shape);
+  const Placing placing = placing_of(ranks, shape);
   std::uint64_t slots = 0;
   for (std::uint32_t device = 0; device < shape.devices; ++device)
-    slots += placings.slots_on(device);
+    slots += placing.slots_on(device);
   return slots;
 }
 
 std::uint64_t Slots::bytes_behind_words(std::uint32_t ranks, const Shape& shape) {
-  return shape.devices > 1 ? 0 : placings_of(ranks, shape).slots_on(0) * shape.slot_bytes;
+  return shape.devices > 1 ? 0 : placing_of(ranks, shape).slots_on(0) * shape.slot_bytes;
 }
 
 std::vector<SlotArea> Slots::areas(std::uint32_t ranks, const Shape& shape) {
   std::vector<SlotArea> areas;
   if (shape.devices == 1) return areas;
-  const Placings placings = placings_of(ranks, shape);
+  const Placing placing = placing_of(ranks, shape);
   for (std::uint32_t device = 0; device < shape.devices; ++device) {
-    for (std::uint64_t left = placings.slots_on(device); left != 0;) {
+    for (std::uint64_t left = placing.slots_on(device); left != 0;) {
       const std::uint64_t here = std::min<std::uint64_t>(left, shape.area_slots);
       areas.push_back({device, here * shape.slot_bytes});
       left -= here;
@@ -40,7 +40,8 @@ std::vector<SlotArea> Slots::areas(std::uint32_t ranks, const Shape& shape) {
 
 Slots::Slots(std::byte* pool, std::uint64_t behind_words, std::uint32_t ranks,
              const Options& options)
-    : placings_(placings_of(ranks, options.shape)),
+    : placing_(placing_of(ranks, options.shape)),
+      ranks_(ranks),
       slots_(options.shape.slots),
       slot_bytes_(options.shape.slot_bytes),
       area_slots_(options.shape.area_slots) {

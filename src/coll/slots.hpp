@@ -14,20 +14,19 @@ class Slots {
   /// `behind_words`: where they begin if there is one device.
   Slots(std::byte* pool, std::uint64_t behind_words, std::uint32_t ranks, const Options& options);
 
-  std::byte* at(Placement kind, std::uint64_t rank, std::uint64_t collective,
+  /// `used`: devices that the call goes round.
+  std::byte* at(std::uint32_t used, std::uint64_t rank, std::uint64_t collective,
                 std::uint64_t chunk) const {
     const std::uint64_t half = collective % halves;
-    if (first_area_.empty())  // one device, where all placements are this one
+    if (first_area_.empty())  // one device
       return areas_[0] + ((rank * halves + half) * slots_ + chunk % slots_) * slot_bytes_;
-    const Place place = placings_.place_of(kind, place_of(rank), half, chunk);
+    const Place place = placing_.place_of(place_of(rank), half, chunk, used);
     return areas_[first_area_[place.device] + place.slot / area_slots_] +
            place.slot % area_slots_ * slot_bytes_;
   }
-  bool has(Placement kind) const { return placings_.has(kind); }
-  std::uint32_t device_of(Placement kind, std::uint64_t rank, std::uint64_t collective,
-                          std::uint64_t chunk) const {
-    if (first_area_.empty()) return 0;
-    return placings_.place_of(kind, place_of(rank), collective % halves, chunk).device;
+  bool has(std::uint32_t used) const { return placing_.has(used); }
+  std::uint32_t device_of(std::uint32_t used, std::uint64_t rank, std::uint64_t chunk) const {
+    return coll::device_of(place_of(rank), ranks_, chunk, used);
   }
 
   /// On all devices.
@@ -40,7 +39,8 @@ class Slots {
     return places_.empty() ? rank : places_[rank];
   }
 
-  Placings placings_;
+  Placing placing_;
+  std::uint32_t ranks_;
   std::vector<std::uint32_t> places_;  ///< NodeMap::places_across, of several devices
   std::uint64_t slots_, slot_bytes_, area_slots_;
   std::vector<std::byte*> areas_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/format.hpp"
+#include "coll/placement.hpp"
 #include "coll/planning.hpp"
 #include "coll/uniform.hpp"
 #include "model/pool_lanes.hpp"
@@ -14,14 +15,39 @@ namespace {
 
 using coll::Collective;
 
-Result<Outcome> run(const PlatformSet& set, const PoolCase& call, const coll::Placing& placing,
+/// The engine's.
+Placement placement_of(const PlatformSet& set, const PoolCase& call, coll::Variant variant) {
+  const auto problem = coll::uniform_problem(call.collective, call.ranks, 0, 0, call.block);
+  const std::uint32_t used =
+      call.devices != 0 ? call.devices : coll::devices_for(problem, variant, set.devices);
+  return [ranks = call.ranks, used](std::uint32_t rank, std::uint64_t chunk) {
+    return coll::device_of(rank, ranks, chunk, used);
+  };
+}
+
+/// Source: CCCL, equations 1 to 4. Where all ranks write and read, and one number divides the
+/// other, each rank has a range of devices. Else all go round all devices.
+Placement published_placement(const PlatformSet& set, const PoolCase& call) {
+  const std::uint32_t ranks = call.ranks, devices = set.devices;
+  const bool one_root =
+      call.collective == Collective::broadcast || call.collective == Collective::gather ||
+      call.collective == Collective::scatter || call.collective == Collective::reduce;
+  const bool ranges = !one_root && (devices % ranks == 0 || ranks % devices == 0);
+  const std::uint32_t span = ranges ? std::max(1u, devices / ranks) : devices;
+  return [ranks, devices, span](std::uint32_t rank, std::uint64_t chunk) {
+    return static_cast<std::uint32_t>((coll::device_of(rank, ranks, 0, devices) + chunk % span) %
+                                      devices);
+  };
+}
+
+Result<Outcome> run(const PlatformSet& set, const PoolCase& call, Placement placement,
                     const std::vector<coll::Schedule>& schedules, bool eager, bool timeline) {
   Machine machine;
   const auto nodes = coll::nodes_in_blocks(call.ranks, call.per_node);
   const PoolResources resources(machine, set.platform(), set.devices, nodes);
   Outcome outcome;
-  PoolCall pool_call(machine, resources, schedules, placing, nodes.places_across(), eager,
-                     timeline ? &outcome.spans : nullptr);
+  PoolCall pool_call(machine, resources, schedules, std::move(placement), nodes.places_across(),
+                     eager, timeline ? &outcome.spans : nullptr);
   pool_call.add_lanes();
   outcome.seconds = PENSTOCK_TRY(machine.run());
   if (outcome.seconds > 0) outcome.utilization = resources.utilization(machine, outcome.seconds);
@@ -57,11 +83,9 @@ Result<Outcome> run_in_switch(const PlatformSet& set, const PoolCase& call, bool
   std::vector<coll::Schedule> schedules;
   for (std::uint32_t rank = 0; rank < call.ranks; ++rank)
     schedules.push_back(modelled_schedule_of(resources, problem_of(rank), *plan, set.slots));
-  const coll::Placing placing(coll::placement_of(call.collective, coll::Variant::all), call.ranks,
-                              set.devices, set.slots);
   Outcome outcome;
-  PoolCall pool_call(machine, resources, schedules, placing, nodes.places_across(), false,
-                     timeline ? &outcome.spans : nullptr);
+  PoolCall pool_call(machine, resources, schedules, placement_of(set, call, coll::Variant::all),
+                     nodes.places_across(), false, timeline ? &outcome.spans : nullptr);
   pool_call.go_through_switch();
   pool_call.add_lanes();
   add_switch_lanes(machine, pool_call, *plan, call.ranks);
@@ -159,17 +183,12 @@ Result<Outcome> run_on_pool(const PlatformSet& set, const PoolCase& call, const 
   for (std::uint32_t rank = 0; rank < call.ranks; ++rank)
     schedules.push_back(PENSTOCK_TRY(coll::build(
         coll::uniform_problem(call.collective, call.ranks, rank, 0, call.block), fitting, nodes)));
-  const coll::Placing placing(coll::placement_of(call.collective, plan.variant), call.ranks,
-                              set.devices, plan.slots);
-  return run(set, call, placing, schedules, plan.eager, timeline);
+  return run(set, call, placement_of(set, call, plan.variant), schedules, plan.eager, timeline);
 }
 
-Result<Outcome> run_on_pool(const PlatformSet& set, const PoolCase& call,
-                            const std::vector<coll::Schedule>& schedules, std::uint32_t slots,
-                            bool timeline) {
-  const coll::Placing placing(coll::placement_of(call.collective, coll::Variant::all), call.ranks,
-                              set.devices, slots);
-  return run(set, call, placing, schedules, false, timeline);
+Result<Outcome> run_schedules(const PlatformSet& set, const PoolCase& call,
+                              const std::vector<coll::Schedule>& schedules, bool timeline) {
+  return run(set, call, published_placement(set, call), schedules, false, timeline);
 }
 
 }  // namespace penstock::model

@@ -17,8 +17,9 @@ struct PoolCase {
   coll::Collective collective = coll::Collective::allreduce;
   std::uint32_t ranks = 2;
   std::uint32_t per_node = 1;  ///< ranks that share a host, one after the other
-  std::uint64_t block = 0;     ///< bytes of a block, as in coll::uniform_problem()
-  std::uint64_t bytes = 0;     ///< bytes of a rank in all, for tables; 0: not given
+  std::uint64_t block = 0;     ///< bytes of a block, as coll::uniform_problem() has it
+  std::uint64_t bytes = 0;     ///< of a rank in all, for tables; 0: not said
+  std::uint32_t devices = 0;   ///< that chunks go round; 0: as the engine chooses
 };
 
 struct Outcome {
@@ -46,9 +47,8 @@ std::vector<PlannedCall> plans_of(const PlatformSet& set, const PoolCase& call);
 /// Errors: those of coll::build(); deadline for a schedule that never ends, which names the place.
 Result<Outcome> run_on_pool(const PlatformSet& set, const PoolCase& call, const coll::Plan& plan,
                             bool timeline = false);
-/// The same for the given schedules, with `slots` slots a rank.
-Result<Outcome> run_on_pool(const PlatformSet& set, const PoolCase& call,
-                            const std::vector<coll::Schedule>& schedules, std::uint32_t slots,
-                            bool timeline = false);
+/// Of the schedules of a published design, on the devices that it gives each chunk.
+Result<Outcome> run_schedules(const PlatformSet& set, const PoolCase& call,
+                              const std::vector<coll::Schedule>& schedules, bool timeline = false);
 
 }  // namespace penstock::model

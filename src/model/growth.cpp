@@ -42,8 +42,7 @@ Result<double> published_seconds(const PlatformSet& set, Collective collective, 
                                  std::uint32_t chunks) {
   const auto schedules =
       PENSTOCK_TRY(published(collective, nodes, bytes, chunks, ReadOrder::after));
-  const auto outcome =
-      PENSTOCK_TRY(run_on_pool(set, case_of(collective, nodes), schedules, chunks * nodes));
+  const auto outcome = PENSTOCK_TRY(run_schedules(set, case_of(collective, nodes), schedules));
   return outcome.seconds;
 }
 

@@ -5,28 +5,30 @@
 // streams of a GPU, which take each step by itself.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <utility>
 #include <vector>
 
-#include "coll/placement.hpp"
 #include "coll/trace.hpp"
 #include "model/resources.hpp"
 
 namespace penstock::model {
 
-/// The state of one call that all ranks share.
+/// The device of a rank's chunk. Ranks count across the nodes, as NodeMap::places_across() says.
+using Placement = std::function<std::uint32_t(std::uint32_t rank, std::uint64_t chunk)>;
+
+/// What all ranks share of one call.
 class PoolCall {
  public:
-  /// `placing`: of the chunks of all ranks; rank r has number places[r] in it. `spans`: receives
-  /// the timeline, or null.
+  /// `places`: of the ranks. `spans`: takes the timeline, or null.
   PoolCall(Machine& machine, const PoolResources& resources,
-           const std::vector<coll::Schedule>& schedules, const coll::Placing& placing,
+           const std::vector<coll::Schedule>& schedules, Placement placement,
            std::vector<std::uint32_t> places, bool eager, std::vector<coll::TraceSpan>* spans)
       : machine_(machine),
         resources_(resources),
         schedules_(schedules),
-        placing_(placing),
+        placement_(std::move(placement)),
         places_(std::move(places)),
         eager_(eager),
         spans_(spans) {}
@@ -41,8 +43,9 @@ class PoolCall {
   const coll::Schedule& schedule(std::uint32_t rank) const { return schedules_[rank]; }
   bool eager() const { return eager_; }
   std::uint32_t device_of(std::uint32_t producer, std::uint64_t chunk) const {
-    const bool is_rank = producer < places_.size();  // otherwise the switch
-    return eager_ ? 0 : placing_.device_of(is_rank ? places_[producer] : producer, chunk);
+    const bool is_rank = producer < places_.size();  // and no switch
+    if (eager_ || !is_rank) return 0;
+    return placement_(places_[producer], chunk);
   }
   std::vector<PoolResources::DeviceShare> devices_of(std::uint32_t producer,
                                                      std::uint64_t chunk) const {
@@ -69,7 +72,7 @@ class PoolCall {
   Machine& machine_;
   const PoolResources& resources_;
   const std::vector<coll::Schedule>& schedules_;
-  const coll::Placing placing_;
+  const Placement placement_;
   const std::vector<std::uint32_t> places_;
   const bool eager_;
   bool in_switch_ = false;

@@ -74,8 +74,7 @@ TEST(Growth, OfAnAllReduceIsTheFormula) {
     const auto seconds = [&](std::uint32_t nodes) {
       const auto schedules =
           published(Collective::allreduce, nodes, bytes, chunks, ReadOrder::after);
-      return run_on_pool(set, {Collective::allreduce, nodes, 1, bytes}, *schedules, chunks)
-          ->seconds;
+      return run_schedules(set, {Collective::allreduce, nodes, 1, bytes}, *schedules)->seconds;
     };
     EXPECT_NEAR(seconds(3), s / chunks + 2 * s, 1e-6 * s);
     EXPECT_NEAR(seconds(6), 6 * s, 0.01 * s);
