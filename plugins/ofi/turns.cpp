@@ -24,16 +24,13 @@ bool kernel_has_it() {
 
 }  // namespace
 
-Turns::Turns(bool always)
-    : made_by_(::getpid()), shared_(always || !kernel_has_it()), wanted_(shared_.load()) {}
+Turns::Turns(bool always) : shared_(always || !kernel_has_it()), wanted_(shared_.load()) {}
 
 bool Turns::enter_locked() {
+  if (is_forked()) return false;
   std::uintptr_t nobody = 0;
   if (!shared() && owner_.compare_exchange_strong(nobody, self())) return enter();
-  if (!shared() && owner_.load() != self()) {
-    if (is_forked()) return false;
-    share();
-  }
+  if (!shared() && owner_.load() != self()) share();
   mutex_.lock();
   return true;
 }
@@ -55,10 +52,6 @@ void Turns::share() {
 bool Turns::fence_everywhere() {
   registered_ = registered_ || membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
   return registered_ && membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
-}
-
-bool Turns::is_forked() const {
-  return ::getpid() != made_by_;
 }
 
 void Turns::enter_alone() {

@@ -5,11 +5,12 @@
 #pragma once
 
 #include <pthread.h>
-#include <sys/types.h>
 
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+
+#include "base/fork.hpp"
 
 namespace penstock::ofi {
 
@@ -24,7 +25,8 @@ class Turns {
   /// `always`: several threads may make frequent calls.
   explicit Turns(bool always);
 
-  /// True if the mutex was taken: for leave(). Not recursive.
+  /// True if the mutex was taken: for leave(). Not recursive. In a forked child it takes none: a
+  /// thread of the parent may have held the mutex when the process forked.
   bool enter() {
     if (owner_.load(std::memory_order_relaxed) == self()) [[likely]] {
       inside_.store(true, std::memory_order_relaxed);
@@ -61,9 +63,11 @@ class Turns {
   bool enter_locked();
   void share();
   bool fence_everywhere();
-  bool is_forked() const;
+  bool is_forked() const {
+    return !origin_.here();
+  }
 
-  const pid_t made_by_;
+  const base::Origin origin_;
   std::atomic<std::uintptr_t> owner_{0};  ///< the thread that does without the mutex; 0: none yet
   std::atomic<bool> shared_;              ///< all take the mutex; `wanted_` stays
   std::atomic<bool> inside_{false};       ///< a frequent call, without the mutex
