@@ -117,13 +117,37 @@ bool cannot_reserve(int error) {
   return error == EOPNOTSUPP || error == ENOSYS;
 }
 
+/// The parts of `range` without data: blocks that are reserved and not yet written are among them.
+std::vector<FileRange> holes_in(const FileRange& range) {
+  const auto end = static_cast<off_t>(range.offset + range.bytes);
+  std::vector<FileRange> holes;
+  for (auto at = static_cast<off_t>(range.offset); at < end;) {
+    const off_t hole = ::lseek(range.fd, at, SEEK_HOLE);
+    if (hole < 0 || hole >= end) break;
+    const off_t data = ::lseek(range.fd, hole, SEEK_DATA);
+    at = data < 0 ? end : std::min(data, end);
+    holes.push_back(
+        {range.fd, static_cast<std::uint64_t>(hole), static_cast<std::uint64_t>(at - hole)});
+  }
+  return holes;
+}
+
+/// The blocks at both ends, of which a neighbour may have a part, and what lies between them.
+std::vector<FileRange> ends_apart(const FileRange& range) {
+  const std::uint64_t unit = block_bytes_of(range.fd);
+  if (range.bytes <= 2 * unit) return block_by_block(range);
+  return {{range.fd, range.offset, unit},
+          {range.fd, range.offset + unit, range.bytes - 2 * unit},
+          {range.fd, range.offset + range.bytes - unit, unit}};
+}
+
 /// Takes the blocks of `range` that the file lacks. Adds them to `taken`; the caller gives these
 /// back if the request fails. They held nothing before.
 int take_missing(const FileRange& range, std::vector<FileRange>& taken) {
   const FileRange whole = whole_blocks_around(range);
   const auto missing = missing_in(whole);
   const bool huge = !missing && lies_in_huge_pages(range.fd);
-  const auto pieces = missing ? *missing : huge ? block_by_block(whole) : std::vector{whole};
+  const auto pieces = missing ? *missing : huge ? block_by_block(whole) : ends_apart(whole);
   std::uint64_t needed = 0;
   for (const FileRange& piece : pieces) needed += missing ? piece.bytes : 0;
   // Otherwise other programs would find the file system full until this request has failed.
@@ -131,9 +155,12 @@ int take_missing(const FileRange& range, std::vector<FileRange>& taken) {
   for (const FileRange& piece : pieces) {
     const std::uint64_t before = taken_by(range.fd);
     const int error = take(piece);
-    // A file system may keep the part of a piece that it had room for; tmpfs does not. A file of
-    // huge pages tells only how many it has, not which.
-    if (missing || (huge && taken_by(range.fd) != before)) taken.push_back(piece);
+    // A file system may keep the part of a piece that it had room for; tmpfs does not. Tmpfs and
+    // files of huge pages tell only how many blocks they have, not which.
+    if (missing || taken_by(range.fd) != before) {
+      const auto given = missing || huge ? std::vector{piece} : holes_in(piece);
+      taken.insert(taken.end(), given.begin(), given.end());
+    }
     if (error != 0) return error;
   }
   return 0;

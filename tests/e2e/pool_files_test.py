@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import unittest
@@ -198,6 +199,18 @@ $P pool create /mnt/p,/mnt/q --size 512M --mode software --sparse >/dev/null
 $RUN /mnt/p,/mnt/q 300
 umount /mnt""")
         self.assertRegex(said, r"no space: .*\nsmall\n")
+
+    def test_one_full_file_leaves_no_space_taken(self):
+        said = self.in_full_file_system("mount -t tmpfs -o size=64M tmpfs /mnt", """
+$P pool create /mnt/p,/mnt/q --size 512M --mode software --sparse >/dev/null
+before=$(($(stat -c %b /mnt/p) + $(stat -c %b /mnt/q)))
+$RUN /mnt/p,/mnt/q 80
+after=$(($(stat -c %b /mnt/p) + $(stat -c %b /mnt/q)))
+echo "more than before: $(((after - before) / 2048)) MiB"
+umount /mnt""")
+        self.assertRegex(said, r"no space: .*\nsmall\n")
+        more = int(re.search(r"more than before: (\d+) MiB", said)[1])
+        self.assertLess(more, 8)  # those of the small object
 
     # ---- Penstock's own ------------------------------------------------------------------------
 
