@@ -27,7 +27,7 @@ constexpr Constants mpich_constants = {
 #undef PENSTOCK_HANDLE
 };
 
-// use_abi takes the handles from the library.
+// constants_of takes the handles from the library.
 constexpr Constants open_mpi_constants = {
 #define PENSTOCK_INT(name, mpi_name, mpich, open_mpi, standard) .name = open_mpi,
 #define PENSTOCK_HANDLE(name, mpi_name, mpich, open_mpi, standard) .name = absent_handle,
@@ -136,23 +136,26 @@ bool is_predefined_op(Handle op) {
   return std::any_of(ops.begin(), ops.end(), [op](const NamedOp& known) { return known.op == op; });
 }
 
-Result<void> use_abi(Abi abi, const std::function<void*(const char*)>& symbol,
-                     const std::string& version) {
+Result<Constants> constants_of(Abi abi, const std::function<void*(const char*)>& symbol,
+                               const std::string& version) {
   Constants made = abi == Abi::mpich      ? mpich_constants
                    : abi == Abi::open_mpi ? open_mpi_constants
                                           : standard_constants;
   set_pointers(&made, abi);
   if (abi == Abi::open_mpi) {
-    if (auto taken = take_handles(&made, symbol, version); !taken) return taken;
+    PENSTOCK_TRY(take_handles(&made, symbol, version));
   }
   // Read from both headers; see abi_table.inc.
   if (abi == Abi::standard && version.find("Intel") != std::string::npos) {
     std::swap(made.errors_return, made.errors_abort);
   }
+  return made;
+}
+
+void use_abi(Abi abi, const Constants& constants) {
   detail::current_abi = abi;
-  detail::current_constants = made;
-  list_ops(made);
-  return {};
+  detail::current_constants = constants;
+  list_ops(constants);
 }
 
 }  // namespace penstock::mpi

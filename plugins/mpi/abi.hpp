@@ -136,10 +136,12 @@ class Slot {
   Handle place_ = 0;
 };
 
-/// Makes the constants those of `abi`. `symbol` finds data of the library by name (Open MPI's
-/// predefined handles are addresses); `version` is its MPI_Get_library_version. Called by find_mpi,
-/// once. Errors: a needed symbol is absent.
-Result<void> use_abi(Abi abi, const std::function<void*(const char*)>& symbol,
-                     const std::string& version);
+/// The constants of `abi`. `symbol` finds data of the library by name (Open MPI's predefined
+/// handles are addresses); `version` is its MPI_Get_library_version. Errors: a needed symbol is
+/// absent.
+Result<Constants> constants_of(Abi abi, const std::function<void*(const char*)>& symbol,
+                               const std::string& version);
+/// From now on they are this process's. Called by find_mpi, once.
+void use_abi(Abi abi, const Constants& constants);
 
 }  // namespace penstock::mpi

@@ -323,8 +323,7 @@ int make_handle(const Wanted& wanted, PoolWindow& window) {
 
 /// OpenCoarrays, the coarrays of gfortran: its events and locks count on the unified model.
 bool has_coarrays() {
-  static const bool has = ::dlsym(RTLD_DEFAULT, "_gfortran_caf_init") != nullptr;
-  return has;
+  return ::dlsym(RTLD_DEFAULT, "_gfortran_caf_init") != nullptr;
 }
 
 Model model_wanted(Handle info) {

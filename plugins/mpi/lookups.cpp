@@ -68,9 +68,8 @@ void* our_symbol(void* handle, const char* name, const void* caller) {
   const void* const symbol =
       handle == RTLD_NEXT ? next_after(caller, name) : symbol_in(handle, name);
   if (symbol == nullptr || is_ours(symbol) || !lies_in_the_mpi(symbol)) return nullptr;
-  static void* const us = open_loaded(place_of(reinterpret_cast<const void*>(&our_symbol)).file);
-  void* const ours =
-      us != nullptr ? symbol_in(us, (std::string("PMPI_") + in_mpi).c_str()) : nullptr;
+  const Place us = place_of(reinterpret_cast<const void*>(&our_symbol));
+  void* const ours = symbol_of(us.file, (std::string("PMPI_") + in_mpi).c_str());
   return ours != nullptr && is_ours(ours) ? ours : nullptr;
 }
 

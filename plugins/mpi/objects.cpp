@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <link.h>
 
+#include <atomic>
 #include <cstddef>
 
 namespace penstock::mpi {
@@ -13,13 +14,27 @@ Place place_of(const void* address) {
   return {info.dli_fname != nullptr ? info.dli_fname : "", info.dli_fbase};
 }
 
+// What the dynamic linker tells is kept in atomics. The initialization of a static would hold a
+// lock while it waits for the linker's, which a thread may hold whose library calls MPI as it is
+// loaded.
+
 bool is_ours(const void* address) {
-  static const void* const us = place_of(reinterpret_cast<const void*>(&is_ours)).base;
+  static std::atomic<const void*> known{nullptr};
+  const void* us = known.load(std::memory_order_relaxed);
+  if (us == nullptr) known = us = place_of(reinterpret_cast<const void*>(&is_ours)).base;
   return place_of(address).base == us;
 }
 
 void* open_loaded(const std::string& file) {
   return file.empty() ? nullptr : ::dlopen(file.c_str(), RTLD_LAZY | RTLD_NOLOAD);
+}
+
+void* symbol_of(const std::string& file, const char* name) {
+  void* const handle = open_loaded(file);
+  if (handle == nullptr) return nullptr;
+  void* const symbol = symbol_in(handle, name);
+  ::dlclose(handle);
+  return symbol;
 }
 
 std::vector<std::string> loaded_files() {
@@ -55,21 +70,22 @@ std::string soname_of(const void* address) {
 }
 
 LookUp* look_up() {
-  static LookUp* const found = [] {
-  // By version: without one the answer would be our own dlsym. The oldest first, which every glibc
-  // has: a failure takes memory, and the caller may be an allocator that is not ready yet.
+  static std::atomic<LookUp*> known{nullptr};
+  if (LookUp* const found = known.load(std::memory_order_relaxed)) return found;
+    // By version: without one the answer would be our own dlsym. The oldest first, which every
+    // glibc has: a failure takes memory, and the caller may be an allocator that is not ready yet.
 #if defined(__x86_64__)
-    constexpr const char* oldest = "GLIBC_2.2.5";
+  constexpr const char* oldest = "GLIBC_2.2.5";
 #else
-    constexpr const char* oldest = "GLIBC_2.17";
+  constexpr const char* oldest = "GLIBC_2.17";
 #endif
-    for (const char* const version : {oldest, "GLIBC_2.34"}) {
-      if (void* const theirs = ::dlvsym(RTLD_NEXT, "dlsym", version))
-        return reinterpret_cast<LookUp*>(theirs);
+  for (const char* const version : {oldest, "GLIBC_2.34"}) {
+    if (void* const theirs = ::dlvsym(RTLD_NEXT, "dlsym", version)) {
+      known = reinterpret_cast<LookUp*>(theirs);
+      break;
     }
-    return static_cast<LookUp*>(nullptr);
-  }();
-  return found;
+  }
+  return known;
 }
 
 void* symbol_in(void* handle, const char* name) {

@@ -18,6 +18,8 @@ bool is_ours(const void* address);
 
 /// A handle of an object that is already loaded; null for others, and for the program itself.
 void* open_loaded(const std::string& file);
+/// A symbol of such an object, or of what it needs. Null for others.
+void* symbol_of(const std::string& file, const char* name);
 
 std::vector<std::string> loaded_files();
 

@@ -17,16 +17,24 @@ namespace penstock::mpi {
 
 namespace {
 
+/// What a search finds.
+struct Mpi {
+  Library library;
+  Pmpi functions;
+  Abi abi = Abi::mpich;
+  Constants constants;
+  Handle (*window_of_fortran)(int) = nullptr;  ///< not every ABI has it; see window_from_fortran
+};
+
+/// Guards what follows. No call of the dynamic linker is made under it: a thread that loads a
+/// library holds the linker's lock while the library's constructors call MPI.
 std::mutex finding;
-std::atomic<bool> found{false};  // released after everything below was written
+std::atomic<bool> found{false};  // released after the rest was written
 bool tried = false;
 Error failure;
-Pmpi functions;
-Library chosen;
-void* scope = nullptr;  // the dlsym scope of the MPI's functions
+Mpi chosen;
 
-/// Not every ABI has it; see window_from_fortran.
-Handle (*window_of_fortran)(int) = nullptr;
+std::atomic<void*> scope{nullptr};  // the dlsym scope of the MPI's functions
 
 /// The MPI's function: not ours, which has the same name.
 void* mpi_init_in(void* handle) {
@@ -66,12 +74,16 @@ void* find_init(const void* caller) {
   return nullptr;
 }
 
-/// The scope of the MPI's own library: a plain look-up by name would find our PMPI_* first.
-void* find_scope(const void* caller) {
+/// The scope of the MPI's own library: a plain look-up by name would find our PMPI_* first. Null if
+/// there is none. The first that is found stays.
+void* scope_of(const void* caller) {
+  void* known = scope.load();
+  if (known != nullptr) return known;
   void* const init = find_init(caller);
   if (init == nullptr) return nullptr;
   void* const library = open_loaded(place_of(init).file);
-  return library != nullptr ? library : RTLD_NEXT;
+  void* const own = library != nullptr ? library : RTLD_NEXT;
+  return scope.compare_exchange_strong(known, own) ? own : known;
 }
 
 std::string version_text(int (*get)(char*, int*)) {
@@ -95,9 +107,9 @@ bool starts_with(const std::string& text, const char* start) {
 
 /// Checks the standard ABI first: such a library may wrap one with Open MPI's symbols. Then Open
 /// MPI before MPICH: both had libmpi.so.12.
-Result<Abi> tell_abi(const Library& library) {
+Result<Abi> tell_abi(void* in, const Library& library) {
   if (starts_with(library.soname, "libmpi_abi.so")) return Abi::standard;
-  if (symbol_in(scope, "ompi_mpi_comm_world") != nullptr) return Abi::open_mpi;
+  if (symbol_in(in, "ompi_mpi_comm_world") != nullptr) return Abi::open_mpi;
   for (const char* family : {"MPICH", "Intel(R) MPI", "MVAPICH"}) {
     if (library.version.find(family) != std::string::npos) return Abi::mpich;
   }
@@ -114,114 +126,119 @@ Result<Abi> tell_abi(const Library& library) {
 struct Entry {
   const char* name;
   bool needed;
-  void (*set)(void* address);
+  void (*set)(Pmpi& functions, void* address);
 };
 constexpr Entry entries[] = {
-#define PENSTOCK_NEEDED(name, arguments) \
-  {"PMPI_" #name, true,                  \
-   [](void* address) { functions.name = reinterpret_cast<decltype(Pmpi::name)>(address); }},
-#define PENSTOCK_OPTIONAL(name, arguments) \
-  {"PMPI_" #name, false,                   \
-   [](void* address) { functions.name = reinterpret_cast<decltype(Pmpi::name)>(address); }},
+#define PENSTOCK_NEEDED(name, arguments)                               \
+  {"PMPI_" #name, true, [](Pmpi& functions, void* address) {           \
+     functions.name = reinterpret_cast<decltype(Pmpi::name)>(address); \
+   }},
+#define PENSTOCK_OPTIONAL(name, arguments)                             \
+  {"PMPI_" #name, false, [](Pmpi& functions, void* address) {          \
+     functions.name = reinterpret_cast<decltype(Pmpi::name)>(address); \
+   }},
 #include "pmpi_table.inc"
 #undef PENSTOCK_NEEDED
 #undef PENSTOCK_OPTIONAL
 };
 
-Result<void> take_functions() {
+Result<void> take_functions(void* in, Mpi& mpi) {
   for (const Entry& entry : entries) {
-    void* address = symbol_in(scope, entry.name);
+    void* address = symbol_in(in, entry.name);
     if (address == nullptr && entry.needed) {
       return fail(ErrorCode::mismatch,
                   "{} ({}) has no {}, which every MPI since 3.1 has: use a newer MPI, or start the "
                   "program without libpenstock-mpi.so in LD_PRELOAD",
-                  chosen.file, chosen.version, entry.name);
+                  mpi.library.file, mpi.library.version, entry.name);
     }
-    entry.set(address);
+    entry.set(mpi.functions, address);
   }
   return {};
-}
-
-void take_conversion() {
-  const char* const name = abi() == Abi::standard ? "PMPI_Win_fromint" : "PMPI_Win_f2c";
-  window_of_fortran = reinterpret_cast<Handle (*)(int)>(symbol_in(scope, name));
 }
 
 /// The address of the MPI's data in use: a program that is no PIE holds copies of them (copy
 /// relocations), which the library uses too. The global scope, which starts with the program,
 /// finds them.
-void* data_symbol(const char* name) {
+void* data_symbol(void* in, const char* name) {
   void* global = symbol_in(RTLD_DEFAULT, name);
-  return global != nullptr ? global : symbol_in(scope, name);
+  return global != nullptr ? global : symbol_in(in, name);
 }
 
-Result<void> refuse_second() {
-  for (const Place& mpi : loaded_mpis()) {
-    if (mpi.base == place_of(reinterpret_cast<const void*>(functions.Init)).base) continue;
+Result<void> refuse_second(const Mpi& mpi) {
+  for (const Place& other : loaded_mpis()) {
+    if (other.base == place_of(reinterpret_cast<const void*>(mpi.functions.Init)).base) continue;
     return fail(
         ErrorCode::mismatch,
         "two MPI libraries are in this process, {} and {}: build the program and its libraries "
         "with one of them (ldd tells which wants which), or start it without "
         "libpenstock-mpi.so in LD_PRELOAD",
-        chosen.file, mpi.file);
+        mpi.library.file, other.file);
   }
   return {};
 }
 
-Result<void> find(const void* caller) {
-  if (scope == nullptr) scope = find_scope(caller);
-  if (scope == nullptr) {
+Result<Mpi> search(const void* caller) {
+  void* const in = scope_of(caller);
+  if (in == nullptr) {
     return fail(
         ErrorCode::not_found,
         "no MPI library is loaded in this process (nothing defines PMPI_Init): link the program "
         "with a shared MPI library, or start it without libpenstock-mpi.so in LD_PRELOAD");
   }
-  const void* init = symbol_in(scope, "PMPI_Init");
-  chosen.file = place_of(init).file;
-  chosen.soname = soname_of(init);
-  chosen.version = version_text(
-      reinterpret_cast<int (*)(char*, int*)>(symbol_in(scope, "PMPI_Get_library_version")));
-  const auto told = PENSTOCK_TRY(tell_abi(chosen));
-  if (auto taken = take_functions(); !taken) return taken;
-  if (auto one = refuse_second(); !one) return one;
-  if (auto used = use_abi(told, data_symbol, chosen.version); !used) return used;
-  base::log(base::Level::debug, "the MPI is {} ({}), {}", chosen.file, chosen.version,
-            abi_name(told));
-  take_conversion();
-  return {};
+  Mpi mpi;
+  const void* init = symbol_in(in, "PMPI_Init");
+  mpi.library.file = place_of(init).file;
+  mpi.library.soname = soname_of(init);
+  mpi.library.version = version_text(
+      reinterpret_cast<int (*)(char*, int*)>(symbol_in(in, "PMPI_Get_library_version")));
+  mpi.abi = PENSTOCK_TRY(tell_abi(in, mpi.library));
+  PENSTOCK_TRY(take_functions(in, mpi));
+  PENSTOCK_TRY(refuse_second(mpi));
+  mpi.constants = PENSTOCK_TRY(constants_of(
+      mpi.abi, [in](const char* name) { return data_symbol(in, name); }, mpi.library.version));
+  const char* const conversion = mpi.abi == Abi::standard ? "PMPI_Win_fromint" : "PMPI_Win_f2c";
+  mpi.window_of_fortran = reinterpret_cast<Handle (*)(int)>(symbol_in(in, conversion));
+  return mpi;
 }
 
 }  // namespace
 
 const Pmpi& pmpi() {
-  return functions;
+  return chosen.functions;
 }
 
 const Library& library() {
-  return chosen;
+  return chosen.library;
 }
 
 Result<void> find_mpi(const void* caller) {
   if (found.load(std::memory_order_acquire)) return {};
+  {
+    const std::lock_guard<std::mutex> guard(finding);
+    if (tried && !found.load(std::memory_order_relaxed)) return unexpected(failure);
+  }
+  auto mpi = search(caller);
   const std::lock_guard<std::mutex> guard(finding);
   if (found.load(std::memory_order_relaxed)) return {};
   if (tried) return unexpected(failure);
-  auto done = find(caller);
   // Without any MPI one may still be loaded, by a plug-in.
-  tried = done || done.error().code != ErrorCode::not_found;
-  if (!done) {
-    failure = done.error();
-    return done;
+  tried = mpi || mpi.error().code != ErrorCode::not_found;
+  if (!mpi) {
+    failure = mpi.error();
+    return unexpected(failure);
   }
+  chosen = *std::move(mpi);
+  use_abi(chosen.abi, chosen.constants);
   found.store(true, std::memory_order_release);
+  base::log(base::Level::debug, "the MPI is {} ({}), {}", chosen.library.file,
+            chosen.library.version, abi_name(chosen.abi));
   return {};
 }
 
 void* mpi_symbol(const char* name, const void* caller) {
   const std::string wanted = std::string("PMPI_") + name;
-  const std::lock_guard<std::mutex> guard(finding);
-  if (scope == nullptr) scope = find_scope(caller);
-  return scope != nullptr ? symbol_in(scope, wanted.c_str()) : nullptr;
+  void* const in = scope_of(caller);
+  return in != nullptr ? symbol_in(in, wanted.c_str()) : nullptr;
 }
 
 void* next_symbol(const char* name, const void* caller) {
@@ -232,8 +249,7 @@ void* next_symbol(const char* name, const void* caller) {
 }
 
 void* library_symbol(const char* name) {
-  static void* const handle = open_loaded(chosen.file);
-  return handle != nullptr ? symbol_in(handle, name) : nullptr;
+  return symbol_of(chosen.library.file, name);
 }
 
 bool is_the_only_mpi(const Place& object) {
@@ -243,15 +259,15 @@ bool is_the_only_mpi(const Place& object) {
 
 bool has_world() {
   int begun = 0, ended = 0;
-  functions.Initialized(&begun);
-  functions.Finalized(&ended);
+  chosen.functions.Initialized(&begun);
+  chosen.functions.Finalized(&ended);
   return begun != 0 && ended == 0;
 }
 
 Handle window_from_fortran(int handle) {
-  if (abi() == Abi::mpich || window_of_fortran == nullptr)
+  if (abi() == Abi::mpich || chosen.window_of_fortran == nullptr)
     return static_cast<std::uint32_t>(handle);
-  return window_of_fortran(handle);
+  return chosen.window_of_fortran(handle);
 }
 
 }  // namespace penstock::mpi

@@ -14,7 +14,8 @@ namespace {
 
 bool possible() {
   // The caller has looked for the MPI before: this is what it found.
-  static const bool is = find_mpi(nullptr).has_value() && pool_is_named() && calls_in_pool() != 0;
+  if (!find_mpi(nullptr)) return false;
+  static const bool is = pool_is_named() && calls_in_pool() != 0;
   return is;
 }
 

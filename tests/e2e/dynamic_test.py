@@ -35,6 +35,15 @@ class Dynamic(Case):
                        check=True, env=clean_environment())
         self.assertIn("session and world: ok", self.run_ranks(VENV, 2, program).stdout)
 
+    def test_a_library_calls_mpi_as_it_is_loaded(self):
+        """Its thread holds the dynamic linker's lock then, which our search for the MPI needs too."""
+        program, library = self.folder / "loads_in_thread", self.folder / "library.so"
+        for output, options in ((program, ["-rdynamic"]), (library, ["-DLIBRARY", "-fPIC", "-shared"])):
+            subprocess.run([VENV / "bin/mpicc", "-Wall", "-Wextra", *options, PROGRAMS / "loads_in_thread.c", "-o", output, "-ldl",
+                            "-lpthread"], check=True, env=clean_environment())
+        done = self.run_ranks(VENV, 2, program, library)
+        self.assertEqual(done.stdout.count("loaded: ok"), 2, done.stderr)
+
     def test_spawned_ranks(self):
         for venv in self.each():
             done = self.run_ranks(venv, 2, venv / "bin/python", PROGRAMS / "spawn.py")
