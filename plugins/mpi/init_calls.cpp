@@ -9,10 +9,9 @@
 #include "export.hpp"
 #include "pool/exit_log.hpp"
 #include "pool_comms.hpp"
-#include "singleton.hpp"
 #include "stayed.hpp"
 #include "taking_part.hpp"
-#include "transport_check.hpp"
+#include "world_check.hpp"
 
 namespace {
 
@@ -29,9 +28,8 @@ bool begin(const void* caller) {
 }
 
 int begun(bool known, int result) {
-  if (!known || result != constants().success) return result;
-  check_transport();
-  return check_world(result);
+  if (known && result == constants().success) check_world();
+  return result;
 }
 
 /// This rank's part in the pool ends.

@@ -1,4 +1,4 @@
-#include "transport_check.hpp"
+#include "world_check.hpp"
 
 #include <dlfcn.h>
 
@@ -8,7 +8,9 @@
 #include "base/env.hpp"
 #include "base/format.hpp"
 #include "base/log.hpp"
+#include "fallback.hpp"
 #include "pmpi.hpp"
+#include "session/launcher.hpp"
 
 namespace penstock::mpi {
 
@@ -30,14 +32,19 @@ std::string variable(const char* name) {
   return value != nullptr ? value : "";
 }
 
-}  // namespace
+/// Another MPI's launcher starts processes that do not find each other.
+void check_alone() {
+  const std::int32_t started = plugin::ranks_started(plugin::process_sources());
+  if (started < 2) return;
+  refuse(
+      fmt::format("the launcher has started {} processes, and each is alone in MPI_COMM_WORLD: {} "
+                  "({}) is not the launcher's MPI; run the program by its own MPI's mpiexec "
+                  "(penstock run --mpi mpich, openmpi or intel, or --mpiexec PATH)",
+                  started, library().file, library().version));
+}
 
-void check_transport() {
-  if (!pool_is_named() && !base::env_flag("PENSTOCK_REQUIRE")) return;
-  int rank = 0, ranks = 1;
-  pmpi().Comm_rank(constants().comm_world, &rank);
-  pmpi().Comm_size(constants().comm_world, &ranks);
-  if (ranks < 2 || provider_is_taken()) return;
+void check_messages(int rank) {
+  if (provider_is_taken()) return;
   const std::string why = fmt::format(
       "messages of {} go past the pool {}: it has not taken libfabric's provider penstock "
       "(FI_PROVIDER is '{}'; MPIR_CVAR_CH4_NETMOD is '{}', and MPICH's wheel takes UCX without "
@@ -46,6 +53,19 @@ void check_transport() {
       variable("MPIR_CVAR_CH4_NETMOD"));
   plugin::end_process_if_required(why);
   if (rank == 0) base::log(base::Level::warn, "{}", why);
+}
+
+}  // namespace
+
+void check_world() {
+  if (!pool_is_named() && !base::env_flag("PENSTOCK_REQUIRE")) return;
+  int rank = 0, ranks = 1;
+  pmpi().Comm_rank(constants().comm_world, &rank);
+  pmpi().Comm_size(constants().comm_world, &ranks);
+  if (ranks == 1)
+    check_alone();
+  else
+    check_messages(rank);
 }
 
 }  // namespace penstock::mpi
