@@ -14,7 +14,7 @@ Place place_of(const void* address) {
   return {info.dli_fname != nullptr ? info.dli_fname : "", info.dli_fbase};
 }
 
-// What the dynamic linker tells is kept in atomics. The initialization of a static would hold a
+// Answers of the dynamic linker are kept in atomics. The initialization of a static would hold a
 // lock while it waits for the linker's, which a thread may hold whose library calls MPI as it is
 // loaded.
 

@@ -17,7 +17,7 @@ namespace penstock::mpi {
 
 namespace {
 
-/// What a search finds.
+/// The result of a search.
 struct Mpi {
   Library library;
   Pmpi functions;

@@ -35,7 +35,7 @@ class Dynamic(Case):
                        check=True, env=clean_environment())
         self.assertIn("session and world: ok", self.run_ranks(VENV, 2, program).stdout)
 
-    def test_a_library_calls_mpi_as_it_is_loaded(self):
+    def test_a_library_calls_mpi_while_it_loads(self):
         """Its thread holds the dynamic linker's lock then, which our search for the MPI needs too."""
         program, library = self.folder / "loads_in_thread", self.folder / "library.so"
         for output, options in ((program, ["-rdynamic"]), (library, ["-DLIBRARY", "-fPIC", "-shared"])):
