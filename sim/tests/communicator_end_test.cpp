@@ -78,12 +78,13 @@ void use(World& world, const SimulatedPool& simulated, Case& all, std::uint32_t 
   world.require(left.has_value(), left ? "" : left.error().message);
 }
 
-/// A word of a rank's line, except that of its failure; or a release.
+/// A word of a rank, but those of its failure; or a release.
 std::uint64_t somewhere(World& world) {
   const coll::Layout layout(ranks, small_shape);
   const std::uint64_t rank = world.random() % ranks;
   if (world.random() % 3 == 0) return layout.release(rank, world.random() % ranks);
-  return layout.line(rank) + world.random() % coll::failed_word * 8;
+  const std::uint64_t word = world.random() % coll::failed_word;
+  return layout.line(rank, world.random() % coll::halves) + word * 8;
 }
 
 /// No greater value than the old one: that would announce data that no rank sent.
@@ -177,8 +178,8 @@ struct Overwritten {
     if (comm.self() == 0) at = restored;
     if (comm.self() == 0) return;
     while (!comm.all_left()) world.yield();
-    // The space now belongs to another.
-    std::byte* const line = pool.base() + meeting.area + coll::Layout(2, small_shape).line(0);
+    // The space is another's now.
+    std::byte* const line = pool.base() + meeting.area + coll::Layout(2, small_shape).row(0);
     std::array<std::byte, 64> mark, found;
     mark.fill(std::byte{0x77});
     pool.memory().publish_line(line, mark.data());
@@ -193,15 +194,17 @@ struct Overwritten {
     const coll::Layout layout(2, small_shape);
     std::vector<std::pair<std::byte*, std::uint64_t>> words;
     wait_until(world, "rank 0 to wait", [&] { return at == waits; });
-    for (std::uint64_t word = 0; word <= coll::failed_word; ++word)
-      words.push_back({pool->base() + meeting.area + layout.line(0) + 8 * word, 0});
+    for (std::uint64_t word = 0; word < coll::row_words; ++word)
+      words.push_back({pool->base() + meeting.area + layout.row(0) + 8 * word, 0});
     words.push_back({pool->base() + meeting.area + layout.release(1, 0), 0});
     for (auto& [place, value] : words) {
       value = memory.observe_word(place);
       memory.publish_word(place, 0);
     }
     memory.full_fence();
-    world.require(words.front().second != 0 && words.back().second != 0, "nothing was told");
+    const std::uint64_t first_doorbell = (layout.line(0, 1) - layout.row(0)) / 8;
+    world.require(words[first_doorbell].second != 0 && words.back().second != 0,
+                  "nothing was told");
     at = cleared;
     if (leave) return;
     wait_until(world, "rank 0", [&] { return at == restored; });

@@ -81,13 +81,13 @@ std::optional<Error> CallCheck::another_call(const char* what, std::uint32_t ran
 
 std::optional<Error> CallCheck::finds_another(const char* what, std::uint32_t rank) const {
   const auto& memory = s_.memory_of(rank);
-  const std::byte* const line = s_.at(s_.layout.line(rank));
-  if (auto error = another_call(what, rank, memory.load_word(line + call_word * 8))) return error;
+  const std::uint64_t call = memory.load_word(s_.at(s_.layout.call(rank)));
+  if (auto error = another_call(what, rank, call)) return error;
   const std::byte* const block = s_.at(s_.layout.eager(rank, s_.number));
   if (auto error = another_call(what, rank, memory.load_word(block + coherence::tagged_bytes)))
     return error;
   for (std::uint32_t slot = 0; slot < s_.shape.slots; ++slot) {
-    const std::uint64_t bell = memory.load_word(line + slot * 8);
+    const std::uint64_t bell = memory.load_word(s_.at(s_.layout.doorbell(rank, s_.number, slot)));
     if ((bell & later_bit) != 0) continue;
     if (auto error = another_call(what, rank, bell)) return error;
   }
@@ -98,9 +98,8 @@ std::optional<Error> CallCheck::finds_another(const char* what, std::uint32_t ra
 /// again each time that it has restored its words.
 std::uint64_t CallCheck::later_call(std::uint32_t rank) const {
   const auto& memory = s_.memory_of(rank);
-  const std::byte* const line = s_.at(s_.layout.line(rank));
-  if (memory.load_word(line + finished_word * 8) == all_finished) return all_finished;
-  const std::uint64_t call = memory.load_word(line + call_word * 8);
+  if (memory.load_word(s_.at(s_.layout.finished(rank))) == all_finished) return all_finished;
+  const std::uint64_t call = memory.load_word(s_.at(s_.layout.call(rank)));
   const std::uint64_t begun = collective_of(call);
   return begun > s_.number && begun <= s_.number + max_ahead ? call : 0;
 }
@@ -125,7 +124,7 @@ bool CallCheck::has_gone_on(std::uint32_t rank) {
 Result<void> CallCheck::compare(const char* what, const Missing& missing) {
   tell(told_ == s_.opening() ? s_.opening() | again_bit : s_.opening());
   for (const std::uint32_t rank : missing) {
-    s_.memory_of(rank).invalidate(s_.at(s_.layout.line(rank)), line_bytes);
+    s_.memory_of(rank).invalidate(s_.at(s_.layout.row(rank)), row_words * 8);
     s_.memory_of(rank).invalidate(s_.at(s_.layout.eager(rank, s_.number)), line_bytes);
   }
   s_.memory_of_all().load_fence();

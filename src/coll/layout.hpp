@@ -1,7 +1,8 @@
 // A communicator's words in the pool, for n ranks:
 //
-//   words     n lines    line p: p's doorbells, one word for each slot; its call, once it has
-//                        waited long; what it has finished; its failure
+//   words     n rows     row p: a line for each half of p's slots, with a doorbell for each slot
+//                        and p's failure; in the first also its call, once it has waited long,
+//                        and the last collective that it has finished
 //   changes   n lines    line p: from which crossing on p could change, and its vote; where it has
 //                        left the switch
 //   eager     n rows     row p: p's eager blocks, of tagged lines
@@ -11,10 +12,10 @@
 //   slots     n rows     row p: two halves of slots, taken by turns; where the pool has several
 //                        devices they lie in areas of their own (placement.hpp)
 //
-// Rank p alone writes its lines, its eager blocks and its slots. A line of releases has several
-// writers, by publish_word (rule 5 of the memory model). All words only grow. All up to the
-// releases is zero before the first use; its row of releases each rank clears itself, before it
-// publishes what could be released.
+// Rank p alone writes its words, its eager blocks and its slots. A line of releases has several
+// writers, by publish_word (rule 5 of the memory model). Words of a later collective are greater.
+// All up to the releases is zero before the first use; its row of releases each rank clears itself,
+// before it publishes what could be released.
 // In words: docs/protocols/collectives.md.
 #pragma once
 
@@ -23,6 +24,7 @@
 #include "base/checked.hpp"
 #include "coherence/coherence.hpp"
 #include "coll/communicator.hpp"
+#include "coll/placement.hpp"
 
 namespace penstock::coll {
 
@@ -36,7 +38,7 @@ constexpr std::uint64_t word_of(std::uint64_t collective, std::uint64_t low) {
 constexpr std::uint64_t collective_of(std::uint64_t word) {
   return word >> low_bits;
 }
-/// "The first `chunks` chunks of this collective": a release, or a doorbell of later_doorbell().
+/// "The first `chunks` chunks of this collective": a release.
 inline constexpr std::uint64_t max_chunks = (1ull << (low_bits - 2)) - 2;
 constexpr std::uint64_t chunk_word(std::uint64_t collective, std::uint64_t chunks) {
   return word_of(collective, chunks << 1);
@@ -44,7 +46,7 @@ constexpr std::uint64_t chunk_word(std::uint64_t collective, std::uint64_t chunk
 constexpr std::uint64_t chunks_of(std::uint64_t word) {
   return (word & ((1ull << low_bits) - 1)) >> 1;
 }
-/// Of a doorbell: the last of its chunks stays where the user has it (zero_copy.hpp).
+/// Of a doorbell: its chunk stays where the user has it (zero_copy.hpp).
 inline constexpr std::uint64_t zero_copy_bit = 1;
 
 /// A collective and the fingerprint of its call (fingerprint.hpp): the first doorbell of each slot,
@@ -58,30 +60,45 @@ constexpr std::uint64_t fingerprint_of(std::uint64_t opening) {
   return opening >> 1 & ((1ull << fingerprint_bits) - 1);
 }
 inline constexpr std::uint64_t max_eager_lines = 1ull << 16;
-/// Set in the doorbells of a slot's later chunks, so that they are greater than its first one, and
-/// in the word of a call that is made by other means than the pool.
+/// Set in the doorbells of a slot's later chunks, and in the word of a call that is made by other
+/// means than the pool.
 inline constexpr std::uint64_t later_bit = 1ull << (low_bits - 1);
-constexpr std::uint64_t later_doorbell(std::uint64_t collective, std::uint64_t chunks) {
-  return word_of(collective, later_bit | chunks << 1);
+/// A reader tells a chunk from the one before it in the same slot by as many bits of its number.
+/// The rest is of the fingerprint: this may be the first doorbell of its producer that it awaits.
+inline constexpr unsigned later_chunk_bits = 8;
+constexpr std::uint64_t later_doorbell(std::uint64_t collective, std::uint64_t chunk,
+                                       std::uint64_t fingerprint) {
+  const std::uint64_t which = chunk & ((1ull << later_chunk_bits) - 1);
+  const std::uint64_t call = fingerprint << (later_chunk_bits + 1) & (later_bit - 1);
+  return word_of(collective, later_bit | call | which << 1);
 }
 
-/// Words of a rank's line behind the doorbells.
+/// Words of a line behind the doorbells; the first two in a rank's first line only.
 inline constexpr std::uint64_t call_word = 5, finished_word = 6, failed_word = 7;
 /// "Finished" of a rank that makes no more calls.
 inline constexpr std::uint64_t all_finished = 1ull << 62;
+/// All words of a rank.
+inline constexpr std::uint64_t row_words = halves * line_bytes / 8;
 
 class Layout {
  public:
   Layout(std::uint32_t ranks, const Shape& shape) : n_(ranks), shape_(shape) {}
 
-  std::uint64_t line(std::uint64_t rank) const { return rank * line_bytes; }
-  std::uint64_t doorbell(std::uint64_t rank, std::uint64_t chunk) const {
-    return line(rank) + chunk % shape_.slots * 8;
+  std::uint64_t row(std::uint64_t rank) const { return rank * row_words * 8; }
+  /// Of the half that `collective` uses.
+  std::uint64_t line(std::uint64_t rank, std::uint64_t collective) const {
+    return row(rank) + collective % halves * line_bytes;
   }
-  std::uint64_t call(std::uint64_t rank) const { return line(rank) + call_word * 8; }
-  std::uint64_t finished(std::uint64_t rank) const { return line(rank) + finished_word * 8; }
-  std::uint64_t failed(std::uint64_t rank) const { return line(rank) + failed_word * 8; }
-  std::uint64_t change_offer(std::uint64_t rank) const { return (n_ + rank) * line_bytes; }
+  std::uint64_t doorbell(std::uint64_t rank, std::uint64_t collective, std::uint64_t chunk) const {
+    return line(rank, collective) + chunk % shape_.slots * 8;
+  }
+  std::uint64_t call(std::uint64_t rank) const { return row(rank) + call_word * 8; }
+  std::uint64_t finished(std::uint64_t rank) const { return row(rank) + finished_word * 8; }
+  /// It stands in each line.
+  std::uint64_t failed(std::uint64_t rank, std::uint64_t collective = 0) const {
+    return line(rank, collective) + failed_word * 8;
+  }
+  std::uint64_t change_offer(std::uint64_t rank) const { return (n_ * halves + rank) * line_bytes; }
   std::uint64_t change_vote(std::uint64_t rank) const { return change_offer(rank) + 8; }
   std::uint64_t left_switch(std::uint64_t rank) const { return change_offer(rank) + 16; }
   std::uint64_t release(std::uint64_t producer, std::uint64_t consumer) const {
@@ -121,7 +138,7 @@ class Layout {
     return shape_.eager_bytes / coherence::tagged_bytes * line_bytes;
   }
   std::uint64_t direct_begin() const { return eager_begin() + n_ * eager_row_bytes(); }
-  std::uint64_t eager_begin() const { return n_ * 2 * line_bytes; }
+  std::uint64_t eager_begin() const { return n_ * (halves + 1) * line_bytes; }
   std::uint64_t releases_begin() const {
     return direct_begin() + (shape_.direct ? n_ * direct_row_bytes() : 0);
   }

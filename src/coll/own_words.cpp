@@ -23,13 +23,13 @@ bool OwnWords::restore() {
   const auto producer = [&](std::size_t i) {
     return static_cast<std::uint32_t>((next_ + i) % ranks);
   };
-  memory_.invalidate(area_ + layout_.line(self_), line_bytes);
+  memory_.invalidate(area_ + layout_.row(self_), row_words * 8);
   for (std::size_t i = 0; i < count; ++i)
     memory_.invalidate(area_ + layout_.release(producer(i), self_), 8);
   memory_.load_fence();
   bool some = false;
-  for (std::size_t i = 0; i < line_.size(); ++i)
-    some |= restore_word(layout_.line(self_) + i * 8, line_[i]);
+  for (std::size_t i = 0; i < row_.size(); ++i)
+    some |= restore_word(layout_.row(self_) + i * 8, row_[i]);
   for (std::size_t i = 0; i < count; ++i)
     some |= restore_word(layout_.release(producer(i), self_), releases_[producer(i)]);
   next_ = producer(count);

@@ -25,9 +25,9 @@ class OwnWords {
     std::uint32_t producer;
   };
 
-  /// The word at `offset` of this rank's line. Not ordered.
+  /// The word at `offset`, in this rank's row of words. Not ordered.
   void publish_word(std::uint64_t offset, std::uint64_t word, Site site = Site::here()) {
-    line_[(offset - layout_.line(self_)) / 8] = word;
+    row_[(offset - layout_.row(self_)) / 8] = word;
     memory_.publish_word(area_ + offset, word, site);
   }
   /// Not ordered.
@@ -38,7 +38,7 @@ class OwnWords {
 
   std::uint64_t released(std::uint32_t producer) const { return releases_[producer]; }
 
-  /// Looks at the line and at some of the releases, the next ones each time. What differs from what
+  /// Looks at the row and at some of the releases, the next ones each time. What differs from what
   /// this rank published is published again; true when something was. Not ordered. A device access.
   bool restore();
 
@@ -49,7 +49,7 @@ class OwnWords {
   std::byte* const area_;
   const Layout layout_;
   const std::uint32_t self_;
-  std::array<std::uint64_t, line_bytes / 8> line_{};
+  std::array<std::uint64_t, row_words> row_{};
   std::vector<std::uint64_t> releases_;  ///< by producer
   std::uint32_t next_ = 0;               ///< the producer that is looked at next
 };

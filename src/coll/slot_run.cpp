@@ -25,9 +25,6 @@ std::uint64_t bytes_of(const std::vector<Block>& blocks) {
   return bytes;
 }
 
-/// Collectives that no rank is ever ahead of another.
-constexpr std::uint64_t max_ahead = 1ull << 32;
-
 }  // namespace
 
 void SlotRun::begin(const Call& call, const Prepared& prepared) {
@@ -43,7 +40,7 @@ void SlotRun::begin(const Call& call, const Prepared& prepared) {
   if (seen_.empty()) seen_.resize(std::size_t{s_.group.ranks()} * s_.shape.slots);
 }
 
-/// The greatest word seen in the doorbell that a wait is for.
+/// The last word seen in the doorbell that a wait is for.
 std::uint64_t& SlotRun::seen(const Step& wait) {
   return seen_[std::size_t{wait.rank} * s_.shape.slots + wait.chunk % s_.shape.slots];
 }
@@ -99,7 +96,7 @@ void SlotRun::ring(const Step& step) {
   const bool stays = open_stays_ && open_chunk_ == step.chunk + 1;
   if (stays) lent_ = open_chunk_;
   s_.group.memory.store_fence();  // the chunk first, then its doorbell
-  s_.own.publish_word(s_.layout.doorbell(s_.self(), step.chunk),
+  s_.own.publish_word(s_.layout.doorbell(s_.self(), s_.number, step.chunk),
                       s_.doorbell_word(step.chunk) | (stays ? zero_copy_bit : 0));
   s_.published();
   s_.send_off();
@@ -114,7 +111,7 @@ bool SlotRun::is_lent(std::uint32_t producer, std::uint64_t number) {
   std::uint64_t& seen = seen_[std::size_t{producer} * s_.shape.slots + number % s_.shape.slots];
   // Who takes turns has waited for a later chunk, whose doorbell is in the same line.
   if (!s_.has_rung(seen, number))
-    seen = s_.memory_of(producer).load_word(s_.at(s_.layout.doorbell(producer, number)));
+    seen = s_.memory_of(producer).load_word(s_.at(s_.layout.doorbell(producer, s_.number, number)));
   return seen == (s_.doorbell_word(number) | zero_copy_bit);
 }
 
@@ -218,22 +215,20 @@ bool SlotRun::all_given_back(Missing& missing) {
 Result<void> SlotRun::look_for_doorbells() {
   const auto& steps = prepared().schedule.steps;
   const auto doorbell = [&](const Step& step) {
-    return s_.at(s_.layout.doorbell(step.rank, step.chunk));
+    return s_.at(s_.layout.doorbell(step.rank, s_.number, step.chunk));
   };
   for (const std::size_t i : looks_) s_.memory_of(steps[i].rank).invalidate(doorbell(steps[i]), 8);
   s_.memory_of_all().load_fence();
   for (const std::size_t i : looks_) {
     const Step& step = steps[i];
-    const std::uint64_t word = s_.memory_of(step.rank).load_word(doorbell(step));
-    // What a stranger has written its producer mends while it waits (own_words.hpp).
-    if (collective_of(word) > s_.number + max_ahead) continue;
-    seen(step) = word;
+    seen(step) = s_.memory_of(step.rank).load_word(doorbell(step));
     if (is_over(step)) s_.hear(step.rank, s_.number);
   }
   std::erase_if(pending_, [&](std::size_t i) { return is_over(steps[i]); });
   for (const std::size_t i : pending_) {
     const std::uint32_t rank = steps[i].rank;
-    const std::uint64_t failure = s_.memory_of(rank).load_word(s_.at(s_.layout.failed(rank)));
+    const std::byte* const failed = s_.at(s_.layout.failed(rank, s_.number));
+    const std::uint64_t failure = s_.memory_of(rank).load_word(failed);
     if (failure != 0) return unexpected(s_.failure_of(call().name, rank, failure));
   }
   return {};

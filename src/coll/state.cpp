@@ -41,7 +41,7 @@ State::State(pool::Pool& pool, const Options& options)
 void State::drop_copies() {
   for (std::uint32_t rank = 0; rank < group.ranks(); ++rank) {
     if (group.apart(rank)) continue;
-    group.memory.invalidate(at(layout.line(rank)), line_bytes);
+    group.memory.invalidate(at(layout.row(rank)), row_words * 8);
     group.memory.invalidate(at(layout.change_offer(rank)), line_bytes);
     group.memory.invalidate(at(layout.eager(rank, 0)), layout.eager_row_bytes());
   }
@@ -56,17 +56,18 @@ void State::clear_releases() {
   group.memory.store_fence();
 }
 
-std::uint64_t State::learn_from(std::uint32_t rank, const std::byte* line) {
+std::uint64_t State::learn_from(std::uint32_t rank) {
   const auto& memory = memory_of(rank);
   std::uint64_t newest = 0;
-  for (std::uint32_t slot = 0; slot < shape.slots; ++slot)
-    newest = std::max(newest, memory.load_word(line + slot * 8));
+  for (std::uint64_t half = 0; half < halves; ++half)
+    for (std::uint64_t slot = 0; slot < shape.slots; ++slot)
+      newest = std::max(newest, memory.load_word(at(layout.doorbell(rank, half, slot))));
   hear(rank, collective_of(newest));
-  hear(rank, memory.load_word(line + finished_word * 8) + 1);
+  hear(rank, memory.load_word(at(layout.finished(rank))) + 1);
   if (shape.direct && rank != self())
     hear(rank,
          collective_of(memory_of_all().load_word(at(layout.direct_finished(rank, self())))) + 1);
-  return memory.load_word(line + failed_word * 8);
+  return memory.load_word(at(layout.failed(rank)));
 }
 
 bool State::is_free(const Use& use, Missing& missing) {
@@ -76,12 +77,12 @@ bool State::is_free(const Use& use, Missing& missing) {
   }
   if (missing.empty()) return true;
   for (const std::uint32_t rank : missing)
-    memory_of(rank).invalidate(at(layout.line(rank)), line_bytes);
+    memory_of(rank).invalidate(at(layout.row(rank)), row_words * 8);
   for (const std::uint32_t rank : missing)
     if (shape.direct) memory_of_all().invalidate(at(layout.direct_finished(rank, self())), 8);
   memory_of_all().load_fence();
   std::erase_if(missing, [&](std::uint32_t rank) {
-    learn_from(rank, at(layout.line(rank)));
+    learn_from(rank);
     return finished_[rank] >= use.collective;
   });
   return missing.empty();
@@ -158,7 +159,7 @@ Result<void> State::check_others(const char* what) const {
 
 Result<void> State::check_failures(const char* what, const Missing& missing) {
   for (const std::uint32_t rank : missing) {
-    const std::uint64_t failure = learn_from(rank, at(layout.line(rank)));
+    const std::uint64_t failure = learn_from(rank);
     if (failure != 0) return unexpected(failure_of(what, rank, failure));
   }
   return {};
@@ -177,7 +178,8 @@ void State::fail_with(const Error& error, bool idle) {
   std::uint64_t failure = idle ? gave_up_idle() : gave_up();
   if (error.code == ErrorCode::peer_dead)
     failure = blamed_.value_or(dead_rank()) + std::uint64_t{1};
-  own.publish_word(layout.failed(self()), failure);
+  for (std::uint64_t half = 0; half < halves; ++half)
+    own.publish_word(layout.failed(self(), half), failure);
   // Before what this rank's program stores to memory that others still read (zero_copy.hpp).
   group.memory.full_fence();
 }

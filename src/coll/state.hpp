@@ -68,13 +68,14 @@ class State {
   /// The opening word of this rank's call.
   std::uint64_t opening() const { return opening_; }
   std::uint64_t doorbell_word(std::uint64_t chunk) const {
-    return chunk < shape.slots ? opening_ : later_doorbell(number, chunk + 1);
+    if (chunk < shape.slots) return opening_;
+    return later_doorbell(number, chunk, fingerprint_of(opening_));
   }
-  /// Whether a doorbell shows that its producer has rung for `chunk`. A producer that is ahead has
-  /// rung for it earlier.
+  /// Whether a doorbell shows that its producer has rung for `chunk` in a call like this rank's. A
+  /// producer does not ring there again before this rank has released the chunk: if it has, it is
+  /// in another call.
   bool has_rung(std::uint64_t doorbell, std::uint64_t chunk) const {
-    if (chunk >= shape.slots) return doorbell >= later_doorbell(number, chunk + 1);
-    return (doorbell & ~zero_copy_bit) == opening_ || doorbell >= word_of(number, later_bit);
+    return (doorbell & ~zero_copy_bit) == doorbell_word(chunk);
   }
   std::uint64_t begun() const {
     return shared_number_ == nullptr ? number : __atomic_load_n(shared_number_, __ATOMIC_ACQUIRE);
@@ -113,8 +114,8 @@ class State {
   /// Have all others left? `missing`: those that have not.
   bool all_left(Missing& missing);
 
-  /// A line of words of `rank`, just observed: notes what it tells. Returns its failure.
-  std::uint64_t learn_from(std::uint32_t rank, const std::byte* line);
+  /// The words of `rank` were just observed: notes what they tell. Returns its failure.
+  std::uint64_t learn_from(std::uint32_t rank);
   /// What `rank` tells of its failure: a rank that is dead + 1, or that it has given up.
   Error failure_of(const char* what, std::uint32_t rank, std::uint64_t failure);
   /// Looks at what all others tell, but for those that had nothing under way. Any thread; a device
@@ -124,7 +125,7 @@ class State {
   /// concerns only who waits for it.
   std::uint64_t gave_up() const { return group.ranks() + std::uint64_t{1}; }
   std::uint64_t gave_up_idle() const { return gave_up() + 1; }
-  /// Whether one of `missing`, whose lines were just observed, has failed.
+  /// Whether one of `missing`, whose words were just observed, has failed.
   Result<void> check_failures(const char* what, const Missing& missing);
   /// Remembers, and lets the others know which rank is dead. `idle`: nothing was under way.
   void fail_with(const Error& error, bool idle = false);

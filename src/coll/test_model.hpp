@@ -98,8 +98,9 @@ class ScheduleModel {
   }
   bool can(std::uint32_t r, const Step& step) {
     if (&step == ranks_[r].schedule.steps.data() + ranks_[r].schedule.steps.size()) return false;
+    // Exactly: nobody rings again for the slot before this rank has released the chunk.
     if (step.kind == StepKind::wait)
-      return state_[step.rank].doorbells[step.chunk % slots_] >= step.chunk + 1;
+      return state_[step.rank].doorbells[step.chunk % slots_] == step.chunk + 1;
     if (step.kind == StepKind::await_release)
       return state_[step.rank].released[r] >= step.chunk + 1;
     return true;
