@@ -15,7 +15,7 @@ shell_packages=(zsh man-db groff-base)
 stream_packages=(libnuma-dev libpmemobj-dev) # penstock bench stream loads their libraries; tests compare the headers
 scaling_packages=(libsimgrid-dev) # penstock model scaling; what it needs is skipped without
 package_packages=(dpkg-dev)
-mpis_packages=(python3 python3-venv openmpi-bin libopenmpi-dev gfortran eztrace)
+mpis_packages=(python3 python3-venv openmpi-bin libopenmpi-dev gfortran libcoarrays-openmpi-dev eztrace)
 mpi4py_packages=(mpi4py==4.1.2 numpy==2.4.6)
 bench_packages=(rich==15.0.0 matplotlib==3.11.2) # penstock bench: tables, plots
 mpich_packages=(mpich==5.0.2 "${mpi4py_packages[@]}" "${bench_packages[@]}")

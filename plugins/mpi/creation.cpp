@@ -1,13 +1,12 @@
 #include "creation.hpp"
 
-#include <dlfcn.h>
-
 #include <climits>
 #include <cstring>
 
 #include "base/env.hpp"
 #include "base/format.hpp"
 #include "base/log.hpp"
+#include "coarrays.hpp"
 #include "errors.hpp"
 #include "info.hpp"
 #include "mpi_progress.hpp"
@@ -320,11 +319,6 @@ int make_handle(const Wanted& wanted, PoolWindow& window) {
 }
 
 }  // namespace
-
-/// OpenCoarrays, the coarrays of gfortran: its events and locks count on the unified model.
-bool has_coarrays() {
-  return ::dlsym(RTLD_DEFAULT, "_gfortran_caf_init") != nullptr;
-}
 
 Model model_wanted(Handle info) {
   const auto by_info = info_value(info, "penstock_window_model");
