@@ -8,6 +8,9 @@ namespace penstock::mpi {
 
 namespace {
 
+/// A window of which others reach more is left out: going through it takes milliseconds, and an
+/// atomic operation three microseconds.
+constexpr std::uint64_t max_ordered_bytes = 64ull << 20;
 /// After so many bytes a warning tells the user how to avoid the work.
 constexpr std::uint64_t unnoticed_bytes = 4ull << 30;
 
@@ -18,28 +21,44 @@ void warn_of_cost(std::uint64_t bytes) {
   base::log(base::Level::warn,
             "atomic operations have gone through {} of windows that this rank never synchronizes, "
             "so that its plain loads find what others put there; MPI_Win_sync round such loads, "
-            "or PENSTOCK_WINDOW_MODEL=unified, may be faster",
+            "or PENSTOCK_WINDOW_MODEL=unified, may be faster; without such loads, "
+            "PENSTOCK_WINDOW_MODEL=separate is",
             base::format_bytes(unnoticed_bytes));
+}
+
+void warn_of_size(std::uint64_t bytes) {
+  static std::atomic<bool> said{false};
+  if (said.exchange(true)) return;
+  base::log(base::Level::warn,
+            "other ranks reach {} of a window that this rank never synchronizes: more than {} are "
+            "not ordered by atomic operations, so plain loads there may find old bytes; "
+            "MPI_Win_sync round such loads or PENSTOCK_WINDOW_MODEL=unified is needed, and without "
+            "such loads PENSTOCK_WINDOW_MODEL=separate leaves this out",
+            base::format_bytes(bytes), base::format_bytes(max_ordered_bytes));
+}
+
+/// Makes `call` on each window that is ordered, and counts the bytes.
+std::uint64_t for_each_unsynchronized(void (window::Window::*call)()) {
+  std::uint64_t all = 0;
+  for_each_window([&](PoolWindow& window) {
+    if (!window.with_atomics.load(std::memory_order_relaxed)) return;
+    const Entered entered(window);
+    const std::uint64_t bytes = window.core->bytes_to_observe();
+    if (bytes > max_ordered_bytes) return warn_of_size(bytes);
+    (window.core.get()->*call)();
+    all += bytes;
+  });
+  return all;
 }
 
 }  // namespace
 
 void publish_unsynchronized() {
-  for_each_window([](PoolWindow& window) {
-    if (!window.with_atomics.load(std::memory_order_relaxed)) return;
-    const Entered entered(window);
-    window.core->publish_own();
-  });
+  for_each_unsynchronized(&window::Window::publish_own);
 }
 
 void observe_unsynchronized() {
-  std::uint64_t bytes = 0;
-  for_each_window([&](PoolWindow& window) {
-    if (!window.with_atomics.load(std::memory_order_relaxed)) return;
-    const Entered entered(window);
-    bytes += window.core->observe_own();
-  });
-  warn_of_cost(bytes);
+  warn_of_cost(for_each_unsynchronized(&window::Window::observe_own));
 }
 
 }  // namespace penstock::mpi

@@ -3,7 +3,8 @@
 // then the owner loads the data plainly. Or the owner stores plainly and announces its stores. So
 // three kinds of call write this rank's stores back and drop its cached copies, as collective calls
 // do: atomic operations that return a value, MPI_Win_sync, and locks of the rank's own segment.
-// They do so for all windows that the rank has never synchronized itself (docs/decisions/0042).
+// They do so for all windows that the rank has never synchronized itself, unless others reach too
+// much of them (docs/decisions/0042).
 #pragma once
 
 #include "windows.hpp"

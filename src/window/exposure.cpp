@@ -45,9 +45,11 @@ void Exposure::send_reached_by_lock() {
   context_.memory.full_fence();  // the others may learn of it by means outside the pool
 }
 
-std::uint64_t Exposure::drop_reached_by_lock() {
-  if (reached_by_lock_.empty()) return 0;
-  drop(reached_by_lock_);
+void Exposure::drop_reached_by_lock() {
+  if (!reached_by_lock_.empty()) drop(reached_by_lock_);
+}
+
+std::uint64_t Exposure::bytes_reached_by_lock() const {
   std::uint64_t bytes = 0;
   for (const Range& range : reached_by_lock_) bytes += range.bytes();
   return bytes;

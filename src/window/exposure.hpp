@@ -26,7 +26,8 @@ class Exposure {
   void drop();
   /// The same for the ranges that peers reach in epochs in which this rank takes no part.
   void send_reached_by_lock();
-  std::uint64_t drop_reached_by_lock();
+  void drop_reached_by_lock();
+  std::uint64_t bytes_reached_by_lock() const;
   /// Stores a put that came with a peer's signal and writes it back. To be called after drop().
   void store(const Piggyback& put);
   bool may_be_asked() const { return may_be_asked_; }

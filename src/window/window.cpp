@@ -307,8 +307,12 @@ void Window::publish_own() {
   impl_->exposure.send_reached_by_lock();
 }
 
-std::uint64_t Window::observe_own() {
-  return impl_->exposure.drop_reached_by_lock();
+void Window::observe_own() {
+  impl_->exposure.drop_reached_by_lock();
+}
+
+std::uint64_t Window::bytes_to_observe() const {
+  return impl_->exposure.bytes_reached_by_lock();
 }
 
 }  // namespace penstock::window

@@ -146,7 +146,9 @@ class Window {
   /// reach by locks. When it returns, own stores there are at the device.
   void publish_own();
   /// Its counterpart: later loads find what others had put before.
-  std::uint64_t observe_own();
+  void observe_own();
+  /// What each of the two goes through.
+  std::uint64_t bytes_to_observe() const;
 
   // ---- communication ----
   /// Copies packed bytes to the extents; writes only these bytes. `from` may be reused on return.

@@ -38,7 +38,7 @@ class Coarrays(Case):
         done = self.penstock("run", "--mpiexec", MPIEXEC, "-n", images, "--nodes", 2, "--mode", mode, "--", program)
         self.assertRegex(done.stdout, rf"coarrays: ok: +{images} images", done.stdout + done.stderr)
 
-    def test_find_what_was_put_where_caches_are_not_coherent(self):
+    def test_find_what_was_put_between_nodes(self):
         self.run_images(self.static(), 3, "simulated")
 
     def test_are_recognized_by_their_shared_library(self):

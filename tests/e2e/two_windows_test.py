@@ -20,6 +20,14 @@ class TwoWindows(Case):
             with self.subTest(how=how):
                 self.assertIn("ok, False", self.find_what_was_put(how).stdout)
 
+    def test_a_large_window_is_named(self):
+        for megabytes, named in ((48, 0), (80, 1)):
+            with self.subTest(megabytes=megabytes):
+                done = self.penstock("run", "-n", 2, "--nodes", 2, "--size", "400M", "--", PYTHON, "-m", "mpi4py",
+                                     PROGRAMS / "large_window.py", megabytes)
+                self.assertEqual(done.stderr.count("are not ordered by atomic operations"), named, done.stderr)
+                self.assertIn("large window: ok", done.stdout)
+
     def test_under_the_other_mpis(self):
         for mpi in OTHER_VENVS:
             if os.access(OTHER_VENVS[mpi] / "bin/mpiexec", os.X_OK):
