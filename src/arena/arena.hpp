@@ -159,6 +159,17 @@ class Arena {
   /// complete on return. Call it before the object is left or destroyed.
   void send_on(const Object& object) const;
 
+  /// The token of the process that an object of lifetime `process` belongs to; 0: the object is
+  /// gone. Two serialized device accesses.
+  std::uint64_t owner(const Object& object) const;
+  /// For objects of lifetime `process` that several processes use; they have one owner. `heir` is
+  /// called under the pool's lock with the owner of the first object, unless that is gone. It
+  /// returns the process that all of them belong to from now on, or 0: they are destroyed, the
+  /// first one last. They no longer go with this process because it has made them. True: this call
+  /// has destroyed the first one. Errors: deadline, and then nothing has changed.
+  Result<bool> pass_on(const std::vector<Object>& objects,
+                       const std::function<std::uint64_t(std::uint64_t owner)>& heir);
+
   /// Other living processes may still store to this process's object: it stays when this process
   /// ends, and is given back when the job is gone.
   void leave_to_burial(const Object& object);
