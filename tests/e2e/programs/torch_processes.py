@@ -197,7 +197,10 @@ def apart():
         received = torch.zeros_like(message)
         dist.recv(received, 0)
         assert torch.equal(received, message)
-    dist.barrier()
+    backend = dist.distributed_c10d._get_default_group()._get_backend(torch.device("cpu"))
+    in_pool = backend.allocate_tensor(1 << 20, dtype=torch.float32, device=torch.device("cpu")).fill_(rank + 1)
+    dist.all_reduce(in_pool)
+    assert (in_pool == total(ranks)).all()
     time.sleep(0.3 * (rank if sys.argv[2] == "upwards" else ranks - 1 - rank))
     dist.destroy_process_group()
 
