@@ -1,6 +1,6 @@
 // The memory of a communicator whose ranks leave one after the other, and wait for nobody: it
 // always belongs to a rank that has not left, so it goes with the last one. Protocol:
-// docs/protocols/collectives.md#the-end.
+// docs/protocols/collectives.md, "The end".
 #pragma once
 
 #include <cstdint>
