@@ -15,7 +15,7 @@ Result<BenchPool> BenchPool::prepare(const std::string& spec, std::uint64_t byte
     if (found && found->mode == mode) return BenchPool(spec, false);
     if (found)
       return fail(ErrorCode::mismatch,
-                  "pool {} is in mode {}, measured would be {}: give --mode {}", spec,
+                  "pool {} is in mode {}, and mode {} was to be measured: give --mode {}", spec,
                   coherence::mode_name(found->mode), coherence::mode_name(mode),
                   coherence::mode_name(found->mode));
     if (found.error().code != ErrorCode::not_found) return unexpected(found.error());

@@ -1,4 +1,4 @@
-// The pool that a benchmark measures in: one of its own, removed at the end, or a given one.
+// The pool in which a benchmark measures: a temporary one, removed at the end, or a given one.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ namespace penstock::bench {
 /// Held by the supervisor; the measuring processes attach by spec().
 class BenchPool {
  public:
-  /// `spec` "": a temporary pool shm:penstock-bench-PID. A pool that is there already is used and
-  /// left as found; its mode must be `mode` (error: mismatch).
+  /// `spec` "": a temporary pool shm:penstock-bench-PID. An existing pool is used and left as
+  /// found; its mode must be `mode` (error: mismatch).
   static Result<BenchPool> prepare(const std::string& spec, std::uint64_t bytes,
                                    coherence::Mode mode);
   BenchPool(BenchPool&& other) noexcept;
@@ -35,8 +35,8 @@ struct Attachment {
 
   static Result<Attachment> open(const std::string& spec, unsigned rank,
                                  std::optional<unsigned> node = {});
-  /// Of a process that measures by itself; as BenchPool::prepare(). A pool that was made has lost
-  /// its name already: however this process ends, nothing is left of it.
+  /// For a process that measures alone; as BenchPool::prepare(). A pool that it makes has no name
+  /// any more: however this process ends, nothing is left of it.
   static Result<Attachment> open_alone(const std::string& spec, std::uint64_t bytes,
                                        coherence::Mode mode);
 };

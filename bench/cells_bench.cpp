@@ -1,7 +1,6 @@
-// Figure 9 of cMPI with as many ranks as it has: pairs (i, i + n/2) that stream messages at the
-// same time through published rings of each cell size, and through this product's channels. Also
-// for more ranks than cores: CPU time, and looks that found nothing. A rank gives its core away
-// after each.
+// Figure 9 of cMPI with as many ranks: pairs (i, i + n/2) that stream messages at the same time
+// through published rings of each cell size, and through Penstock's channels. Also with more ranks
+// than cores: CPU time, and looks that found nothing. A rank yields its core after each such look.
 #include <sys/mman.h>
 #include <sys/resource.h>
 
@@ -34,7 +33,7 @@ struct Plan {
   std::vector<std::size_t> sizes = {64, 8192, 65536};
   std::vector<std::uint64_t> cells = {16 << 10, 32 << 10, 64 << 10, 128 << 10};
 
-  std::size_t variants() const { return cells.size() + 1; }  // ours comes last
+  std::size_t variants() const { return cells.size() + 1; }  // Penstock's variant is the last
   std::size_t rows() const { return sizes.size() * variants(); }
   std::uint64_t rings_bytes() const {
     std::uint64_t sum = 0;
@@ -47,7 +46,7 @@ std::size_t messages_of(std::size_t bytes) {
   return std::clamp<std::size_t>((4 << 20) / bytes, 4, 1000);
 }
 
-/// What a row took in a round, over all ranks.
+/// The cost of a row in one round, over all ranks.
 struct Row {
   std::atomic<std::uint64_t> cpu_ns{0}, in_vain{0};
   std::atomic<std::uint64_t> begin_ns{~std::uint64_t{0}}, end_ns{0};
@@ -123,7 +122,8 @@ class Rank {
     for (std::size_t size = 0; size < plan_.sizes.size(); ++size) {
       for (std::size_t variant = 0; variant < plan_.variants(); ++variant) {
         MessagePath& path = *paths_[variant];
-        PENSTOCK_TRY(stream(path, plan_.sizes[size], 2));  // channels are made, pages are there
+        PENSTOCK_TRY(stream(path, plan_.sizes[size], 2));  // makes the channels, and touches the
+                                                           // pages
         if (rank_ == 0) new (&shared_.row) Row;
         meet();
         PENSTOCK_TRY(measure(path, plan_.sizes[size]));
@@ -225,7 +225,7 @@ Result<void> run_ranks(const Options& options, const Plan& plan, const std::stri
 
 Result<Report> measure(const Options& options, const Plan& plan, coherence::Mode mode) {
   const auto bytes = PENSTOCK_TRY(options.size_bytes());
-  const HeldSignals held;  // they go through the supervisor's result, so that the pool is removed
+  const HeldSignals held;  // they pass through the supervisor's result, so that the pool is removed
   const auto pool = PENSTOCK_TRY(BenchPool::prepare(options.pool, bytes, mode));
   void* const memory =
       mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

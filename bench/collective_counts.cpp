@@ -1,11 +1,12 @@
-// What the ranks of a collective do to the pool, counted from their schedules: no pool, no time.
+// The accesses of a collective's ranks to the pool, counted from their schedules: no pool, no time.
 //
 //   collective_counts --ranks 4 --sizes 8,65536 [--slot-bytes N]
 //
-// A line for each collective and size: the form; of the rank that does most of each: bytes that it
-// writes and reads (payload; of the eager form whole lines with their tags), words that it writes
-// (doorbells, releases), and serialized device accesses: those that begin only when the one before
-// is done, if every rank is where it is awaited. Sizes are of the longest buffer of a rank.
+// Prints a line for each collective and size: the form, and then for each figure that of the rank
+// with most: bytes written and read (payload; for the eager form whole lines with their tags),
+// words written (doorbells, releases), and serialized device accesses: those that begin only when
+// the previous one is done, if every rank is where it is awaited. Sizes are those of a rank's
+// longest buffer.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -86,7 +87,7 @@ Counts count_eager(const coll::Schedule& schedule) {
       if (!schedule.operands[step.first_operand + i].own) read(step.span.bytes);
     }
   }
-  // Who has nothing to say publishes a bare line, and who needs only that reads it.
+  // A rank without data publishes a bare line, and a rank that waits only for that reads the line.
   if (rings && counts.written == 0) counts.written = line;
   if (waits != 0 && counts.read == 0) counts.read = waits * line;
   counts.accesses = longest != 0 || waits != 0 ? 1 : 0;

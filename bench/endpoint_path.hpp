@@ -21,7 +21,7 @@ class EndpointPath final : public MessagePath,
   Result<void> connect(const transport::Address& peer);
   Result<void> send(const std::byte* data, std::size_t bytes) override;
   Result<void> receive(std::byte* to, std::size_t bytes) override;
-  /// Looks once: has a message arrived in `to`?
+  /// Looks once whether a message has arrived in `to`.
   bool poll(std::byte* to);
   transport::Endpoint& endpoint() { return *endpoint_; }
 

@@ -1,6 +1,6 @@
 // The provider by itself, without MPI: libfabric's tagged messages between two processes over
-// Penstock, beside the bare hand-over through the pool (the limit) and libfabric's own shm and tcp
-// providers, measured in turn.
+// Penstock, compared with the bare hand-over through the pool (the limit) and libfabric's own shm
+// and tcp providers, measured in turn.
 #include <array>
 #include <cstring>
 
@@ -106,7 +106,7 @@ class Bench {
     return static_cast<FiPort&>(*paths_[variant]).post(target_.data(), bytes);
   }
 
-  /// Side 1 has posted a receive; each side posts its next one before it sends.
+  /// Side 1 has posted a receive; each side posts its next receive before it sends.
   Result<void> play(std::size_t variant, std::size_t bytes, int count) {
     MessagePath& path = *paths_[variant];
     for (int i = 0; i < count; ++i) {

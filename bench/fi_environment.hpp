@@ -1,4 +1,4 @@
-// Environment that a benchmark of the provider sets before it uses libfabric.
+// Sets environment variables before a benchmark of the provider uses libfabric.
 #pragma once
 
 #include <string>

@@ -39,7 +39,7 @@ Result<std::unique_ptr<FiPort>> FiPort::open(const std::string& provider, bool o
   const int status = fi_getinfo(api_version, network ? "127.0.0.1" : nullptr, nullptr,
                                 network ? FI_SOURCE : 0, hints.get(), &found);
   if (status != 0)
-    return fail(ErrorCode::unavailable, "libfabric offers no provider {} for what is measured: {}",
+    return fail(ErrorCode::unavailable, "libfabric offers no provider {} for this measurement: {}",
                 provider, fi_strerror(-status));
   auto port = std::make_unique<FiPort>();
   port->info_.reset(found);

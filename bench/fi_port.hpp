@@ -1,4 +1,4 @@
-// A tagged endpoint of a libfabric provider, one to one with the other side's.
+// A tagged endpoint of a libfabric provider, paired with that of the other side.
 #pragma once
 
 #include <rdma/fabric.h>
@@ -28,24 +28,24 @@ using FiHandle = std::unique_ptr<Object, FiClose>;
 /// Uses a provider as MPI does: posts receives ahead, injects small sends, polls queues.
 class FiPort final : public MessagePath {
  public:
-  /// Errors: unavailable (libfabric offers no such provider), or what a call returned.
-  /// `one_sided`: with put and get.
+  /// `one_sided`: also for put and get. Errors: unavailable (libfabric offers no such provider), or
+  /// what a call returned.
   static Result<std::unique_ptr<FiPort>> open(const std::string& provider, bool one_sided = false);
   std::string name() const;
   Result<void> connect(const std::string& peer_name);
 
-  /// Posts a receive into `to`, before its message; the next receive() waits for it.
+  /// Posts a receive into `to` before its message arrives; the next receive() waits for it.
   Result<void> post(std::byte* to, std::size_t bytes);
   Result<void> send(const std::byte* data, std::size_t bytes) override;
   Result<void> receive(std::byte* to, std::size_t bytes) override;
 
   // ---- one-sided ----
-  /// Key and address by which a peer reaches memory.
+  /// Key and address by which a peer accesses memory.
   struct Exposed {
     std::uint64_t key = 0, address = 0;
   };
   Result<Exposed> expose(std::byte* at, std::size_t bytes);
-  /// Returns when it is complete at the target.
+  /// Returns once it is complete at the target.
   Result<void> put(const std::byte* from, std::size_t bytes, const Exposed& to);
   Result<void> get(std::byte* to, std::size_t bytes, const Exposed& from);
   /// Serves requests of peers.

@@ -27,7 +27,7 @@ class Talker final : public transport::EndpointCallbacks, transport::Arrival {
     return {};
   }
   transport::Endpoint& endpoint() { return *endpoint_; }
-  /// Other endpoints may progress meanwhile, but not this one.
+  /// Closes this endpoint; others may make progress meanwhile, but not this one.
   void close() { const auto closing = std::move(endpoint_); }
   void progress() {
     if (endpoint_) endpoint_->progress();
@@ -70,7 +70,7 @@ class Talker final : public transport::EndpointCallbacks, transport::Arrival {
   std::unique_ptr<transport::Endpoint> endpoint_;
 };
 
-/// Closes all of them, one after the other.
+/// Closes all endpoints, one after the other.
 struct Closing {
   std::vector<Talker>& talkers;
   ~Closing() {
@@ -102,7 +102,8 @@ Result<Report> measure_footprint(const FootprintOptions& options) {
   if (options.ranks < 2 || options.ranks > transport::max_endpoints || options.neighbours == 0 ||
       options.neighbours >= options.ranks) {
     return fail(ErrorCode::invalid_argument,
-                "{} ranks that talk to {} each cannot be: 2 to {} ranks, 1 to ranks - 1 neighbours",
+                "{} ranks that each talk to {} are impossible: give 2 to {} ranks, 1 to ranks - 1 "
+                "neighbours",
                 options.ranks, options.neighbours, transport::max_endpoints);
   }
   const auto bytes = PENSTOCK_TRY(base::parse_bytes(options.size));

@@ -3,8 +3,8 @@
 
     RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=4000 bench/fsdp.py --backend penstock --device cuda
 
-On CUDA it has about 1.0 billion parameters in 4 layers, and all ranks share GPU 0; on the CPU it is tiny. What is computed is
-the same whatever the back end: losses can be compared step by step.
+On CUDA it has about 1.0 billion parameters in 4 layers, and all ranks share GPU 0; on the CPU it is tiny. Every back end
+computes the same, so losses can be compared step by step.
 """
 import argparse
 import json
@@ -12,7 +12,7 @@ import os
 import statistics
 import time
 
-os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # before CUDA begins: the same sums each time
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # set before CUDA starts, so that sums are the same each time
 
 import torch
 import torch.distributed as dist
@@ -63,7 +63,7 @@ class Model(torch.nn.Module):
 
 
 def sharded(shape, mesh):
-    """The same parameters on each rank before they are dealt."""
+    """Makes the same parameters on each rank before they are distributed."""
     device = mesh.device_type
     torch.manual_seed(1)
     with torch.device(device):

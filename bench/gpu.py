@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What Penstock does on a GPU: right answers; latency and bandwidth beside NVIDIA's NCCL and beside plain copies; training.
+"""Tests Penstock on a GPU: right answers; latency and bandwidth compared with NVIDIA's NCCL and with plain copies; training.
 
-    ci/gpu.sh [OUT]       builds what is needed where it can, runs all of this, leaves gpu.json, gpu.md and plots in OUT
+    ci/gpu.sh [OUT]       builds what it can, runs all parts, writes gpu.json, gpu.md and plots into OUT
 
 Several ranks share the one GPU. Without a GPU everything runs on the stand-in for NVIDIA's driver, in short form, and
-the times mean nothing. Every part has a limit, all together have one too, and a part that fails does not keep the others
-from running. `--only PATTERN` runs the parts in whose names it is found.
+the times mean nothing. Each part has a time limit, and so do all parts together; a part that fails does not stop the
+others. `--only PATTERN` runs the parts whose names contain it.
 """
 import argparse
 import json
@@ -19,7 +19,7 @@ from gpu_runner import SOURCE, Runner, gpu_name
 
 
 def plots(run, out):
-    """The names of those that are made: none where no Python has matplotlib."""
+    """Returns the names of the plots made: none if no Python has matplotlib."""
     for python in (sys.executable, run.python):
         try:
             done = subprocess.run([python, gpu_page.__file__, out], capture_output=True, text=True, timeout=60, check=False)

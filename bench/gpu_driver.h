@@ -1,4 +1,4 @@
-/* NVIDIA's driver, loaded by hand: what the measuring programs call of it. */
+/* NVIDIA's driver, loaded at run time: the functions that the measuring programs call. */
 #ifndef GPU_DRIVER_H
 #define GPU_DRIVER_H
 
@@ -42,7 +42,7 @@ static void* gpu_symbol(void* library, const char* name) {
   return found;
 }
 
-/* The first GPU's context becomes this thread's. */
+/* Makes the first GPU's context this thread's. */
 static void open_gpu(void) {
   void* const library = dlopen("libcuda.so.1", RTLD_NOW);
   if (library == NULL) fprintf(stderr, "%s\n", dlerror()), exit(1);

@@ -1,12 +1,12 @@
-/* What a GPU and memory that it shares with others give without a protocol: copies each way and
- * both at once, by size, streams and parts of the memory, by one process and two; how long words
- * take that streams, kernels and CPUs ring with. Source: CCCL, section 3 (figure 3), and papers'
- * page 4.2.
+/* What a GPU and memory that it shares with others achieve without a protocol: copies each way and
+ * both at once, by size, streams and parts of the memory, by one process and by two; and the time
+ * that words take by which streams, kernels and CPUs signal each other. Source: CCCL, section 3
+ * (figure 3), and papers' page 4.2.
  *
  *   gpu_limits RANK RANKS FOLDER MAX_BYTES
  *
  * FOLDER (in /dev/shm) holds the memory that the processes share. Rank 0 prints JSON lines. Rates
- * are of all processes together. */
+ * are those of all processes together. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sched.h>
@@ -19,7 +19,7 @@
 
 enum { max_parts = 4, max_streams = 4, batches = 5, patience = 60, rings = 200 };
 
-/* Of all processes, in FOLDER/control. The words lie a line apart. */
+/* Shared by all processes, in FOLDER/control. The words lie a line apart. */
 struct control {
   _Atomic uint64_t come, turn;
   double seconds[2];
@@ -60,7 +60,7 @@ static void barrier(void) {
     give_up_after(until, "waits for the other process");
 }
 
-/* The longest of all processes. */
+/* The longest time of all processes. */
 static double slowest(double seconds) {
   control->seconds[rank] = seconds;
   barrier();
@@ -153,7 +153,7 @@ static void await_word(int i, size_t line, uint64_t number) {
     give_up_after(until, "waits for a word");
 }
 
-/* The CPU rings a word, what runs on the GPU answers: a median of round trips. */
+/* The CPU writes a word, and the GPU's stream or kernel answers: the median of round trips. */
 static double rounds_with_cpu(size_t line) {
   double seconds[rings];
   for (uint64_t number = 1; number <= rings; ++number) {
@@ -188,7 +188,7 @@ static void stream_words(size_t line) {
            slowest(now() - begin) / rings);
 }
 
-/* Answers a word with another, `rings` times; gives up after so many looks. */
+/* Answers a word with another, `last` times; gives up after 20 million looks. */
 static const char doorbell_ptx[] =
     ".version 7.0\n.target sm_70\n.address_size 64\n"
     ".visible .entry doorbell(.param .u64 in, .param .u64 out, .param .u64 last) {\n"
@@ -220,7 +220,7 @@ static void kernel_words(size_t line) {
     say_ring("a kernel's doorbell: CPU to GPU and back", rounds_with_cpu(line));
     return;
   }
-  /* The other process's stream rings, and the kernel answers. */
+  /* The other process's stream writes, and the kernel answers. */
   barrier();
   const double begin = now();
   for (uint64_t number = 1; number <= rings && rank == 1; ++number) {

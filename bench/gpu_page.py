@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""The page and the plots of gpu.py's results. By hand: bench/gpu_page.py OUT draws those of OUT/gpu.json once more."""
+"""Writes the page and the plots of gpu.py's results. By hand: bench/gpu_page.py OUT draws those of OUT/gpu.json again."""
 
 import json
 import statistics
 import sys
 from pathlib import Path
 
-BAR_OF_CEILING, BAR_OVER_SOCKETS, BAR_LATENCY = 0.9, 5, 2  # what a GPU machine must show
+BAR_OF_CEILING, BAR_OVER_SOCKETS, BAR_LATENCY = 0.9, 5, 2  # the bars that a GPU machine must meet
 MB = 1 << 20
 
 
 def medians(rows, *keys):
-    """Of rows that have the same keys: those, with the median of each number."""
+    """Groups rows with the same keys; returns these keys with the median of each number."""
     groups = {}
     for row in rows:
         groups.setdefault(tuple(row[key] for key in keys), []).append(row)
@@ -20,7 +20,8 @@ def medians(rows, *keys):
 
 
 def ceiling(results):
-    """GB/s of one process's copies in the slower direction, at its best size; None: not measured."""
+    """GB/s of one process's copies in the slower direction, at its best size; None if not
+    measured."""
     best = {}
     for row in results["limits"]:
         if row["operation"] == "pinned copy" and (row["processes"], row["streams"]) == (1, 1) and row["way"] != "both ways":
@@ -29,7 +30,8 @@ def ceiling(results):
 
 
 def sharing(row):
-    """Ranks share one link; what all of them must move over it in one direction, over what one rank's bus bandwidth counts."""
+    """Ranks share one link: the bytes that all of them move over it in one direction, divided by
+    the bytes that one rank's bus bandwidth counts."""
     return max(1, row["ranks"] - 1) if row["operation"] == "broadcast" else row["ranks"]
 
 
@@ -59,7 +61,7 @@ def collective_rows(results):
 
 
 def small_rows(results):
-    """One launch beside streams: microseconds of each, and how much faster the launch is."""
+    """One launch compared with streams: microseconds of each, and how much faster the launch is."""
     rows = medians(results.get("small", []), "form", "ways", "operation", "ranks", "bytes")
     streams = {(row["ways"], row["operation"], row["ranks"], row["bytes"]): row["seconds"] for row in rows if row["form"] == "streams"}
     return [(row["operation"], f"{row['ranks']} {row['ways']}", size_name(row["bytes"]), f"{row['seconds'] * 1e6:.1f}", f"{there * 1e6:.1f}",
@@ -95,7 +97,7 @@ def shown(value, form):
 
 
 def page(results, plots):
-    """As a page of docs/results."""
+    """Formats the results as a page of docs/results."""
     real = results["gpu"] != "stand-in"
     lines = [f"# Collectives of GPUs: {results['gpu']}", "",
              "By `ci/gpu.sh`. Ranks are processes that share the one GPU and its link: their kernels and copies take turns." if real else
@@ -171,7 +173,7 @@ def draw_limits(results, pyplot, path):
 
 
 def plot(folder):
-    """Prints the names of the plots that it makes."""
+    """Draws the plots and prints their names."""
     import matplotlib
     matplotlib.use("Agg")
     from matplotlib import pyplot

@@ -1,4 +1,4 @@
-"""The parts of gpu.py: each a name and what it does with the Runner. Figures go to its results."""
+"""The parts of gpu.py: each has a name and a function that uses the Runner. Figures go to the Runner's results."""
 
 import json
 import os
@@ -15,7 +15,7 @@ KB, MB, GB = 1 << 10, 1 << 20, 1 << 30
 
 
 def baseline(measuring):
-    """What others' libraries cannot do is no failure of ours."""
+    """A failure of a foreign library does not count as ours."""
     try:
         return measuring()
     except (RuntimeError, subprocess.TimeoutExpired) as error:
@@ -33,7 +33,7 @@ def unit_tests(run):
     try:
         done = subprocess.run([run.bundle / "bin/gpu_test"], capture_output=True, text=True, timeout=limit, check=False,
                               env=run.environment(PENSTOCK_TEST_CUDA="libcuda.so.1"))
-    except subprocess.TimeoutExpired as late:  # what it has said so far is bytes
+    except subprocess.TimeoutExpired as late:  # its output so far is bytes
         begun = re.findall(r"RUN +\] (\S+)", (late.stdout or b"").decode(errors="replace"))
         raise RuntimeError(f"not done in {limit:.0f} s: it was in {begun[-1] if begun else 'no test yet'}") from late
     if done.returncode != 0:
@@ -42,7 +42,7 @@ def unit_tests(run):
 
 
 def told(run, what):
-    """Rank 1 dies or aborts, and rank 0 is told."""
+    """Rank 1 dies or aborts, and rank 0 must be told."""
     try:
         return run.ranks(2, "nccl_calls", what, limit=40).strip()
     except RuntimeError as error:
@@ -87,7 +87,7 @@ def measure(run, library, number, operations, least, most, limit=60, **more):
 
 
 def collectives(run):
-    """Ours and NVIDIA's in turn."""
+    """Measures Penstock and NVIDIA's library in turn."""
     least, most, size = (16, 64 * MB, "4G") if run.gpu else (KB, 64 * KB, "256M")
     for turn in (1, 2) if run.gpu else (1,):
         run.part(f"penstock, 2 ranks, turn {turn}", lambda: measure(run, "penstock", 2, OPERATIONS, least, most, PENSTOCK_SIZE=size))
@@ -98,8 +98,9 @@ def collectives(run):
 
 
 def small_calls(run):
-    """One launch a call against streams that keep the protocol, in turn: by processes, which the GPU gives slices of time, and by
-    threads of one process, whose kernels run beside each other, as those of ranks with a GPU each do."""
+    """Compares one launch a call with streams that keep the protocol, in turn: for processes,
+    which get slices of the GPU's time, and for threads of one process, whose kernels run side by
+    side as those of ranks with a GPU each do."""
     operations, most, calls = ("all_reduce,all_gather,broadcast", 64 * KB, 1000) if run.gpu else ("all_reduce", KB, 2)
     for turn in (1, 2, 3) if run.gpu else (1,):
         for way, job in (("processes", run.ranks), ("threads", run.threads)):
@@ -113,7 +114,7 @@ def small_calls(run):
 
 
 def plans(run):
-    """How many chunks, and the variants of the paper's comparison."""
+    """Measures numbers of chunks, and the variants of the paper's comparison."""
     sizes, size = ((256 * MB, GB), "4G") if run.gpu else ((512 * KB,), "256M")
     for chunks in (1, 2, 4, 8, 16, 64) if run.gpu else (1, 4):
         for most in sizes:
@@ -129,7 +130,7 @@ def plans(run):
 # ---- NVIDIA's nccl-tests --------------------------------------------------------------------------------------------
 
 def nccl_test(run, library, program, **more):
-    """Sizes, times and errors of one of its programs; two processes on GPU 0."""
+    """Returns sizes, times and errors of one of its programs, run by two processes on GPU 0."""
     path = run.bundle / "nccl-tests" / f"{program}_perf"
     if not run.gpu:
         raise LeftOut("it needs a GPU")
@@ -147,7 +148,8 @@ def nccl_test(run, library, program, **more):
 
 
 def nccl_test_rows(text):
-    """Of the table: size, count, type, operation, root, then time, bandwidths and wrong values, out of place and in place."""
+    """Parses the table: size, count, type, operation, root, then time, bandwidths and wrong
+    values, out of place and in place."""
     rows = []
     for line in text.splitlines():
         words = line.split()
@@ -168,15 +170,17 @@ def nccl_tests(run):
 # ---- what of the machine is used ------------------------------------------------------------------------------------
 
 def blocks_of_launches(run, library, aside):
-    """How many blocks, each on a multiprocessor of its own at most, one kernel of the library has at most. Penstock's log tells what it has
-    launched; of NCCL's, whose kernels have a block for each channel, the log tells how many channels a collective has."""
+    """The number of blocks of the library's largest kernel; each block takes at most one
+    multiprocessor. Penstock logs its launches; NCCL, whose kernels have a block for each
+    channel, logs the channels of a collective."""
     pattern = r"launches, of (\d+) blocks at most" if library == "penstock" else r"(\d+) coll channels"
     found = [int(count) for count in re.findall(pattern, aside)]
     return max(found, default=0 if library == "penstock" else None)
 
 
 def multiprocessors(run, library, **more):
-    """Of all_gather, which copy engines move, and of all_reduce, which kernels reduce; calls of 64 MB, and of 1 KB by one launch."""
+    """For all_gather, which copy engines move, and all_reduce, which kernels reduce; calls of 64
+    MB, and of 1 KB by one launch."""
     if not run.gpu and library != "penstock":
         raise LeftOut("it needs a GPU")
     told = {"PENSTOCK_LOG": "info", "NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT", **more}
@@ -191,7 +195,8 @@ def multiprocessors(run, library, **more):
 
 
 def utilization(run, library, **more):
-    """While all_gather of 64 MB goes on: the share of time in which a kernel ran on some SM, by nvidia-smi."""
+    """During all_gather of 64 MB: the share of time in which a kernel ran on some SM, by
+    nvidia-smi."""
     if not run.gpu:
         raise LeftOut("it needs a GPU")
     command = ["nvidia-smi", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits", "-lms", "100"]
@@ -221,7 +226,7 @@ def free_port():
 
 
 class Extension:
-    """PyTorch's back end, compiled beside the first parts where the bundle's torch is another one."""
+    """PyTorch's back end; compiled while the first parts run if torch differs from the bundle's."""
 
     part = "training: PyTorch's back end"
 

@@ -1,4 +1,4 @@
-"""How the parts of gpu.py are run: jobs whose ranks share the GPU, each within a limit; where NVIDIA's parts lie."""
+"""Runs the parts of gpu.py: jobs whose ranks share the GPU, each within a time limit; finds NVIDIA's libraries and tools."""
 
 import ctypes
 import glob
@@ -17,11 +17,11 @@ OWN_VARIABLES = ("PENSTOCK_", "NCCL_", "LD_PRELOAD")
 
 
 class LeftOut(Exception):
-    """What a part needs is not there; it says what."""
+    """Something that a part needs is missing; the text names it."""
 
 
 def gpu_name():
-    """None where there is no NVIDIA driver, or it finds no GPU."""
+    """None if there is no NVIDIA driver, or it finds no GPU."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -34,7 +34,8 @@ def gpu_name():
 
 
 def run_within(jobs, seconds):
-    """What each of the processes prints, and its status. None of them is left, nor what it has started."""
+    """Returns the output and status of each process. None of them, nor of their children, is
+    left running."""
     end = time.monotonic() + seconds
     try:
         said = [job.communicate(timeout=max(0.1, end - time.monotonic())) for job in jobs]
@@ -58,7 +59,7 @@ class Runner:
 
     @staticmethod
     def find_torch(named):
-        """A Python that has torch; None: there is none."""
+        """Returns a Python that has torch, or None."""
         for python in [named] if named else [os.environ.get("PENSTOCK_TORCH_PYTHON"), SOURCE / ".venv-torch/bin/python", sys.executable]:
             if python and os.access(python, os.X_OK) and subprocess.run([python, "-c", "import torch"], capture_output=True,
                                                                         check=False).returncode == 0:
@@ -66,7 +67,7 @@ class Runner:
         return None
 
     def nvidia_folders(self):
-        """Where pip has put NVIDIA's packages."""
+        """The folders in which pip has installed NVIDIA's packages."""
         folders = list(sys.path)
         if self.python:
             said = subprocess.run([self.python, "-c", "import sys; print('\\n'.join(sys.path))"], capture_output=True, text=True, check=False)
@@ -74,13 +75,14 @@ class Runner:
         return [folder for folder in dict.fromkeys(folders) if folder and os.path.isdir(f"{folder}/nvidia")]
 
     def find_nccl(self):
-        """NVIDIA's own library, as pip, torch or the system has it; None."""
+        """NVIDIA's own library, from pip, torch or the system, or None."""
         found = [path for folder in self.nvidia_folders() for path in sorted(glob.glob(f"{folder}/nvidia/nccl/lib/libnccl.so.2"))]
         found += sorted(glob.glob("/usr/lib/*/libnccl.so.2"))
         return found[0] if found else None
 
     def find_sanitizer(self):
-        """NVIDIA's compute-sanitizer, of PATH, CUDA_HOME, /usr/local or pip's packages; None."""
+        """NVIDIA's compute-sanitizer, from PATH, CUDA_HOME, /usr/local or pip's packages, or
+        None."""
         homes = [os.environ.get("CUDA_HOME", ""), *sorted(glob.glob("/usr/local/cuda*"), reverse=True)]
         found = [shutil.which("compute-sanitizer")]
         found += [f"{home}/{below}/compute-sanitizer" for home in homes if home for below in ("bin", "compute-sanitizer")]
@@ -100,7 +102,8 @@ class Runner:
         return max(1, min(limit, self.until - time.monotonic()))
 
     def job(self, commands, limit, environments):
-        """All ranks of a job; what rank 0 prints, and its standard error in `said_aside`. Raises where one of them fails."""
+        """Runs all ranks of a job. Returns rank 0's output; stores its standard error in
+        `said_aside`. Raises if a rank fails."""
         jobs = [subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                  start_new_session=True, env=environment)
                 for command, environment in zip(commands, environments)]
@@ -112,20 +115,22 @@ class Runner:
         return said[0][1]
 
     def ranks(self, number, program, *arguments, limit=60, prefix=(), **more):
-        """A program of the bundle, as a job whose ranks share a folder in memory."""
+        """Runs a program of the bundle as a job whose ranks share a folder in memory."""
         with tempfile.TemporaryDirectory(prefix="penstock-gpu-", dir="/dev/shm") as folder:
             commands = [[*prefix, self.bundle / "bin" / program, rank, number, folder, *arguments] for rank in range(number)]
             return self.job(commands, limit, [self.environment(**{"NCCL_HOSTID": rank, **more}) for rank in range(number)])
 
     def threads(self, number, program, *arguments, limit=60, **more):
-        """The same by one process, whose threads are the ranks: their kernels run beside each other on the GPU."""
+        """The same in one process, whose threads are the ranks: their kernels run side by side
+        on the GPU."""
         with tempfile.TemporaryDirectory(prefix="penstock-gpu-", dir="/dev/shm") as folder:
-            # A queue of the hardware for each stream: a launch that waits stands before no other's.
+            # A hardware queue for each stream: a waiting launch must not block another stream's.
             environment = self.environment(CUDA_DEVICE_MAX_CONNECTIONS=32, **more)
             return self.job([[self.bundle / "bin" / program, "-", number, folder, *arguments]], limit, [environment])
 
     def nccl_over_sockets(self):
-        """The variables by which a program gets NVIDIA's library, and that its sockets. Raises LeftOut."""
+        """The variables that make a program use NVIDIA's library, and that library use sockets.
+        Raises LeftOut."""
         library = self.find_nccl() if self.gpu else None
         if library is None:
             raise LeftOut("no libnccl.so.2 of NVIDIA's is here" if self.gpu else "it needs a GPU")
@@ -146,8 +151,8 @@ class Runner:
         except LeftOut as reason:
             words = f"left out: {reason}"
         except subprocess.TimeoutExpired:
-            words = "FAILED: it was not done in its time"
-        except Exception as error:  # the next part has its chance
+            words = "FAILED: it exceeded its time limit"
+        except Exception as error:  # the next part still runs
             words = f"FAILED: {str(error)[:900]}"
         seconds = time.monotonic() - begin
         print(f"{name}: {words} ({seconds:.1f} s)", flush=True)

@@ -80,7 +80,8 @@ class Limits {
   }
 
  private:
-  /// Software mode sends single lines through the cache, hardware mode long messages.
+  /// Software mode has another way for single lines (through the cache), hardware mode for long
+  /// messages.
   bool has_another_way(std::size_t bytes) const {
     const bool stale = hold_.pool->memory().loads_may_be_stale();
     return stale ? bytes <= coherence::tagged_bytes : !path_->tagged(bytes);
@@ -89,7 +90,7 @@ class Limits {
     if (side_.index() == 0) samples_.record(row, round, value);
   }
 
-  /// One-way time of a word: each side has a line and publishes one word of it.
+  /// One-way time of a word: each side has a line, and publishes one word of it.
   double word_handover() {
     constexpr int count = 200;
     const auto& memory = hold_.pool->memory();
@@ -151,7 +152,7 @@ class Limits {
                return since(start);
              }));
       record(row(observing_new), number, timed(count, [&] {
-               publish_all();  // leaves no copy here
+               publish_all();  // leaves no copy in this cache
                const std::uint64_t start = base::now_ns();
                observe_all();
                return since(start);
@@ -177,18 +178,18 @@ class Limits {
   std::byte* words_ = nullptr;
   std::byte* copies_ = nullptr;
   std::unique_ptr<RawLines> path_;
-  std::optional<coherence::Memory> past_the_cache_;  ///< stores as in a mode without the cache
+  std::optional<coherence::Memory> past_the_cache_;  ///< stores as a mode without the cache does
   std::uint64_t turn_ = 0;
 };
 
-/// Device accesses that follow each other, as docs/protocols count them: a hand-over is a publish
-/// and the look that finds it, and one more for long messages; where caches are coherent nothing
-/// has to leave them.
+/// Consecutive device accesses, as docs/protocols count them: a hand-over is a publish and the look
+/// that finds it, and one more for long messages; if caches are coherent, nothing has to leave
+/// them.
 std::optional<unsigned> serialized(coherence::Mode mode, unsigned accesses) {
   return mode == coherence::Mode::hardware ? std::nullopt : std::optional(accesses);
 }
 
-/// Of everything, in microseconds.
+/// All figures, in microseconds.
 void add_figures(const Samples& samples, coherence::Mode mode, Report& report) {
   const std::string own = std::string("pool, ") + coherence::mode_name(mode);
   const auto add = [&](Figure figure, std::size_t row) {

@@ -1,4 +1,4 @@
-// The limits of this machine without any protocol: the figures that all others are compared with.
+// The limits of this machine without any protocol, with which all other figures are compared.
 #pragma once
 
 #include "bench/options.hpp"

@@ -1,7 +1,7 @@
-// What memory costs without any protocol, in one process: dependent loads and sweeps of private
-// memory and of a pool; stores of a named width written back by a named instruction (cMPI, figure
-// 11); and what the paper leaves out, the reader's half: drop the copies, fence, load. Table 1 of
-// cMPI is made of these.
+// The cost of memory without any protocol, in one process: dependent loads and sweeps of private
+// memory and of a pool; stores of a given width written back by a given instruction (cMPI, figure
+// 11); and the reader's half, which the paper omits: drop the copies, fence, load. Table 1 of cMPI
+// consists of these.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
@@ -22,10 +22,9 @@ namespace penstock::bench {
 namespace {
 
 constexpr std::size_t line = coherence::line_bytes;
-constexpr std::size_t flushed_piece =
-    512;  ///< of each access of the flushed bandwidth, as cMPI has it
+constexpr std::size_t flushed_piece = 512;  ///< in each access of the flushed bandwidth, as in cMPI
 constexpr std::size_t flushed_region = 1 << 20;  ///< of each thread
-constexpr std::size_t chased = 20'000;           ///< loads of a round
+constexpr std::size_t chased = 20'000;           ///< loads in a round
 
 struct Wanted {
   std::vector<std::string> what = {"chase", "sweep", "write-back", "reader", "flushed"};
@@ -36,8 +35,7 @@ struct Wanted {
   }
 };
 
-/// Memory that is measured: private, or an object of a pool. Objects are ordinary memory of their
-/// owner.
+/// Measured memory: private, or an object of a pool. Objects are ordinary memory of their owner.
 struct Region {
   std::string name;
   std::byte* data;
@@ -86,7 +84,7 @@ class Bench {
 
   // ---- dependent loads
 
-  /// One cycle through all lines of the second half; the first is swept and flushed.
+  /// Links all lines of the second half into one cycle; the first half is swept and flushed.
   void link_randomly(const Region& region) {
     std::byte* const first = region.data + region.bytes / 2;
     const std::size_t lines = region.bytes / 2 / line;
@@ -114,7 +112,7 @@ class Bench {
 
   // ---- bandwidth
 
-  /// MB/s of `threads` that each do `work(thread)` at the same time, `bytes` each.
+  /// MB/s of `threads` threads that each run `work(thread)` on `bytes` at the same time.
   template <class Work>
   double together(unsigned threads, std::size_t bytes, const Work& work) {
     std::atomic<unsigned> ready{0};
@@ -161,7 +159,7 @@ class Bench {
            written);
   }
 
-  /// As cMPI measured: accesses of 512 B, each written back, each thread in a region of its own.
+  /// As cMPI measured: accesses of 512 B, each written back, each thread in its own region.
   void flushed(const Region& region, unsigned threads) {
     for (const arch::Flush flush : all_flushes) {
       const auto by = arch::flush_by(flush);
@@ -186,7 +184,7 @@ class Bench {
 
   // ---- latency by instruction and width
 
-  /// One access of the device each, but what the caches hold.
+  /// Measures one device access each, except for lines that caches hold.
   template <class Once>
   void time(Figure figure, std::size_t bytes, const Once& once,
             std::optional<unsigned> serialized = 1) {
@@ -245,7 +243,7 @@ class Bench {
          });
   }
 
-  /// Lines that lie in this cache are dropped, and fetched anew from the device.
+  /// Drops lines that lie in this cache, and fetches them from the device.
   void read_anew(const Region& region) {
     const arch::Table& table = arch::select();
     for (const std::size_t bytes : wanted_.sizes) {
@@ -272,7 +270,7 @@ class Bench {
   bool uncached_;
   std::mt19937_64 random_;
   std::vector<Region> regions_;
-  std::vector<std::byte*> at_;  ///< where the chase of each region is
+  std::vector<std::byte*> at_;  ///< the position of the chase in each region
   std::atomic<std::uint64_t> sum_{0};
   std::vector<std::pair<Figure, std::vector<double>>> values_;
   Report report_{"memory"};

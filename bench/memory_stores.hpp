@@ -1,6 +1,6 @@
-// Stores of a named width. What a library's memset does is its own choice: glibc's takes string
-// stores above 2 KiB, which go byte by byte where memory is uncached, so that a figure of it says
-// little of the memory (cMPI, figure 11).
+// Stores of a given width. A library's memset chooses its own: glibc's takes string stores above 2
+// KiB, which go byte by byte if memory is uncached, so that its figure says little about the memory
+// (cMPI, figure 11).
 #pragma once
 
 #include <cstddef>
@@ -16,10 +16,10 @@ struct Store {
   void (*fill)(std::byte* to, std::size_t bytes, int value);
 };
 
-/// All that this CPU can do: of 1, 8, 16, 32 and 64 bytes, and libc's memset.
+/// All widths that this CPU has: 1, 8, 16, 32 and 64 bytes, and libc's memset.
 const std::vector<Store>& stores();
 
-/// Reads all words of it.
+/// Sums up all words, so that each is read.
 std::uint64_t sum_of(const std::byte* from, std::size_t bytes);
 
 }  // namespace penstock::bench

@@ -1,4 +1,4 @@
-// A way to carry a message from one side to the other. The benchmarks run several in turn.
+// A way to carry a message from one side to the other. The benchmarks measure several in turn.
 #pragma once
 
 #include <cstddef>
@@ -17,9 +17,9 @@ class MessagePath {
   /// Returns when a message of `bytes` lies in `to`.
   virtual Result<void> receive(std::byte* to, std::size_t bytes) = 0;
 
-  /// After each look that finds nothing: for sides that have no core of their own.
+  /// Yields the core after each look in vain: for sides without a core of their own.
   void gives_its_core_away() { yields_ = true; }
-  /// Looks so far that found nothing: no message, or no room for one.
+  /// Looks in vain so far: no message, or no room for one.
   std::uint64_t in_vain() const { return in_vain_; }
 
  protected:

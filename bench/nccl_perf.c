@@ -1,14 +1,14 @@
-/* Latency and bus bandwidth of NCCL's collectives, whichever libnccl.so.2 is loaded, and the
- * ceiling: copies between the GPU and pinned memory of the host. One rank; all ranks of a job run
- * it.
+/* Latency and bus bandwidth of NCCL's collectives, whichever libnccl.so.2 is loaded, and their
+ * ceiling: copies between the GPU and pinned memory of the host. Runs one rank; all ranks of a job
+ * run this program.
  *
  *   nccl_perf RANK RANKS FOLDER OPERATIONS MIN_BYTES MAX_BYTES [CALLS]
  *
- * RANK "-": all ranks are threads of this process, whose kernels run beside each other on the GPU.
+ * RANK "-": all ranks are threads of this process, whose kernels run side by side on the GPU.
  * FOLDER passes the unique id. OPERATIONS: names joined by commas. Rank 0 prints a JSON line for
  * each operation and size: seconds of a call (median of batches), algorithm and bus bandwidth as
- * nccl-tests define them, seconds of CPU that rank 0 spent on a call (mean); results checked.
- * Values are floats. CALLS: of a batch at most. */
+ * nccl-tests define them, seconds of CPU that rank 0 spent on a call (mean); results are checked.
+ * Values are floats. CALLS: the most in a batch. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdint.h>
@@ -19,7 +19,7 @@
 #include "gpu_driver.h"
 #include "programs/nccl_meet.h"
 
-/* Of this process, all its threads, NCCL's proxies among them. */
+/* CPU time of this process: of all its threads, NCCL's proxies included. */
 static double cpu_seconds(void) {
   struct rusage used;
   getrusage(RUSAGE_SELF, &used);
@@ -35,7 +35,7 @@ struct job {
   float* host;
 };
 
-/* `bytes`: of what nccl-tests call the size of the operation. */
+/* `bytes`: the size of the operation as nccl-tests define it. */
 static int call(const struct job* j, const char* what, size_t bytes) {
   const size_t n = bytes / 4, each = n / (size_t)j->ranks;
   const void* const in = (const void*)j->in;
@@ -64,7 +64,7 @@ static int call(const struct job* j, const char* what, size_t bytes) {
   return result != 0 ? result : ended;
 }
 
-/* What moves over a rank's link, over what the size says: docs/PERFORMANCE.md of nccl-tests. */
+/* Bytes over a rank's link, divided by the size: docs/PERFORMANCE.md of nccl-tests. */
 static double bus_factor(const char* what, int ranks) {
   if (strcmp(what, "all_reduce") == 0) return 2.0 * (ranks - 1) / ranks;
   return strcmp(what, "broadcast") == 0 || strcmp(what, "reduce") == 0
@@ -111,7 +111,7 @@ static void measure(const struct job* j, const char* what, size_t bytes) {
   fflush(stdout);
 }
 
-/* Copies each way, of pinned memory: what no collective through the host can be faster than. */
+/* Copies of pinned memory, each way: no collective through the host can be faster. */
 static void ceiling(const struct job* j, size_t bytes) {
   void* const pinned = aligned_alloc(4096, bytes);
   memset(pinned, 1, bytes);
@@ -173,7 +173,7 @@ int main(int argc, char** argv) {
   if (wish.ranks > max_threads) return 2;
   pthread_t threads[max_threads];
   struct wish wishes[max_threads];
-  open_gpu(); /* the table of functions, before the threads */
+  open_gpu(); /* fills the table of functions before threads start */
   for (int r = 0; r < wish.ranks; ++r) {
     wishes[r] = wish;
     wishes[r].rank = r;

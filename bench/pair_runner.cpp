@@ -45,7 +45,7 @@ std::uint64_t Side::exchange(std::uint64_t mine) {
   shared_.note[index_].value.store(mine, std::memory_order_release);
   meet();
   const std::uint64_t theirs = shared_.note[1 - index_].value.load(std::memory_order_acquire);
-  meet();  // nobody writes the next number before both have read this one
+  meet();  // neither side may write the next number before both have read this one
   return theirs;
 }
 
@@ -54,7 +54,7 @@ std::string Side::exchange(const std::string& mine) {
   std::memcpy(shared_.letter[index_], mine.data(), bytes);
   const std::uint64_t theirs = exchange(bytes);
   const std::string letter(shared_.letter[1 - index_], std::min<std::size_t>(theirs, letter_bytes));
-  meet();  // nobody writes the next letter before both have read this one
+  meet();  // neither side may write the next letter before both have read this one
   return letter;
 }
 

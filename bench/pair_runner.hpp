@@ -1,4 +1,4 @@
-// Two processes pinned to two cores that measure together, under a supervisor.
+// Two processes that measure together, pinned to two cores, under a supervisor.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 namespace penstock::bench {
 
 struct PairOptions {
-  bool fifo = false;  ///< measured bursts run as SCHED_FIFO, each followed by as long a nap
+  bool fifo = false;  ///< measured bursts run as SCHED_FIFO, each followed by an equally long sleep
   std::uint64_t timeout_ns = 300'000'000'000;
 };
 
@@ -28,9 +28,9 @@ class Side {
   void meet();
   /// Exchanges numbers with the other side.
   std::uint64_t exchange(std::uint64_t mine);
-  /// The same for up to letter_bytes of text or bytes.
+  /// The same for text or bytes, at most letter_bytes.
   std::string exchange(const std::string& mine);
-  /// A word that the other side can read at any time; it only grows.
+  /// Sets a word that the other side can read at any time; it only grows.
   void signal(std::uint64_t value) {
     shared_.signal[index_].value.store(value, std::memory_order_release);
   }
@@ -38,9 +38,9 @@ class Side {
     return shared_.signal[1 - index_].value.load(std::memory_order_acquire);
   }
   void await_signal(std::uint64_t value) const;
-  /// Ping-pong over plain cached lines, one way: the distance of the two cores at this moment.
+  /// Ping-pong over plain cached lines, one way: shows the present distance of the two cores.
   double plain_handover_ns();
-  /// Both sides call it and run `work` together. Returns the ns that it took here.
+  /// Both sides call it and run `work` together. Returns its ns on this side.
   template <class Work>
   double burst(Work&& work) {
     raise_priority();
@@ -61,8 +61,8 @@ class Side {
   std::uint64_t rounds_ = 0, balls_ = 0;
 };
 
-/// Runs `body` in both processes. Errors: fewer than two CPUs, what a body returned, a side that
-/// died, deadline, interruption.
+/// Runs `body` in both processes. Errors: fewer than two CPUs, those of a body, a side that died,
+/// deadline, interruption.
 Result<void> run_pair(const PairOptions& options, const std::function<Result<void>(Side&)>& body);
 
 }  // namespace penstock::bench

@@ -1,13 +1,13 @@
-/* What it costs to make changes last: transactions and checkpoints in a pool, beside plain stores
- * to it and files.
+/* The cost of durable changes: transactions and checkpoints in a pool, compared with plain stores
+ * to it and with files.
  *
  *   persist SPEC --sizes 64,65536 [--iterations N] [--file NAME=PATH ...]
  *
- * Prints a line a measurement: operation, series, bytes, microseconds, the mean. In the pool:
- * "publish", bytes stored and brought to the device, which no other can beat; "transaction", the
- * same bytes added to an undo log, stored and committed; "checkpoint", written into the copy that
- * is not valid, flushed and committed. Each --file is written, synced, and renamed over the one
- * before, as programs save without a pool. */
+ * Prints a line for each measurement: operation, series, bytes, microseconds (the mean). In the
+ * pool: "publish", bytes stored and brought to the device, which no other can beat; "transaction",
+ * the same bytes added to an undo log, stored and committed; "checkpoint", written into the copy
+ * that is not valid, flushed and committed. Each --file is written, synced, and renamed over the
+ * previous one, as programs save without a pool. */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -26,7 +26,7 @@ struct job {
   penstock_object_t* object;
   penstock_undo_log_t* log;
   penstock_checkpoint_t* checkpoint;
-  char* data; /* what is saved */
+  char* data; /* the data to be saved */
   const char* path;
   long bytes;
 };
@@ -144,7 +144,7 @@ int main(int argc, char** argv) {
         "an undo log");
   job.data = malloc((size_t)largest);
   if (!job.data) fail("memory", strerror(errno));
-  memset(job.data, 1, (size_t)largest); /* pages of its own: all zeros are read from one */
+  memset(job.data, 1, (size_t)largest); /* real pages: untouched ones all read one page of zeros */
   for (int i = 0; i < size_count; ++i) {
     job.bytes = sizes[i];
     in_pool(&job, iterations);

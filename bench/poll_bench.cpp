@@ -1,6 +1,6 @@
 // A receiver with many senders: the cost of an empty look at all of them, and the time of a message
 // from the sender's call to its delivery. Compares the published way (one ring after another, each
-// with its own flush, fence and load) with ours.
+// with its own flush, fence and load) with Penstock's.
 #include <array>
 #include <cstring>
 #include <random>
@@ -19,8 +19,8 @@ constexpr std::array<std::size_t, 4> sender_counts = {1, 8, 32, 128};
 constexpr std::uint64_t cell_bytes = 4096;
 constexpr std::size_t message_bytes = 8;
 constexpr std::uint64_t longest_delay_ns = 3000;
-constexpr int deliveries = 16;  ///< a round
-/// Empty looks after which channels that were used are surely at rest.
+constexpr int deliveries = 16;  ///< in a round
+/// Empty looks after which used channels are certainly at rest.
 constexpr int looks_to_rest = 40'000;
 
 enum Row : std::size_t {
@@ -32,7 +32,7 @@ enum Row : std::size_t {
   row_count
 };
 
-/// Looks once at all senders; true when a message was delivered.
+/// Looks once at all senders; returns true when a message was delivered.
 using Look = std::function<bool()>;
 
 class Bench {
@@ -154,7 +154,7 @@ class Bench {
     return ns / looks;
   }
 
-  /// Mean over random senders at random moments, of the time from the call to the delivery.
+  /// The mean time from the call to the delivery, for random senders at random moments.
   double deliver(std::size_t senders, const Look& look, const Send& send) {
     std::uint64_t sum = 0;
     side_.burst([&] {
@@ -188,7 +188,7 @@ class Bench {
     return 0;
   }
 
-  /// One message from `sender`, not measured.
+  /// Delivers one message from `sender` that is not measured.
   void wake(std::size_t sender, const Look& look) {
     ++number_;
     if (receives()) {
@@ -215,8 +215,8 @@ class Bench {
   std::unique_ptr<EndpointPath> receiver_;
   std::vector<std::unique_ptr<EndpointPath>> senders_;
   std::size_t joined_ = 0;
-  std::uint64_t number_ = 0;  ///< of the message, counted alike on both sides
-  std::uint64_t word_ = 0;    ///< last payload delivered
+  std::uint64_t number_ = 0;  ///< of the message; both sides count alike
+  std::uint64_t word_ = 0;    ///< the last payload delivered
   std::optional<Error> failure_;
 };
 

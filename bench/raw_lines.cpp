@@ -9,7 +9,7 @@ namespace {
 using coherence::line_bytes;
 using coherence::tagged_bytes;
 
-/// Without flushes, the tags of longer payload cost more than one word after it.
+/// Without flushes, the tags of longer payloads cost more than one word behind the payload.
 constexpr std::size_t coherent_tag_limit = 1024;
 
 std::size_t lines_of(std::size_t bytes) {

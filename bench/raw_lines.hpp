@@ -1,5 +1,5 @@
-// The limit: payload in tagged lines at a fixed place, with no ring, header, credit or matching.
-// What any protocol through the pool does at least, without overlap. Where lines need no flush,
+// The limit: payload in tagged lines at a fixed place, without ring, header, credit or matching.
+// Any protocol through the pool does at least that, apart from overlap. If lines need no flush,
 // longer payload goes without tags, followed by a word.
 #pragma once
 
@@ -11,12 +11,12 @@
 
 namespace penstock::bench {
 
-/// Ping-pong only: the sender writes again only after an answer. Messages up to one line's 56
-/// bytes are the raw inline-line hand-over: one line published, that line polled.
+/// Ping-pong only: the sender writes again only after an answer. A message of up to 56 bytes, one
+/// line's payload, is the raw hand-over: one line is published, and that line is polled.
 class RawLines final : public MessagePath {
  public:
-  /// Looked at together while nothing has arrived yet, as much as our channel does at most; the
-  /// rest of a message takes another look.
+  /// Bytes polled together while nothing has arrived, as many as Penstock's channel polls at most;
+  /// the rest of a message takes another look.
   static constexpr std::size_t first_look_bytes = 16 * coherence::tagged_bytes;
 
   static std::uint64_t bytes(std::uint64_t message_bytes) {
@@ -27,11 +27,11 @@ class RawLines final : public MessagePath {
       : memory_(memory), bulk_(memory), out_(out), in_(in) {}
   Result<void> send(const std::byte* data, std::size_t bytes) override;
   Result<void> receive(std::byte* to, std::size_t bytes) override;
-  /// True if a message of this length goes in tagged lines.
+  /// Whether a message of this length goes in tagged lines.
   bool tagged(std::size_t bytes) const;
-  /// Selects the stores that publish payload without tags from now on.
+  /// From now on `bulk` publishes payload without tags.
   void leave_by(const coherence::Memory& bulk) { bulk_ = bulk; }
-  /// Selects how single lines are sent: past the cache (publish_line), so that none is ever dirty,
+  /// Selects how single lines are sent: past the cache (publish_line), which leaves no dirty line,
   /// or the fastest way (send_line).
   void leave_past_the_cache(bool past) { past_ = past; }
 

@@ -1,4 +1,4 @@
-// Results of a benchmark: tables for people, the same as JSON for programs.
+// Results of a benchmark: tables for people, and the same as JSON for programs.
 #pragma once
 
 #include <cstdint>
@@ -29,11 +29,11 @@ struct Table {
 /// All rounds of one measured thing, for programs that compare runs
 /// (penstock.bench.experiment.Key).
 struct Figure {
-  std::string series, op, metric;  ///< who, what it did, and the unit: "latency_us"
+  std::string series, op, metric;  ///< the series, its operation, and the unit: "latency_us"
   std::optional<std::uint64_t> bytes;
-  std::string group;  ///< "" where there is one table of this kind
+  std::string group;  ///< "" if there is only one table of this kind
   unsigned procs = 1;
-  std::optional<unsigned> serialized;  ///< device accesses that follow each other
+  std::optional<unsigned> serialized;  ///< consecutive device accesses
 };
 
 class Report {
@@ -42,7 +42,8 @@ class Report {
   /// Adds a fact about the whole run: mode, placement, rounds.
   void note(std::string key, Cell value) { notes_.emplace_back(std::move(key), std::move(value)); }
   Table& add(Table table) { return tables_.emplace_back(std::move(table)); }
-  /// Nothing where no round was recorded. `scale` turns the recorded unit into that of the metric.
+  /// Does nothing if no round was recorded. `scale` converts the recorded unit into that of the
+  /// metric.
   void add(Figure figure, std::vector<double> values, double scale = 1);
   void print() const;
   std::string json() const;
@@ -60,7 +61,7 @@ std::string json_of(const std::vector<Report>& reports);
 inline Cell cell(std::optional<double> value) {
   return value ? Cell(*value) : Cell();
 }
-/// a / b where both are known.
+/// a / b if both are known.
 Cell ratio(std::optional<double> a, std::optional<double> b);
 
 }  // namespace penstock::bench

@@ -1,5 +1,5 @@
-// Messages from one process to another: the bare lines (the limit), the ring as cMPI publishes it,
-// and ours, measured in turn. One-way latency by ping-pong, and streaming bandwidth.
+// Messages from one process to another: bare lines (the limit), the ring as cMPI publishes it, and
+// Penstock's, measured in turn. One-way latency by ping-pong, and streaming bandwidth.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstring>
@@ -16,9 +16,10 @@
 namespace penstock::bench {
 namespace {
 
-constexpr std::size_t streamed = 1 << 20;  ///< the buffer that streams go round in, at least
+constexpr std::size_t streamed = 1 << 20;  ///< length of the buffer through which streams cycle, at
+                                           ///< least
 
-/// What is measured.
+/// The selected measurements.
 struct Plan {
   std::vector<std::size_t> latency_sizes = {8, 32, 64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10};
   std::vector<std::size_t> stream_sizes = {256,      1 << 10,  2 << 10, 4 << 10,
@@ -27,31 +28,31 @@ struct Plan {
   std::vector<std::uint64_t> cells = {64 << 10};  ///< of the published rings
   std::size_t largest = 4 << 20;
 
-  /// These sizes of all, in place of each one's own.
+  /// Uses these sizes for all, in place of each one's own.
   void measure(const std::vector<std::size_t>& sizes) {
     latency_sizes = stream_sizes = sizes;
     get_sizes.clear();
     largest = (std::max(streamed, *std::max_element(sizes.begin(), sizes.end())) + 63) / 64 * 64;
   }
 
-  // Variants of a message: the limit, a published ring for each cell size, ours.
+  // Variants of a message: the limit, a published ring for each cell size, Penstock's.
   std::size_t ours() const { return 1 + cells.size(); }
   std::size_t variants() const { return 2 + cells.size(); }
-  // Streaming has no bare variant; instead it measures the two copies that it cannot avoid.
+  // Streaming has no bare variant; it measures instead the two copies that no stream can avoid.
   std::size_t ours_stream() const { return 2 + cells.size(); }
   std::size_t stream_rows() const { return 3 + cells.size(); }
 };
 constexpr std::size_t bare = 0, first_ring = 1;
 constexpr std::size_t copy_in = 0, copy_out = 1, first_ring_stream = 2;
 
-/// Memory of a message to send, and whether its user has just stored it.
+/// Where a message to send lies, and whether its user has just stored it.
 enum Origin : std::size_t { private_memory, pool_memory, private_put, pool_put, origin_count };
 
 int ping_pongs(std::size_t bytes) {
   return bytes <= 256 ? 300 : bytes <= 4096 ? 100 : bytes <= 1 << 17 ? 25 : 5;
 }
 
-/// Of messages of this length in one burst.
+/// Messages of this length in one burst.
 std::size_t streamed_messages(std::size_t bytes) {
   return std::clamp<std::size_t>((16 << 20) / bytes, 4, 1 << 14);
 }
@@ -117,7 +118,7 @@ class Bench {
   }
 
  private:
-  /// Side 0 allocates the memory that the bare lines, the published rings and the copies use.
+  /// Side 0 allocates the memory for the bare lines, the published rings and the copies.
   Result<std::byte*> shared_area() {
     std::uint64_t bytes = 2 * RawLines::bytes(plan_.largest) + 3 * plan_.largest + 3 * 4096;
     for (const std::uint64_t cell : plan_.cells) bytes += 2 * CmpiRing::bytes(cell);
@@ -272,9 +273,9 @@ class Bench {
   Buffer source_, expected_, target_, put_;
   Attachment hold_;
   std::byte* lines_[2] = {};
-  std::vector<std::byte*> rings_;  ///< two of each cell size
+  std::vector<std::byte*> rings_;  ///< two for each cell size
   std::byte* copied_ = nullptr;
-  std::byte* in_pool_ = nullptr;  ///< this side's pool memory for messages to send
+  std::byte* in_pool_ = nullptr;  ///< this side's memory in the pool for messages to send
   std::vector<std::unique_ptr<MessagePath>> paths_;  ///< by variant
 };
 

@@ -1,5 +1,5 @@
-// Put and get through libfabric, with no other work at the origin: memory in the pool compared with
-// the bare copy (the limit), private memory through its owner, and libfabric's shm.
+// Put and get through libfabric, while the origin does nothing else: memory in the pool compared
+// with the bare copy (the limit), with private memory through its owner, and with libfabric's shm.
 #include <array>
 #include <cstring>
 
@@ -65,7 +65,7 @@ class Bench {
   }
 
  private:
-  /// Skips libfabric's shm where it is absent.
+  /// Skips libfabric's shm if it is absent.
   Result<void> open_port(Variant variant, const char* provider, std::byte* memory) {
     auto port = FiPort::open(provider, true);
     const bool both = side_.exchange(port ? 1 : 0) == 1 && port;

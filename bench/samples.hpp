@@ -1,4 +1,4 @@
-// Measured values, one for each row and round: written by one side, read by the supervisor after.
+// Measured values, one for each row and round: written by one side, later read by the supervisor.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace penstock::bench {
 
-/// Values that processes forked later share with this one.
+/// Values that this process shares with processes that it forks later.
 class Samples {
  public:
   Samples(std::size_t rows, std::size_t rounds);
@@ -20,10 +20,10 @@ class Samples {
     values_[row * rounds_ + round] = value;
   }
   std::size_t rounds() const { return rounds_; }
-  /// Median and minimum of the recorded rounds; nullopt when there are none.
+  /// Median of the recorded rounds; nullopt if there are none.
   std::optional<double> median(std::size_t row) const;
   std::optional<double> minimum(std::size_t row) const;
-  /// Of the recorded rounds, ascending.
+  /// Values of the recorded rounds, ascending.
   std::vector<double> values(std::size_t row) const { return sorted(row); }
 
  private:

@@ -1,4 +1,4 @@
-// State shared by the two sides of a measurement: ordinary coherent memory, no part of any pool.
+// State shared by the two sides of a measurement: ordinary coherent memory outside any pool.
 #pragma once
 
 #include <atomic>
@@ -14,10 +14,10 @@ struct alignas(64) SharedWord {
 };
 
 struct SharedState {
-  SharedWord arrived[2];  ///< barriers reached; word i by side i
+  SharedWord arrived[2];  ///< barriers reached; side i writes word i
   SharedWord ball[2];     ///< placement probe
   SharedWord signal[2];   ///< one-way signals
-  SharedWord note[2];     ///< one number for the other side
+  SharedWord note[2];     ///< a number for the other side
   char letter[2][letter_bytes];
 };
 

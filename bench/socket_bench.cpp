@@ -1,6 +1,7 @@
-// TCP without MPI: ping-pong and a stream through a socket of this host, as Table 1 of cMPI has it
-// (iPerf). A receiver sleeps until the kernel wakes it, which takes longer than all else; ping-pong
-// is measured with one that polls too, as MPI over TCP does, which this stands beside.
+// TCP without MPI: ping-pong and a stream through a socket of this host, as in Table 1 of cMPI
+// (iPerf). A receiver sleeps until the kernel wakes it, which takes longer than all the rest;
+// ping-pong is also measured with a polling receiver, as MPI over TCP polls, with which this is
+// compared.
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -81,7 +82,7 @@ class Bench {
     return done;
   }
 
-  /// From side 0 to side 1, which answers one byte when all is there.
+  /// From side 0 to side 1, which answers with one byte when all has arrived.
   Result<void> stream(std::size_t index, std::size_t round) {
     const std::size_t bytes = sizes_[index];
     const std::size_t count = streamed_messages(bytes);

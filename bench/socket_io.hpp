@@ -11,12 +11,12 @@ namespace penstock::bench {
 Result<void> socket_error(const char* what);
 Result<void> send_all(int socket, const void* from, std::size_t bytes);
 enum class Waits : unsigned char {
-  sleeping,  ///< in the kernel, which wakes it
-  polling    ///< by calls that return at once, as an MPI over TCP does
+  sleeping,  ///< in the kernel, which wakes the thread
+  polling    ///< by calls that return at once, as an MPI over TCP polls
 };
-/// Errors: also where the other side has ended.
+/// Errors: also if the other side has ended.
 Result<void> receive_all(int socket, void* to, std::size_t bytes, Waits how = Waits::sleeping);
-/// Without Nagle's delay.
+/// Turns off Nagle's delay.
 void set_no_delay(int socket);
 
 }  // namespace penstock::bench

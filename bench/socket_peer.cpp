@@ -19,11 +19,11 @@ namespace penstock::bench {
 namespace {
 
 constexpr std::uint64_t greeting = 0x31304b4354535050;  ///< "PPSTCK01", of hosts of one byte order
-constexpr std::size_t streamed = 64 << 20;              ///< bytes of a burst
-constexpr std::size_t largest = 64 << 20;               ///< of a message
+constexpr std::size_t streamed = 64 << 20;              ///< bytes in a burst
+constexpr std::size_t largest = 64 << 20;               ///< bytes in a message
 constexpr int patience_s = 30;
 
-/// What the measuring side asks for next.
+/// The next request of the measuring side.
 struct Order {
   std::uint64_t magic, bytes, count, stream;
 };
@@ -34,14 +34,14 @@ void set_patience(int socket) {
   setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
 }
 
-/// One client's orders, until it goes.
+/// Carries out one client's orders until it leaves.
 Result<void> obey(int socket) {
   std::vector<std::byte> buffer;
   for (;;) {
     Order order{};
     PENSTOCK_TRY(receive_all(socket, &order, sizeof order));
     if (order.magic != greeting || order.bytes == 0 || order.bytes > largest)
-      return fail(ErrorCode::invalid_argument, "a client is no socket_bench of this version");
+      return fail(ErrorCode::invalid_argument, "a client is not a socket_bench of this version");
     if (buffer.size() < order.bytes) buffer.resize(order.bytes);
     for (std::uint64_t i = 0; i < order.count; ++i) {
       PENSTOCK_TRY(receive_all(socket, buffer.data(), order.bytes));
@@ -102,7 +102,9 @@ Result<void> serve_peers(std::uint16_t port) {
   base::UniqueFd listening(socket(AF_INET6, SOCK_STREAM, 0));
   const int one = 1, zero = 0;
   setsockopt(listening.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-  setsockopt(listening.get(), IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof zero);  // IPv4 too
+  setsockopt(listening.get(), IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof zero);  // so that IPv4
+                                                                               // clients can
+                                                                               // connect too
   sockaddr_in6 address{};
   address.sin6_family = AF_INET6;
   address.sin6_addr = in6addr_any;
@@ -120,7 +122,7 @@ Result<void> serve_peers(std::uint16_t port) {
     if (client.get() < 0) return socket_error("cannot accept");
     set_patience(client.get());
     set_no_delay(client.get());
-    (void)obey(client.get());  // its end is its own affair
+    (void)obey(client.get());  // a client's failure does not end the server
   }
 }
 

@@ -89,7 +89,7 @@ void Supervisor::live(unsigned index, std::optional<int> cpu, pid_t supervisor,
   const auto done = body();
   if (!done) std::snprintf(error_of(index), error_bytes, "%s", done.error().message.c_str());
   std::fflush(nullptr);
-  _exit(done ? 0 : 1);  // without the supervisor's clean-up, which is not this process's
+  _exit(done ? 0 : 1);  // without the supervisor's clean-up, which this process must not do
 }
 
 bool Supervisor::any_left() const {

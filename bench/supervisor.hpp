@@ -1,5 +1,6 @@
-// Processes that measure together, and the one that outlives them: when one of them dies, the time
-// is up or the user interrupts, it ends what is left and returns, so that its caller can clean up.
+// Processes that measure together, and a supervisor that outlives them: if one of them dies, the
+// time is up or the user interrupts, it ends the others and returns, so that its caller can clean
+// up.
 #pragma once
 
 #include <signal.h>
@@ -17,7 +18,7 @@ namespace penstock::bench {
 /// CPUs that this process may use.
 std::vector<int> allowed_cpus();
 
-/// Signals the supervisor waits for are held back while it lives.
+/// Holds back the signals that the supervisor waits for, while it lives.
 class HeldSignals {
  public:
   HeldSignals();
@@ -25,7 +26,7 @@ class HeldSignals {
   HeldSignals& operator=(const HeldSignals&) = delete;
   ~HeldSignals() { release(); }
   void release() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
-  /// The next of them, -1 after the time.
+  /// Returns the next of them; -1 after `timeout_ns`.
   int wait(std::uint64_t timeout_ns) const;
 
  private:
@@ -34,17 +35,17 @@ class HeldSignals {
 
 class Supervisor {
  public:
-  /// `noun`: what a process is called in messages. The processes may take `timeout_ns` in all.
+  /// `noun`: what a process is called in messages. `timeout_ns`: for the processes, in all.
   Supervisor(unsigned processes, const char* noun, std::uint64_t timeout_ns);
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
   ~Supervisor();
 
-  /// Forks process `index`, which runs `body` pinned to `cpu` (nullopt: where it may), and ends.
+  /// Forks process `index`, which runs `body` pinned to `cpu` (nullopt: not pinned) and then ends.
   Result<void> start(unsigned index, std::optional<int> cpu,
                      const std::function<Result<void>()>& body);
-  /// Waits until all have ended; the first failure decides the result. `tick` is called ten times a
-  /// second. Errors: what a body returned, a process that died, deadline, interruption.
+  /// Waits until all have ended; the first failure decides the result. Calls `tick` ten times a
+  /// second. Errors: those of a body, a process that died, deadline, interruption.
   Result<void> watch(const std::function<void()>& tick = {});
 
  private:
@@ -59,7 +60,7 @@ class Supervisor {
   std::uint64_t timeout_ns_;
   HeldSignals signals_;
   std::vector<pid_t> pids_;
-  char* errors_ = nullptr;  ///< shared memory
+  char* errors_ = nullptr;  ///< in shared memory
 };
 
 }  // namespace penstock::bench

@@ -1,14 +1,14 @@
-// What a collective costs its hosts: through the plain pool, in one and in two shots, and in a
-// switch that computes. Ranks are threads with an attachment and an emulated node each, the switch
-// is one more. Counted, not timed: CPU seconds of the ranks' threads and of the switch's are told
-// apart.
+// The cost of a collective for its hosts: through the plain pool, in one and in two shots, and in a
+// switch that computes. Ranks are threads with an attachment and an emulated node each; the switch
+// is another thread. Results are counts, not times: CPU seconds of the ranks' threads and of the
+// switch's are separate.
 //
 //   switch_counts --ranks 2,4,8,16 --sizes 1024,65536,1048576 [--calls N]
 //
-// A line for each way, collective, number of ranks and size (of a rank's longest buffer): of the
-// rank that does most, bytes up and down its link, packets or words that it writes, bytes that go
-// through its arithmetic; then CPU microseconds of a rank and of the switch for one call, and
-// whether the result of all ranks has the bits of one_shot.
+// Prints a line for each way, collective, number of ranks and size (of a rank's longest buffer):
+// for the rank that does most, bytes up and down its link, packets or words that it writes, bytes
+// that pass through its arithmetic; then CPU microseconds of a rank and of the switch for one call,
+// and whether the result of all ranks has the bits of one_shot.
 #include <fmt/format.h>
 #include <time.h>
 #include <unistd.h>
@@ -36,7 +36,7 @@ constexpr std::uint64_t element = sizeof(float);
 struct Case {
   Collective collective = Collective::allreduce;
   std::uint32_t ranks = 2;
-  std::uint64_t bytes = 0;  ///< of the longest buffer of a rank
+  std::uint64_t bytes = 0;  ///< of a rank's longest buffer
   coll::Plan plan;
   const char* way = "";
 };
@@ -65,7 +65,7 @@ coll::Problem problem_of(const Case& of, std::uint32_t rank) {
   return problem;
 }
 
-/// By the schedule that each rank runs.
+/// Counts from the schedule that each rank runs.
 Result<Counts> count_plain(const Case& of, const coll::Shape& shape) {
   Counts most;
   for (std::uint32_t rank = 0; rank < of.ranks; ++rank) {
@@ -85,7 +85,7 @@ Result<Counts> count_plain(const Case& of, const coll::Shape& shape) {
   return most;
 }
 
-/// By what the switch has counted of one call.
+/// Counts from the switch's own counts of one call.
 Counts count_switch(const Case& of, const accelerator::Counts& counts) {
   const std::uint64_t lines = coherence::line_bytes;
   const bool scatters = of.collective == Collective::reduce_scatter;
@@ -133,7 +133,7 @@ class Job {
     if (playing_.joinable()) playing_.join();
   }
 
-  /// One call on all ranks; its outputs are kept. CPU microseconds of a rank, on average.
+  /// One call on all ranks; keeps its outputs. Returns the CPU microseconds of a rank, on average.
   Result<double> call(const Case& of, std::vector<std::vector<std::byte>>& outputs) {
     std::vector<std::thread> threads;
     std::vector<Result<void>> done(ranks_);
@@ -166,7 +166,7 @@ class Job {
     }
     return all;
   }
-  /// While no call is under way.
+  /// Only while no call is under way.
   accelerator::Counts counts() { return server_->counts(); }
   double switch_us() const { return used_us_; }
 
@@ -188,7 +188,7 @@ class Job {
     if (options.registration->served()) return {};
     return fail(ErrorCode::unavailable, "{}", options.registration->why());
   }
-  /// Its CPU time without that of looks in vain.
+  /// Excludes the CPU time of looks in vain.
   void play() {
     while (!end_) {
       const double before = cpu_us();
@@ -259,12 +259,12 @@ Result<void> measure_all(std::uint32_t ranks, const std::vector<std::uint64_t>& 
   return {};
 }
 
-/// Errors: invalid_argument, of sizes that no rank can have or this machine's memory cannot.
+/// Errors: invalid_argument for sizes that no rank, or this machine's memory, can have.
 Result<void> check(const std::vector<std::uint32_t>& ranks,
                    const std::vector<std::uint64_t>& sizes) {
   const auto memory = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
                       static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-  constexpr std::uint64_t buffers = 3;  // inputs, outputs, and those that they are compared with
+  constexpr std::uint64_t buffers = 3;  // inputs, outputs, and the buffers for comparison
   for (const std::uint32_t count : ranks)
     for (const std::uint64_t size : sizes) {
       if (size < count * element)

@@ -1,7 +1,8 @@
 """A rank of torch_collectives.py: torch_rank.py BACKEND OPERATIONS SIZES CALLS. Rank 0 prints "operation bytes microseconds CPU".
 
-Microseconds are the median of the calls; CPU is what all ranks took for one, in microseconds too. The operation raw is
-what each rank must copy at least: its block into shared memory and a neighbour's out of it, all at the same time.
+Microseconds are the median of the calls; CPU is the CPU time of all ranks for one call, also in microseconds. The
+operation raw makes only the copies that no rank can avoid: its block into shared memory and a neighbour's out of it, on
+all ranks at the same time.
 """
 
 import mmap
@@ -15,7 +16,7 @@ import torch
 import torch.distributed as dist
 
 RANK, RANKS = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-CALL_BYTES = 256 << 20  # of all calls of a measurement
+CALL_BYTES = 256 << 20  # in all calls of a measurement
 GATHER = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor  # renamed in torch 2.13
 SCATTER = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
 
@@ -45,7 +46,7 @@ def tensor(elements, in_pool):
 
 
 def prepared(operation, size, in_pool):
-    """A call of it; `size`: bytes of a rank's block."""
+    """Returns a function that makes one call; `size`: bytes of a rank's block."""
     block, whole = tensor(size // 4, in_pool), tensor(size // 4 * RANKS, in_pool)
     if operation == "raw":
         there = shared(size)

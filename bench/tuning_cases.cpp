@@ -11,10 +11,10 @@ namespace {
 
 using coll::Collective;
 
-/// Of all blocks of a rank together.
+/// Limit for all blocks of a rank together.
 constexpr std::uint64_t max_bytes = 16 << 20;
 
-/// Steps of the schedule on all ranks; nullopt where one of them has none.
+/// Steps of the schedule on all ranks; nullopt if one of them has none.
 std::optional<std::size_t> steps_of(const TuningCase& c, coll::Plan plan, const coll::Shape& shape,
                                     const coll::NodeMap& nodes) {
   std::size_t steps = 0;
@@ -29,8 +29,8 @@ std::optional<std::size_t> steps_of(const TuningCase& c, coll::Plan plan, const 
   return steps;
 }
 
-/// Every form, algorithm and variant that can be; chunks only where they make a difference. On the
-/// one device of the measurement naive is aggregate.
+/// Every possible form, algorithm and variant; numbers of chunks only if they make a difference. On
+/// the one device of the measurement, naive equals aggregate.
 class Candidates {
  public:
   Candidates(TuningCase& c, const coll::Shape& shape)
@@ -77,7 +77,7 @@ class Candidates {
   TuningCase& case_;
   const coll::Shape& shape_;
   const coll::NodeMap nodes_;
-  std::vector<std::size_t> steps_;  ///< by candidate
+  std::vector<std::size_t> steps_;  ///< for each candidate
 };
 
 }  // namespace
@@ -114,7 +114,7 @@ std::vector<TuningCase> tuning_cases(const TuningGrid& grid, std::uint32_t ranks
       const auto problem = coll::uniform_problem(collective, ranks, 0, 0, c.bytes);
       const auto found =
           std::find(c.plans.begin(), c.plans.end(), coll::default_plan(problem, shape));
-      if (found == c.plans.end()) continue;  // not even the built-in plan can be
+      if (found == c.plans.end()) continue;  // not even the built-in plan is possible
       c.by_default = static_cast<std::size_t>(found - c.plans.begin());
       cases.push_back(std::move(c));
     }

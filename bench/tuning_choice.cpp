@@ -9,8 +9,8 @@ namespace {
 
 constexpr double worth = 0.95;
 
-/// The least median of those that beat the built-in plan in their best rounds too: a median alone
-/// may be that of another process that took the CPU.
+/// The least median among plans that also beat the built-in plan in their best rounds: a median
+/// alone may only show that another process took the CPU.
 std::size_t best_of(const MeasuredCase& measured) {
   const std::size_t built_in = measured.what.by_default;
   std::size_t best = built_in;
@@ -22,7 +22,7 @@ std::size_t best_of(const MeasuredCase& measured) {
   return best;
 }
 
-/// Half-way between two measured sizes, as sizes are spread.
+/// Half-way between two measured sizes, on a logarithmic scale.
 std::uint64_t between(std::uint64_t low, std::uint64_t high) {
   return static_cast<std::uint64_t>(
       std::sqrt(static_cast<double>(low) * static_cast<double>(high)));
@@ -46,7 +46,7 @@ TuningChoice choice_of(const MeasuredCase& measured, const ChoiceRange& range) {
   return choice;
 }
 
-/// Of two choices for one collective: the same, whichever sizes they are for.
+/// Whether two choices for one collective are equal, apart from their sizes.
 bool is_same(const TuningChoice& a, const TuningChoice& b) {
   const coll::TuningEntry &x = a.entry, &y = b.entry;
   return a.by_default == b.by_default && x.collective == y.collective && x.eager == y.eager &&
@@ -95,7 +95,7 @@ coll::Tuning tuning_of(const std::vector<TuningChoice>& choices) {
   std::stable_sort(kept.begin(), kept.end(),
                    [](const TuningChoice* a, const TuningChoice* b) { return a->gain > b->gain; });
   kept.resize(std::min(kept.size(), coll::Tuning::max_entries));
-  std::sort(kept.begin(), kept.end());  // as they were
+  std::sort(kept.begin(), kept.end());  // restores the order
   coll::Tuning tuning;
   for (const TuningChoice* choice : kept) tuning.entries.push_back(choice->entry);
   return tuning;

@@ -1,4 +1,4 @@
-// From measured times to a tuning table.
+// Turns measured times into a tuning table.
 #include "bench/tuning_choice.hpp"
 
 #include <gmock/gmock.h>
@@ -65,7 +65,7 @@ TEST(TuningCases, HaveTheAlgorithmsOfNodesWhereNodesHaveSeveralRanks) {
 TEST(TuningChoices, TheBuiltInPlanStaysUnlessAnotherIsClearlyFaster) {
   EXPECT_TRUE(choose({measured(8, 96)}, {2})[0].by_default);
   EXPECT_FALSE(choose({measured(8, 94)}, {2})[0].by_default);
-  EXPECT_TRUE(choose({measured(8, 50, 99)}, {2})[0].by_default);  // by luck
+  EXPECT_TRUE(choose({measured(8, 50, 99)}, {2})[0].by_default);  // it was faster only by luck
 }
 
 TEST(TuningChoices, OnlyWhatDiffersBecomesAnEntryBetweenTheMeasuredSizes) {

@@ -26,13 +26,13 @@ constexpr std::uint32_t least_rounds = 3, max_rounds = 25;
 constexpr std::uint64_t burst_ns = 200'000, meeting_timeout_ns = 60'000'000'000;
 constexpr std::uint64_t least_repetitions = 2, max_repetitions = 200;
 
-/// Ordinary coherent memory, no part of the pool.
+/// Ordinary coherent memory outside the pool.
 struct Shared {
   SharedWord arrived[max_ranks];  ///< meetings reached, by rank
-  SharedWord last_ns[max_ranks];  ///< of a burst's repetition, by rank
+  SharedWord last_ns[max_ranks];  ///< by rank: time of a burst's repetition
   std::uint64_t tokens[max_ranks] = {};
   std::uint64_t area = 0;
-  coll::Shape shape;  ///< rank 0 writes these, before a meeting
+  coll::Shape shape;  ///< rank 0 writes these members before a meeting
   std::uint64_t repetitions = 0;
   bool goes_on = true;
   std::atomic<std::uint32_t> rounds{0};
@@ -93,7 +93,7 @@ class TunedRank {
     output_.resize(most);
     return {};
   }
-  /// As plugins/mpi makes a communicator's area.
+  /// Places the area as plugins/mpi places a communicator's.
   Result<void> place() {
     shared_.shape = coll::shape_for(run_.ranks, hold_.arena->stats().bytes_total);
     const std::uint64_t bytes = coll::Communicator::bytes(run_.ranks, shared_.shape);
@@ -124,7 +124,7 @@ class TunedRank {
                        .arithmetic = &arithmetic_});
   }
 
-  /// A number of calls by one plan, roots in turn. Its time is that of the slowest rank.
+  /// Makes a number of calls by one plan, with roots in turn. Its time is that of the slowest rank.
   Result<void> burst(const TuningCase& c, std::size_t candidate, std::size_t row,
                      std::uint32_t round) {
     const coll::Problem problems[] = {

@@ -1,4 +1,4 @@
-// Runs the calls of tuning_cases.hpp: a process for each rank, on nodes of some ranks each.
+// Runs the calls of tuning_cases.hpp: one process for each rank, several ranks on a node.
 #pragma once
 
 #include <cstdint>
@@ -16,21 +16,21 @@ struct TuningRun {
   std::uint32_t ranks = 2;
   std::uint32_t per_node = 1;
   TuningGrid grid;
-  std::uint64_t budget_ns = 0;  ///< no round begins after it; a few are made in any case
-  bool pinned = true;           ///< each rank to a CPU of its own
-  /// Called now and then with the rounds that are done and the most that there will be.
+  std::uint64_t budget_ns = 0;  ///< no round begins after it, but a few are always made
+  bool pinned = true;           ///< pins each rank to a CPU of its own
+  /// Called now and then with the number of rounds done, and their greatest possible number.
   std::function<void(std::uint32_t done, std::uint32_t most)> progress;
 };
 
-/// A case with the times of each of its candidates, of the slowest rank.
+/// A case with the times of each of its candidates, for the slowest rank.
 struct MeasuredCase {
   TuningCase what;
   std::vector<double> ns;        ///< medians
   std::vector<double> least_ns;  ///< of the best rounds
 };
 
-/// The calling process has no attachment, and no threads. Errors: what a rank reports, a rank that
-/// died, deadline, interruption; then all ranks are gone.
+/// The calling process must have no attachment and no threads. Errors: those of a rank, a rank that
+/// died, deadline, interruption; no rank is then left.
 Result<std::vector<MeasuredCase>> measure_plans(const TuningRun& run);
 
 }  // namespace penstock::bench

@@ -1,4 +1,4 @@
-// Shared code of the benchmarks with two sides.
+// Shared by the benchmarks with two sides.
 #pragma once
 
 #include "bench/bench_pool.hpp"
@@ -8,13 +8,13 @@
 
 namespace penstock::bench {
 
-/// Makes or opens the pool of `options` and runs a Bench in each of two processes: it is made with
-/// its side and `results`, opens the pool with `opening...`, and measures `rounds` times.
+/// Makes or opens the pool of `options` and runs a Bench in each of two processes: constructs it
+/// with its side and `results`, calls its open with `opening...`, and measures `rounds` times.
 template <class Bench, class Results, class... Opening>
 Result<void> run_two_sides(const Options& options, coherence::Mode mode, std::size_t rounds,
                            Results& results, const Opening&... opening) {
   const auto bytes = PENSTOCK_TRY(options.size_bytes());
-  const HeldSignals held;  // they go through the supervisor's result, so that the pool is removed
+  const HeldSignals held;  // they pass through the supervisor's result, so that the pool is removed
   const auto pool = PENSTOCK_TRY(BenchPool::prepare(options.pool, bytes, mode));
   return run_pair(options.pair(), [&](Side& side) -> Result<void> {
     Bench bench(side, results);

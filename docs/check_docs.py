@@ -8,6 +8,8 @@
 - Names of functions and variables in `backquotes`, such as `Class::member`, occur in the sources.
 - Words that do not belong in documentation are absent.
 - A page of docs/decisions or docs/protocols is linked from some other page.
+- Files named in the first column of a table `file` of a plug-in's page lie beside it.
+- The numbers in each row of a table below `<!-- figures: PAGE -->` stand in one row of a table of that page.
 """
 import re
 import subprocess
@@ -16,12 +18,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 FORBIDDEN = re.compile(
-    r"\bTO" r"DO\b|\bFIX" r"ME\b|\bsessions?\b|\bagents?\b|@@\w+@@|/home/\w|/root/|/work/|/tmp/bash", re.I)
+    r"\bTO" r"DO\b|\bFIX" r"ME\b|(?<!/)\bsessions?\b|\bagents?\b|@@\w+@@|/home/\w|/root/|/work/|/tmp/bash", re.I)
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 SOURCE = re.compile(r"`((?:src|plugins|tools|sim|fuzz|proof|bench|ci|cmake|docs|examples|include|tests)/[\w./-]+\.\w+)`")
 NAME = re.compile(r"`((?:\w+::)*\w+(?:\(\))?)`")
 FOREIGN = re.compile(r"process_vm_readv|fi_\w+|(?i:mpir?_\w+)|[A-Z_0-9]+")  # of others, or no name of code
 VARIABLE = re.compile(r'Variable\{\s*"(PENSTOCK_\w+)",\s*"([^"]*)",\s*"([^"]*)",')
+FILES = re.compile(r"^\| file \|.*\n\|.*\n((?:\|.*\n)+)", re.M)
+FIGURES = re.compile(r"^<!-- figures: (\S+) -->\n\n\|.*\n\|.*\n((?:\|.*\n)+)", re.M)
+NUMBER = re.compile(r"(?<=\| )[\d.,]+(?= (?:\||±))")
 ROW = re.compile(r"^\| `(PENSTOCK_\w+)` \| ([^|]*) \| ((?:\\\||[^|])*) \|")
 
 
@@ -120,6 +125,28 @@ def check_environment(text):
             yield number, f"{name}: default '{default}', values '{values}'; in the code: {code[name]}"
 
 
+def check_files(path, text):
+    """`x.cpp` is a file; `x.*` and `x` are all files whose names begin so."""
+    if path.parent.parent != ROOT / "plugins":
+        return
+    beside = [file.name for file in path.parent.iterdir()]
+    for match in FILES.finditer(text):
+        for number, row in enumerate(match.group(1).splitlines(), line_of(text, match.start(1))):
+            for name in re.findall(r"`([\w.]+)\*?`", row.split("|")[1]):
+                stem = name.rstrip(".") + "."
+                if not any(file == name or file.startswith(stem) for file in beside):
+                    yield number, f"{name}: there is no such file beside this page"
+
+
+def check_figures(text):
+    for match in FIGURES.finditer(text):
+        measured = [NUMBER.findall(row) for row in (ROOT / match.group(1)).read_text().split("\n")]
+        for number, row in enumerate(match.group(2).splitlines(), line_of(text, match.start(2))):
+            figures = NUMBER.findall(row)
+            if not any(set(figures) <= set(of_page) for of_page in measured):
+                yield number, f"{', '.join(figures)}: no row of {match.group(1)} has these figures"
+
+
 def check_reachable(pages):
     linked = set()
     for path, text in pages.items():
@@ -135,7 +162,8 @@ def complaints():
     pages = {path: path.read_text() for path in documents()}
     known = names_in_sources()
     for path, text in pages.items():
-        for check in (check_links(path, text), check_text(text), check_names(text, known)):
+        for check in (check_links(path, text), check_text(text), check_names(text, known),
+                      check_files(path, text), check_figures(text)):
             for number, what in check:
                 yield path, number, what
     environment = ROOT / "docs/environment.md"

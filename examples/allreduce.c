@@ -2,8 +2,8 @@
  *
  *     cc allreduce.c -o allreduce $(pkg-config --cflags --libs penstock) && ./allreduce
  *
- * The ranks are forked here; in a job they come from a launcher, and `exchange` is its key-value
- * store, MPI_Allgather, or what else they meet by. Here it is a pair of pipes: rank 0 collects.
+ * The ranks are forked here; in a job a launcher starts them, and `exchange` is its key-value
+ * store, MPI_Allgather, or another way by which they meet. Here it uses pipes: rank 0 collects.
  */
 #include <penstock/collectives.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ static int all(ssize_t done, uint64_t wanted) {
   return done == (ssize_t)wanted ? 0 : 1;
 }
 
-/* Gives 0 when all ranks have what all ranks gave. */
+/* Returns 0 once every rank has the contributions of all. */
 static int exchange(void* user, const void* mine, void* everyone, uint64_t bytes) {
   int failed = 0, rank;
   (void)user;

@@ -1,5 +1,6 @@
-/* Two processes, one object: a writer makes it, a reader on (possibly) another host finds it by
- * name and reads it. Uses the six published calls; nothing but loads and stores goes between them.
+/* Two processes, one object: a writer makes it; a reader, possibly on another host, finds it by
+ * name and reads it. Uses the six published calls; the processes communicate only by loads and
+ * stores.
  *
  *   penstock pool create shm:demo --size 64M
  *   PENSTOCK_POOL=shm:demo ./arena_two_processes
@@ -93,7 +94,7 @@ static int reader(const char* name) {
   return wrong == 0 ? 0 : 1;
 }
 
-/* Each process attaches by itself, so fork first. */
+/* Each process must attach by itself, so fork first. */
 static pid_t start(int (*body)(const char*), const char* name) {
   const pid_t pid = fork();
   if (pid == 0) {

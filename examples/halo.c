@@ -1,12 +1,12 @@
-/* Heat on a plate, its tiles' edges exchanged by one-sided MPI: a ring of cells round each tile
- * (the halo) is put there by the neighbours. An ordinary MPI program on any number of ranks.
+/* Heat on a plate whose tiles exchange their edges by one-sided MPI: the neighbours put a ring of
+ * cells (the halo) around each tile. An ordinary MPI program for any number of ranks.
  *
  *   mpicc -O2 examples/halo.c -o halo
  *   penstock run -n 4 --bind -- ./halo 512 512 200        rows, columns, steps
  *
- * Each rank has a window that holds its halo alone, so that no rank stores to memory while others
- * put there: right in both memory models of MPI. Neighbours agree by post, start, complete and
- * wait; others are not waited for. The fields are private.
+ * Each rank has a window that holds only its halo, so that no rank stores to memory while others
+ * put there: right in both memory models of MPI. Neighbours synchronize by post, start, complete
+ * and wait; other ranks are not waited for. The fields are private.
  *
  * Prints what was computed, microseconds a step, and how many of them the exchange took. Each rank
  * also computes the whole plate by itself and compares its tile bit by bit. */
@@ -32,7 +32,7 @@ struct tile {
   MPI_Comm comm;
   MPI_Group neighbours;
   MPI_Win win;
-  double* halo; /* a part for each side, each written by one neighbour */
+  double* halo; /* a part for each side, which one neighbour writes */
   long part;    /* cells of such a part, the same on all ranks */
 };
 
@@ -46,7 +46,7 @@ static void die(const char* what) {
   abort();
 }
 
-/* Cells that differ everywhere, so that none in a wrong place goes unnoticed. */
+/* Every cell differs, so that a misplaced one is noticed. */
 static double initial(long row, long column) {
   return (double)((row * 7919 + column * 104729) % 1009) / 1009;
 }

@@ -1,7 +1,7 @@
 """Heat spreading over a square plate, on any number of ranks.
 
 An ordinary mpi4py program: nothing in it knows of Penstock. The plate is divided into a grid of
-tiles, one a rank; after each time step the ranks exchange the edges of their tiles. The plate starts
+tiles, one for each rank; after each time step the ranks exchange the edges of their tiles. The plate starts
 as sin(pi x) sin(pi y) with its border held at zero, for which the answer is known: the shape stays,
 and its height falls by the same factor each step.
 
@@ -84,7 +84,8 @@ def main():
         tile.step(rate)
     seconds = comm.allreduce(MPI.Wtime() - start, op=MPI.MAX)
 
-    # Of the scheme itself, exact but for rounding; and of the equation, as good as the spacing.
+    # The error of the scheme is exact but for rounding; that of the equation depends on the
+    # spacing.
     per_step = 1 - 8 * rate * math.sin(math.pi * tile.spacing / 2) ** 2
     time = options.steps * rate * tile.spacing**2
     error = tile.largest_error(per_step**options.steps)

@@ -1,8 +1,8 @@
-/* Two accounts whose sum never changes: money is moved between them in transactions, by a process
- * that is killed in the midst of one. Whoever opens the accounts next finds the whole money.
+/* Two accounts whose sum never changes: transactions move money between them, and the process is
+ * killed in the middle of one. The next process that opens the accounts finds all the money.
  *
  *   cc examples/ledger.c -lpenstock && ./a.out            a pool in /dev/shm, removed at the end
- *   PENSTOCK_POOL=/var/lib/pool ./a.out                   one that outlives its hosts as well
+ *   PENSTOCK_POOL=/var/lib/pool ./a.out                   a pool that also outlives its hosts
  */
 #include <penstock/persist.h>
 #include <signal.h>
@@ -19,7 +19,7 @@ static void must(penstock_status_t status) {
   exit(1);
 }
 
-/* Moves one between the accounts, again and again; in the last transaction it is killed. */
+/* Moves one unit between the accounts, again and again; is killed in the last transaction. */
 static void move_money(const char* spec) {
   penstock_pool_t* pool;
   penstock_object_t* ledger;
@@ -30,10 +30,11 @@ static void move_money(const char* spec) {
   int64_t* money = penstock_object_data(ledger);
   for (int i = 0; i < moves; ++i) {
     must(penstock_tx_begin(log));
-    must(penstock_tx_add(log, ledger, 0, accounts * sizeof *money)); /* before it is changed */
+    must(penstock_tx_add(log, ledger, 0, accounts * sizeof *money)); /* before the change */
     money[0] -= 1;
     if (i == moves - 1) {
-      must(penstock_publish(pool, money, sizeof *money)); /* half of it is there for everybody */
+      must(penstock_publish(pool, money,
+                            sizeof *money)); /* every process can see this half of the change */
       kill(getpid(), SIGKILL);
     }
     money[1] += 1;
@@ -46,7 +47,8 @@ static int check(const char* spec) {
   penstock_object_t* ledger;
   int64_t money[accounts];
   uint64_t version;
-  must(penstock_pool_attach(spec, NULL, &pool)); /* undoes what the dead left half done */
+  must(penstock_pool_attach(spec, NULL,
+                            &pool)); /* undoes the dead process's unfinished transaction */
   must(penstock_arena_open(pool, "ledger", &ledger));
   must(penstock_tx_read(ledger, money, 0, sizeof money, 0, &version));
   const int right = money[0] == whole - (moves - 1) && money[0] + money[1] == whole;

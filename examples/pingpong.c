@@ -1,9 +1,10 @@
-/* Latency and bandwidth between two ranks, for the sizes named (bytes). An ordinary MPI program.
+/* Latency and bandwidth between two ranks, for the given sizes (bytes). An ordinary MPI program.
  *
  *   mpicc -O2 examples/pingpong.c -o pingpong
  *   penstock run -n 2 --bind -- ./pingpong 8 4096 65536 1048576
  *
- * Prints a line a size: bytes, one-way latency in microseconds, bandwidth in MB/s (10^6). */
+ * Prints one line for each size: bytes, one-way latency in microseconds, bandwidth in MB/s (10^6).
+ */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,8 +5,8 @@
 
 The model reads bytes. Its text is generated: sums in words, so that it has something to learn within a minute.
 With --parallel fsdp parameters, gradients and optimizer state are sharded over the ranks (FSDP2), with ddp each rank has
-all of them. --checkpoint FOLDER saves at the end and goes on from there the next time, with another number of ranks if
-need be. --losses FILE writes the losses and the seconds of each step; --plot FILE draws them, together with those of --compare FILE.
+all of them. --checkpoint FOLDER saves at the end, and the next run goes on from there, also with another number of
+ranks. --losses FILE writes the losses and the seconds of each step; --plot FILE draws them, together with those of --compare FILE.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def arguments():
 
 
 def text(sentences=4000, seed=1):
-    """The same on all ranks."""
+    """Equal on all ranks."""
     random = torch.Generator().manual_seed(seed)
     pairs = torch.randint(0, 10, (sentences, 2), generator=random).tolist()
     sums = (f"{WORDS[a]} plus {WORDS[b]} is {WORDS[a + b]}. " for a, b in pairs)
@@ -116,7 +116,7 @@ def shard(model, dtype):
 
 
 class Batches:
-    """The sequences of a step are the same for any number of ranks; each takes its share."""
+    """A step uses the same sequences for any number of ranks; each rank takes its share."""
 
     def __init__(self, options, rank, ranks):
         if options.batch % ranks != 0:
@@ -133,7 +133,7 @@ class Batches:
 
 
 def seconds_of_communication():
-    """Of this rank so far; None: this back end does not tell."""
+    """Of this rank so far; None if this back end does not tell."""
     backend = dist.distributed_c10d._get_default_group()._get_backend(torch.device("cpu"))
     return getattr(backend, "communication_seconds", None)
 

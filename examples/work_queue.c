@@ -1,6 +1,6 @@
 /* A few processes share work by the three means of synchronization: they meet at a barrier, take
- * pieces of work from one counter under a lock, and the last one rings a doorbell. Between hosts
- * nothing but loads and stores of the pool goes to and fro.
+ * pieces of work from one counter under a lock, and the last one rings a doorbell. Hosts
+ * communicate only by loads and stores to the pool.
  *
  *   penstock pool create shm:demo --size 64M
  *   PENSTOCK_POOL=shm:demo ./work_queue
@@ -73,7 +73,7 @@ static void close_all(worker_t* w) {
   penstock_pool_detach(w->pool);
 }
 
-/* Takes one piece and does it: adds its square to the sum. 0 when none is left. */
+/* Takes one piece and does it: adds its square to the sum. Returns 0 when none is left. */
 static int take_piece(worker_t* w) {
   queue_t* queue = penstock_object_data(w->object);
   uint64_t piece;
@@ -98,7 +98,7 @@ static int work(const char* name, uint32_t self) {
   if (penstock_barrier_wait(w.barrier, 0) != PENSTOCK_OK) return failed("first barrier");
   while (take_piece(&w)) ++taken;
   if (penstock_barrier_wait(w.barrier, 0) != PENSTOCK_OK) return failed("second barrier");
-  if (self == 0) penstock_doorbell_ring(w.bell, pieces); /* nobody works any more */
+  if (self == 0) penstock_doorbell_ring(w.bell, pieces); /* all work is done */
   printf("worker %" PRIu32 ": %d pieces\n", self, taken);
   close_all(&w);
   return 0;
@@ -128,7 +128,7 @@ static int make_own_pool(char* spec, size_t size) {
   return setenv("PENSTOCK_POOL", spec, 1);
 }
 
-/* Each process attaches by itself, so fork first. */
+/* Each process must attach by itself, so fork first. */
 static pid_t start(const char* name, uint32_t self) {
   const pid_t pid = fork();
   if (pid == 0) {

@@ -15,8 +15,7 @@ namespace penstock::fuzz {
 
 class BufferCallbacks final : public transport::EndpointCallbacks {
  public:
-  /// `in_pool`: memory where receive buffers of one piece lie now and then, one at a time; may be
-  /// null.
+  /// `in_pool`: memory in which some one-piece receive buffers lie, one at a time; may be null.
   explicit BufferCallbacks(Input& input, std::byte* in_pool = nullptr)
       : input_(input), in_pool_(in_pool) {}
 
@@ -68,7 +67,7 @@ class BufferCallbacks final : public transport::EndpointCallbacks {
  private:
   static constexpr std::byte untouched{0xa5};
   static constexpr std::uint64_t most = 80'000;
-  /// A long message on its way.
+  /// A long message in flight.
   struct Begun final : transport::Arrival {
     Begun(BufferCallbacks& the_owner, std::uint64_t the_bytes)
         : owner(the_owner), bytes(the_bytes) {}

@@ -1,5 +1,5 @@
-// Writes into what lies between two endpoints: their table, mailboxes and the channel of one to the
-// other, where the production code put them and where it will look next.
+// Writes into the lines between two endpoints: their table, mailboxes and the channel from one to
+// the other, where the production code put them and will read next.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ class Corruptor {
  public:
   Corruptor(const EndpointWorld& world, Input& input) : world_(world), input_(input) {}
 
-  /// One change to a line of the way from endpoint `from` to endpoint `to`.
+  /// Changes one line on the way from endpoint `from` to endpoint `to`.
   void corrupt(std::uint32_t from, std::uint32_t to) {
     find_channel(from, to);
     std::byte* at = choose_line(from, to);
@@ -43,10 +43,10 @@ class Corruptor {
     std::memcpy(&message, line.data(), sizeof message);
     return message.sequence_tag_of(number);
   }
-  /// Whether it is the first line of a message, by its sequence tag.
+  /// The number for which this line would be the first of a message, by its sequence tag.
   static std::uint64_t number_of(const Line& line) { return line[7] ^ sequence_tag_of(line, 0); }
 
-  /// The channel that the mailbox word speaks of, and how far its sender has come.
+  /// Finds the channel that the mailbox word refers to, and how far its sender has got.
   void find_channel(std::uint32_t from, std::uint32_t to) {
     channel_ = nullptr;
     std::uint64_t word;
@@ -115,14 +115,14 @@ class Corruptor {
       case 1:
         line[input_.below(8)] = header_.nonce + head_ + input_.lie(64);
         return;
-      case 2:  // what another line says, under this one's sequence tag
+      case 2:  // the contents of another line, under this line's sequence tag
         if (channel_ != nullptr) {
           const std::uint64_t sequence_tag = line[7];
           line = line_at(ring_line(input_.byte()));
           if (message_ && input_.flag()) line[7] = sequence_tag;
         }
         return;
-      case 3:  // as it was before the last change, wherever that was
+      case 3:  // the contents before the last change, whichever line that was
         if (before_) line = *before_;
         return;
       case 4:
@@ -130,7 +130,7 @@ class Corruptor {
         return;
       case 5:
       case 6:
-        if (message_) {  // another length or form
+        if (message_) {  // a message of another length or form
           const auto form = static_cast<Form>(1 + input_.below(4));
           line[0] = MessageLine::pack(input_.lie(world_.frozen.bytes()) & max_message_bytes,
                                       input_.byte(), form, input_.byte());
@@ -151,9 +151,9 @@ class Corruptor {
   Input& input_;
   std::byte* channel_ = nullptr;
   transport::ChannelHeader header_{};
-  std::uint64_t head_ = 0;  ///< lines that its sender has written
-  bool checked_ = false;    ///< the chosen line ends with a check
-  bool message_ = false;    ///< it is one of the ring
+  std::uint64_t head_ = 0;  ///< number of lines that its sender has written
+  bool checked_ = false;    ///< the chosen line ends with a checksum
+  bool message_ = false;    ///< the chosen line belongs to the ring
   std::optional<Line> before_;
 };
 

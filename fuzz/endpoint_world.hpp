@@ -1,4 +1,4 @@
-// A pool on which endpoints are opened, and the place of their table for the forger.
+// A pool on which endpoints are opened, with the place of their table for the forger.
 #pragma once
 
 #include <cstdlib>
@@ -10,18 +10,19 @@ namespace penstock::fuzz {
 
 struct EndpointWorld : FrozenArena {
   explicit EndpointWorld(coherence::Mode mode) : FrozenArena(mode), table(open_table(*arena)) {
-    // Endpoints wait for peers that do not answer when they close: most of the time of an input.
+    // At its close an endpoint waits for peers that do not answer: that would be most of an input's
+    // time.
     ::setenv("PENSTOCK_TIMEOUT_MS", "10", 1);
   }
 
   std::byte* line(std::uint32_t endpoint) const { return table.line_of(endpoint); }
-  /// The line of words that everybody writes, and what leads to the tiles of a mailbox.
+  /// The line of words that all senders write, and the entries that lead to the tiles of a mailbox.
   std::byte* box(std::uint32_t owner) const { return table.tiles().box(owner); }
-  /// Word of mailbox `owner` that endpoint `sender` writes; null: there is none.
+  /// The word in mailbox `owner` that endpoint `sender` writes; null if there is none.
   std::byte* word(std::uint32_t owner, std::uint32_t sender) const {
     return table.find_word(owner, sender);
   }
-  /// The same, made if there is none.
+  /// The same; makes the word if there is none.
   std::byte* make_word(std::uint32_t owner, std::uint32_t sender) {
     const auto words = table.words(owner, sender);
     return words ? static_cast<std::byte*>(words->announcement) : nullptr;

@@ -11,7 +11,7 @@
 
 namespace penstock::fuzz {
 
-/// An error has a text that says something.
+/// Whether an error has a meaningful text.
 inline bool is_told(const Error& error) {
   return error.message.size() > 10;
 }
@@ -22,7 +22,7 @@ inline void expect(bool holds, const char* file = __builtin_FILE(), int line = _
   std::abort();
 }
 
-/// A result that the target itself cannot do without, such as memory for its pool.
+/// Checks a result that the target itself needs, such as memory for its pool.
 template <class T>
 void need(const Result<T>& result, const char* file = __builtin_FILE(),
           int line = __builtin_LINE()) {

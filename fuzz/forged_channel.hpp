@@ -1,4 +1,4 @@
-// A channel as a sender may lay it out in its memory, right or wrong.
+// A channel as a sender may lay it out in its memory, correctly or not.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct Parties {
 };
 
 /// Writes into a pool of `pool_bytes` at `base`; the channel begins at `offset`, its cells at
-/// `cells`. The sender counts on; what it writes is for the receiver to judge.
+/// `cells`. The sender goes on counting lines; the receiver must judge what it writes.
 class ForgedChannel {
  public:
   ForgedChannel(std::byte* base, std::uint64_t pool_bytes, std::uint64_t offset,
@@ -49,7 +49,8 @@ class ForgedChannel {
     flag_count_ = header.cell_flags;
   }
 
-  /// The first line of a message, checksummed for its place; a lie in it now and then.
+  /// Writes the first line of a message, with a checksum for its place; now and then with a false
+  /// field.
   void write_message(Input& input) {
     using transport::Form;
     transport::MessageLine line{};
@@ -99,7 +100,7 @@ class ForgedChannel {
     if (form == Form::pipelined && ready_ != 0) ++cell_;
   }
 
-  /// Lines after the first, all of them or fewer.
+  /// Writes the lines after the first, all or fewer.
   void write_rest(std::uint64_t lines, Input& input) {
     if (lines > ring_lines_) lines = ring_lines_;
     if (input.below(4) == 3) lines = input.below(lines + 1);
@@ -109,7 +110,7 @@ class ForgedChannel {
     }
   }
 
-  /// Says of some cells that they are complete.
+  /// Marks some cells as complete.
   void write_flags(Input& input) {
     for (auto cells = 1 + input.below(8); cells > 0; --cells) {
       const std::uint64_t slot = cell_count_ == 0 ? 0 : cell_ % cell_count_;
@@ -121,7 +122,7 @@ class ForgedChannel {
     }
   }
 
-  /// Any word of header, credits, flags and ring.
+  /// Overwrites any word of header, credits, flags and ring.
   void write_word(Input& input) {
     const std::uint64_t word = input.flag() ? nonce_ + input.lie(64) : input.lie(bytes_);
     put(offset_ + 8 * input.below(600), &word, 8);

@@ -1,4 +1,4 @@
-// A pool with an arena, set up once; what an input does to it is undone before the next one.
+// A pool with an arena, set up once; the changes of each input are undone before the next one.
 #pragma once
 
 #include "arena/arena.hpp"
@@ -9,7 +9,7 @@
 
 namespace penstock::fuzz {
 
-/// The base of a target's World. The World's constructor freezes the pool at its end.
+/// Base of a target's World, whose constructor freezes the pool at its end.
 struct FrozenArena {
   explicit FrozenArena(coherence::Mode mode) : frozen(PoolShape{.mode = mode}) {
     auto opened = arena::Arena::open(frozen.pool());
@@ -27,7 +27,7 @@ struct FrozenArena {
   std::unique_ptr<arena::Arena> arena;
 };
 
-/// The World of a mode as it was when it was made.
+/// Returns the World of a mode, reset to its initial state.
 template <class World>
 World& fresh(coherence::Mode mode) {
   static World hardware_world(coherence::Mode::hardware);
@@ -38,7 +38,7 @@ World& fresh(coherence::Mode mode) {
   return world;
 }
 
-/// Which mode an input is about.
+/// Chooses the mode for an input.
 inline coherence::Mode choose_mode(Input& input) {
   return input.flag() ? coherence::Mode::software : coherence::Mode::hardware;
 }

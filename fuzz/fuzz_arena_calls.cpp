@@ -1,5 +1,5 @@
-// The calls of an arena's users, on a pool whose arena holds anything: open, list, create, destroy,
-// figures, and the janitor's work. Lines get right checksums, or not.
+// The calls of an arena's users, on a pool whose arena holds arbitrary bytes: open, list, create,
+// destroy, figures, and the janitor's work. Lines get right checksums, or not.
 #include <cstring>
 #include <string>
 #include <vector>
@@ -38,7 +38,8 @@ struct World : FrozenArena {
     frozen.freeze();
   }
 
-  /// A process that went before what it owned could be given back: for the janitor.
+  /// Leaves objects as a process does that ended before its objects could be freed, for the
+  /// janitor.
   void leave_some() {
     auto attached = pool::Pool::attach({.spec = frozen.spec(), .rank = 8, .job = "gone"});
     need(attached);

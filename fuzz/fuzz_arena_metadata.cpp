@@ -1,5 +1,5 @@
 // The arena's own lines, in ordinary memory that ends where the pool ends: headers, moving line,
-// journal, name table, extents. Checksums are made right after each change, or not.
+// journal, name table, extents. Each change gets the right checksum, or not.
 #include <cstdlib>
 #include <memory>
 #include <vector>
@@ -24,7 +24,7 @@ std::string name_of(std::uint64_t i) {
   return fmt::format("n{}", i);
 }
 
-/// A small arena with objects and gaps, and where its lines are.
+/// A small arena with objects and gaps, and the places of its lines.
 class Model {
  public:
   Model()
@@ -85,7 +85,7 @@ class Model {
   std::vector<std::byte> good_;
 };
 
-/// Words of a line become lies; the last, where checksums stand, last of all.
+/// Overwrites words of a line with false values; the last word, which holds the checksum, last.
 void lie(void* line, std::size_t bytes, Input& input) {
   auto* at = static_cast<std::byte*>(line);
   for (int changes = input.byte() & 3; changes >= 0; --changes) {
@@ -124,7 +124,7 @@ void forge_moving(Model& model, Input& input) {
   std::memcpy(at, &moving, sizeof moving);
 }
 
-/// At the place of one, or where none is.
+/// At the place of an extent, or where there is none.
 ExtentHeader forged_extent(Model& model, Input& input, bool checksummed) {
   const auto& places = model.extents();
   std::uint64_t at = places[input.below(places.size())];

@@ -1,6 +1,6 @@
-// Two endpoints converse as ranks do, and a vandal writes into the lines between them. Before it
-// does, every message arrives once, in order and as it was sent; afterwards nothing may break
-// without an error.
+// Two endpoints converse as ranks do, and a vandal writes into the lines between them. Until it
+// does, every message must arrive once, in order and unchanged; afterwards every failure must be an
+// error.
 #include <algorithm>
 #include <cstdlib>
 #include <deque>
@@ -40,14 +40,14 @@ struct Promise {
   std::uint64_t tag, bytes;
 };
 
-/// Messages on their way, each direction by itself. `kept` becomes false when the vandal writes or
-/// a side leaves.
+/// Messages in flight, separately for each direction. `kept` becomes false when the vandal writes
+/// or a side leaves.
 struct Conversation {
   std::deque<Promise> to[2];
   bool kept = true;
 };
 
-/// One of the two, with what it sends and what it is about to receive.
+/// One of the two sides, with its sends and its next receives.
 class Side final : public EndpointCallbacks {
  public:
   Side(World& world, Conversation& conversation, Input& input, int index)
@@ -174,7 +174,7 @@ class Side final : public EndpointCallbacks {
 
   void open() {
     auto opened = Endpoint::open(*world_.arena, *this, options);
-    if (!opened) {  // whoever lied in the table can keep others out
+    if (!opened) {  // false entries in the table can keep others out
       told(opened.error());
       world_.frozen.reset();
       opened = Endpoint::open(*world_.arena, *this, options);
@@ -184,7 +184,7 @@ class Side final : public EndpointCallbacks {
     limits_ = endpoint_->limits();
   }
 
-  /// An error is right only after a corruption.
+  /// An error is only right after a corruption.
   void told(const Error& error) const { expect(!conversation_.kept && is_told(error)); }
 
   std::uint64_t choose_bytes() {
@@ -249,7 +249,9 @@ void step(Side (&sides)[2], Conversation& conversation, Corruptor& corruptor, In
     case 6:
       if (input.flag()) return side.cancel();
       pass_time(1'000'000ull << input.below(6));
-      for (int polls = 0; polls < 600; ++polls) side.poll();  // past a look at the clock
+      for (int polls = 0; polls < 600; ++polls)
+        side.poll();  // enough polls to look at the clock
+                      // once
       return;
     default:
       if (input.below(4) != 3) return side.poll();
@@ -276,7 +278,8 @@ void finish(Side (&sides)[2], const Conversation& conversation) {
 }  // namespace penstock::fuzz
 
 extern "C" int LLVMFuzzerInitialize(int*, char***) {
-  return ::setenv("PENSTOCK_CELL", "4096", 1);  // several cells in messages of few kilobytes
+  return ::setenv("PENSTOCK_CELL", "4096", 1);  // so that messages of a few kilobytes take several
+                                                // cells
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

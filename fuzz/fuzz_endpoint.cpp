@@ -1,5 +1,5 @@
 // Everything around an endpoint is hostile: mailbox words, the table of endpoints, channels and
-// credits. What arrives goes through the provider's matcher, as in an MPI job.
+// credits. Arriving messages go through the provider's matcher, as in an MPI job.
 #include <array>
 #include <map>
 #include <set>
@@ -18,14 +18,15 @@ constexpr std::uint64_t hostile_bytes = 256 << 10;
 constexpr std::uint32_t senders = 4;
 const Options options{.job = "fuzz"};
 
-/// Posts receives into watched buffers, and takes what becomes of them.
+/// Posts receives into guarded buffers, and checks their outcomes.
 class Receiver final : public EndpointCallbacks, public ofi::MatchEvents {
  public:
   explicit Receiver(Input& input) : input_(input), matcher_(*this) {}
 
   ReceiveBuffer on_message(const Message& message) override {
     check_sender(message.from);
-    constexpr std::uint8_t of_service = 4;  // here: of messages that were announced
+    constexpr std::uint8_t of_service = 4;  // in this target, the kind of messages that were
+                                            // announced
     return (message.header.kind & of_service) != 0 ? matcher_.payload(message)
                                                    : matcher_.message(message);
   }
@@ -45,7 +46,7 @@ class Receiver final : public EndpointCallbacks, public ofi::MatchEvents {
   void on_receive_failure(const ofi::ReceiveFailure& failure) override { check(failure.what); }
 
   void set_victim(const Endpoint* victim) { victim_ = victim; }
-  /// From now on it has the address that was resolved, whichever peer sends.
+  /// From now on the receiver knows the resolved address, whichever peer sends.
   void resolved(Peer peer) { resolved_.insert(peer); }
 
   void act() {
@@ -87,8 +88,7 @@ class Receiver final : public EndpointCallbacks, public ofi::MatchEvents {
   std::uint32_t generation_of(Peer peer) const {
     return victim_ != nullptr ? victim_->address_of(peer).generation : 0;
   }
-  /// After a peer was reported dead nothing arrives from it, only from a later endpoint in its
-  /// slot.
+  /// After a peer was reported dead, messages may only come from a later endpoint in its slot.
   void check_sender(Peer from) const {
     const auto dead = dead_.find(from);
     if (dead == dead_.end() || resolved_.count(from) != 0) return;
@@ -112,14 +112,14 @@ class Silent final : public EndpointCallbacks {
   void on_peer_dead(Peer, const std::string&) override {}
 };
 
-/// A pool with an arena, memory for the hostile, and endpoint 0, which is one of them.
+/// A pool with an arena, memory for the hostile peers, and endpoint 0, which is one of them.
 struct World : EndpointWorld {
   explicit World(coherence::Mode mode)
       : EndpointWorld(mode),
         hostile(make("hostile", hostile_bytes, {.alignment = channel_alignment})) {
     auto first = Endpoint::open(*arena, silent, options);
     need(first);
-    peer = first->release();  // stays open for ever, as the hostile may
+    peer = first->release();  // it stays open for ever, as a hostile peer's may
     address = peer->address();
     frozen.freeze();
   }
@@ -129,7 +129,7 @@ struct World : EndpointWorld {
   Address address{};
 };
 
-/// They live as long as their endpoint does; what they send may go before.
+/// They live as long as their endpoint; the memory that they send may be freed before.
 using Operations = std::vector<std::unique_ptr<SendOp>>;
 
 class Attack {
@@ -173,7 +173,7 @@ class Attack {
   }
 
  private:
-  /// Mostly few: what is looked after now and then needs hundreds.
+  /// Mostly few polls: checks that run only now and then need hundreds.
   static std::uint64_t polls_of(std::uint64_t chosen) {
     return chosen < 6 ? 1 + 3 * chosen : 300 * (chosen - 5);
   }
@@ -205,7 +205,7 @@ class Attack {
     if (at != nullptr) std::memcpy(at, &word, 8);
   }
 
-  /// What leads to the tiles of the victim's mailbox, or of a peer's.
+  /// Overwrites the entries that lead to the tiles of the victim's mailbox, or of a peer's.
   void write_box() {
     const std::uint32_t owner = input_.flag() ? victim_.address().slot : world_.address.slot;
     const std::uint32_t group =

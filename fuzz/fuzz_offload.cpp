@@ -1,6 +1,6 @@
-// What ranks and strangers put into the rings and the description of a region, to a switch, a leaf
-// and a spine, and what a switch answers, to the reader of a completion: packets with right checks
-// or not, of any rank, with any sizes and offsets.
+// Packets that ranks and foreign processes put into the rings, and the description of a region,
+// read by a switch, a leaf and a spine; and a switch's answers, read as completions. Packets have
+// right checks or not, of any rank, with any sizes and offsets.
 #include <array>
 #include <cstring>
 #include <vector>
@@ -35,7 +35,7 @@ struct World : FrozenArena {
   std::vector<Region> regions;
 };
 
-/// A command as it should be, of which some fields are lies.
+/// A valid command in which some fields are then falsified.
 Command draw_command(const World& world, const Region& region, std::uint32_t ring,
                      std::uint64_t index, Input& input) {
   const bool of_leaf = ring >= ranks;
@@ -83,7 +83,7 @@ void put(const World& world, std::uint64_t at, const Packet& packet) {
   std::memcpy(world.frozen.base() + at, &packet, sizeof packet);
 }
 
-/// All ranks mostly say the same, so that something is computed.
+/// All ranks mostly send the same command, so that the switch computes something.
 void fill_rings(const World& world, const Region& region, std::uint64_t index, Input& input) {
   const bool leaves_send = region.shape().leaves != 0 && input.flag();
   const std::uint32_t begin = leaves_send ? ranks : 0;

@@ -1,5 +1,5 @@
-// What transactions and checkpoints read: pairs of lines, entries, the table of writers, with right
-// checksums or not, to recovery, readers, undo logs and checkpoints.
+// The lines that transactions and checkpoints read (pairs of lines, entries, the table of writers),
+// with right checksums or not, read by recovery, readers, undo logs and checkpoints.
 #include <cstring>
 #include <string>
 #include <vector>
@@ -28,7 +28,7 @@ struct World : FrozenArena {
     frozen.freeze();
   }
 
-  /// By a process that left in the midst of a transaction.
+  /// Leaves what a process leaves that ended within a transaction.
   void leave_half_done() {
     auto attached = pool::Pool::attach({.spec = frozen.spec(), .rank = 8});
     need(attached);
@@ -36,7 +36,7 @@ struct World : FrozenArena {
     need(its_arena);
     auto opened = UndoLog::open(**its_arena, UndoLog::min_bytes);
     need(opened);
-    // As killed: neither closed nor destroyed, also not at the end of the program.
+    // As if killed: never closed nor destroyed, not even at the end of the program.
     static auto* const left = new std::vector<std::pair<arena::Arena*, UndoLog*>>;
     UndoLog& log = **opened;
     need(log.begin());
@@ -55,7 +55,7 @@ std::uint64_t key(const World& world, const arena::Object& object, Kind kind) {
   return key_of(world.frozen.pool().info().id, object.generation, kind);
 }
 
-/// Changes words of a line; the checksum is made right for one of its kinds.
+/// Changes words of a line; computes the right checksum for one of its kinds.
 template <class Line>
 void forge(std::byte* at, Input& input, std::uint64_t with_key, std::uint64_t bound) {
   Line line;

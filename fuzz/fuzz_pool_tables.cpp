@@ -1,6 +1,6 @@
-// A pool whose superblock is right and whose tables hold anything: nodes, attaching processes,
-// processes, leases, names, locks. Lines are checksummed as their owners would checksum them, or
-// not.
+// A pool whose superblock is right and whose tables hold arbitrary bytes: nodes, attaching
+// processes, processes, leases, names, locks. Lines have the checksums that their owners would give
+// them, or not.
 #include <cctype>
 #include <cstring>
 #include <set>
@@ -21,7 +21,7 @@ namespace {
 
 using pool::Superblock;
 
-/// A process of another host that ended long ago and has left lines everywhere.
+/// A process of another host that ended long ago and has left lines in every table.
 pool::Caller stranger() {
   pool::Caller caller{.host = {.host = "elsewhere"}, .process = {.pid = 4242, .start_time = 77}};
   caller.host.boot_id.fill(9);
@@ -36,7 +36,7 @@ pool::Caller myself() {
   auto process = pool::this_process();
   need(host);
   need(process);
-  host->machine_id.fill(8);  // a clone of the stranger's machine
+  host->machine_id.fill(8);  // a clone of that process's machine
   return {*host, *process};
 }
 
@@ -99,7 +99,7 @@ void checksum(std::byte* line, std::uint64_t place, bool of_lock) {
   std::memcpy(line + 56, &value, 8);
 }
 
-/// A slot that says it is this very process, with a generation of its own.
+/// Makes a slot claim to be this very process, with a generation of its own.
 void impersonate(const PoolInMemory& pool, const pool::Caller& self, Input& input) {
   const Superblock& s = pool.superblock();
   const std::uint64_t slot = input.below(s.max_processes);

@@ -1,4 +1,4 @@
-// A sender that writes what it likes against the receiving end of its channel.
+// A sender that writes arbitrary bytes, against the receiving end of its channel.
 #include "fuzz/buffer_callbacks.hpp"
 #include "fuzz/forged_channel.hpp"
 #include "fuzz/pool_in_memory.hpp"
@@ -27,10 +27,11 @@ const FrozenPool& pool_of(bool software) {
 std::uint64_t choose_place(const FrozenPool& frozen, Input& input) {
   const std::uint64_t arena = frozen.pool().info().arena_offset;
   switch (input.below(8)) {
-    case 6:  // its end is the pool's end
+    case 6:  // it ends where the pool ends
       return frozen.bytes() - 4096;
     case 7:
-      return arena + (input.lie(frozen.bytes() - arena) & ~4095ull);  // spares what tells of us
+      return arena + (input.lie(frozen.bytes() - arena) & ~4095ull);  // spares the lines about this
+                                                                      // process
     default:
       return arena + 4096;
   }
@@ -42,7 +43,9 @@ void poll(RxChannel& channel, BufferCallbacks& callbacks, const FrozenPool& froz
   const bool was_broken = !channel.fault().empty();
   const unsigned events = callbacks.events();
   channel.poll(callbacks);
-  if (was_broken) expect(callbacks.events() == events);  // nothing of it is believed any more
+  if (was_broken)
+    expect(callbacks.events() == events);  // the receiver must not trust anything in
+                                           // it any more
   expect(callbacks.half_received() <= 1);
 }
 

@@ -18,7 +18,7 @@ namespace {
 constexpr std::uint64_t mib = 1 << 20;
 constexpr std::uint32_t max_parts = 3;
 
-/// A file in memory for each part; made once.
+/// A file in memory for each part, made once.
 class Files {
  public:
   Files() {
@@ -51,7 +51,7 @@ const Files& files() {
   return made;
 }
 
-/// As penstock pool create would make it.
+/// The superblock that penstock pool create would write.
 pool::Superblock honest(std::uint32_t parts, Input& input) {
   pool::Superblock s{.magic = pool::magic,
                      .layout_version = pool::layout_version,
@@ -69,7 +69,7 @@ pool::Superblock honest(std::uint32_t parts, Input& input) {
   return s;
 }
 
-/// Numbers written over; with `again` the tables are laid out for what then stands there.
+/// Overwrites numbers; with `again` the tables are laid out for the new numbers.
 void lie(pool::Superblock& s, Input& input) {
   for (auto changes = input.below(5); changes > 0; --changes) {
     if (input.flag()) {

@@ -1,4 +1,4 @@
-// Text that people, launchers, /proc and other tools give us.
+// Text from people, launchers, /proc and other tools.
 #include <cstdlib>
 #include <map>
 #include <string>
@@ -79,11 +79,13 @@ void read_unknown_variables(std::string_view text) {
   ::unsetenv(name.c_str());
 }
 
-/// A launcher's variables, NAME=VALUE a line; the last line is the command of an ancestor.
+/// A launcher's variables, one NAME=VALUE on each line; the last line is the command of an
+/// ancestor.
 void read_launcher(std::string_view text) {
   std::string lines(text);
   plugin::LaunchSources sources;
-  std::map<std::string, std::string> values;  // stay where they are, as an environment's do
+  std::map<std::string, std::string> values;  // a map, whose values stay in place as those of an
+                                              // environment do
   sources.environment = [&](const char* name) -> const char* {
     const std::size_t at = lines.find(std::string(name) + '=');
     if (at == std::string::npos) return nullptr;

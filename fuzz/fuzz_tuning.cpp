@@ -11,7 +11,7 @@
 namespace penstock::fuzz {
 namespace {
 
-/// A plan for calls of all kinds.
+/// Plans calls of all kinds.
 void use(const coll::Tuning& tuning, std::uint64_t bytes) {
   const coll::PlanTable table(tuning);
   for (std::size_t i = 0; i < coll::collective_count; ++i) {

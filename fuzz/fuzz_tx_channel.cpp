@@ -1,4 +1,4 @@
-// A receiver that writes what it likes into credits, flags and mailbox against the sending end.
+// A receiver that writes arbitrary bytes into credits, flags and mailbox, against the sending end.
 #include <vector>
 
 #include "fuzz/buffer_callbacks.hpp"
@@ -10,7 +10,7 @@ namespace {
 
 using namespace penstock::transport;
 
-/// Objects of others stand before and behind what the sender takes.
+/// Other processes' objects lie before and behind the memory that the sender takes.
 struct World : FrozenArena {
   explicit World(coherence::Mode mode)
       : FrozenArena(mode), table(*transport::EndpointTable::open(*arena)) {
@@ -88,7 +88,7 @@ class Sender {
     op.iov[0] = {operation->buffer.data(), first};
     op.iov[1] = {operation->buffer.data() + first, op.header.bytes - first};
     op.iov_count = first == op.header.bytes ? 1 : 2;
-    if (op.iov_count == 1 && input_.flag())  // a user's buffer that lies in the pool
+    if (op.iov_count == 1 && input_.flag())  // a user's buffer in the pool
       op.iov[0].iov_base = world_.frozen.base() + input_.number<std::uint16_t>();
     op.notify_delivered = input_.flag();
     const auto sent = channel_.send(&op);
@@ -96,7 +96,7 @@ class Sender {
     if (!*sent) operations_.push_back(std::move(operation));
   }
 
-  /// The channel's place by the mailbox word, as the receiver finds it.
+  /// Finds the channel's place by the mailbox word, as the receiver does.
   void write_credits() {
     if (word_ == 0) return;
     std::byte* at = world_.frozen.base() + MailboxWord::offset(word_);
@@ -119,7 +119,7 @@ class Sender {
     std::memcpy(at + transport::ChannelLayout::credits, &line, sizeof line);
     if (input_.below(8) != 7) return;
     const std::uint64_t word = input_.number<std::uint64_t>();
-    std::memcpy(at + 8 * input_.below(2000), &word, 8);  // it can reach the rest as well
+    std::memcpy(at + 8 * input_.below(2000), &word, 8);  // it can also reach the other lines
   }
 
   World& world_;
@@ -142,7 +142,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   World& world = fresh<World>(choose_mode(input));
   auto settings = settings_for(world.frozen.pool().memory().mode());
   need(settings);
-  settings->ring_lines = 64;  // full soon, also with short inputs
+  settings->ring_lines = 64;  // it is full soon, even with short inputs
   settings->rendezvous_put_min_bytes = 8192;
   settings->lines_max_bytes = std::min(settings->lines_max_bytes, 2048u);
   settings->cell_bytes = 4096u << input.below(3);

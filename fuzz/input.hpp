@@ -1,5 +1,5 @@
-// An input read as a small program: bytes become choices and numbers. A read behind the
-// end gives zero, so that every input is valid and shorter ones do less.
+// Reads an input as a small program: bytes become choices and numbers. A read past the end gives
+// zero, so that every input is valid and shorter ones do less.
 #pragma once
 
 #include <cstddef>
@@ -48,7 +48,7 @@ class Input {
   }
   std::string_view rest() { return text(size_); }
 
-  /// A number as liars choose them: near the edges of `bound`, of a line, of 32, 40 and 64 bits.
+  /// A number as attackers choose it: near the edges of `bound`, of a line, of 32, 40 and 64 bits.
   std::uint64_t lie(std::uint64_t bound) {
     const std::uint8_t how = byte();
     const auto near = static_cast<std::uint64_t>(static_cast<std::int64_t>(how >> 4) - 8);

@@ -19,7 +19,7 @@ namespace {
 constexpr std::uint64_t guard_bytes = 4 << 20;
 
 void guard(std::byte* at) {
-  // Something else may stand there already; then it is not the pool either.
+  // Something else may be mapped there already; then it is not the pool either.
   (void)::mmap(at, guard_bytes, PROT_NONE,
                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
 }
@@ -40,7 +40,7 @@ PoolInMemory::PoolInMemory(const PoolShape& shape)
                   .max_nodes = shape.max_nodes,
                   .part_bytes = shape.bytes} {
   expect(fd_ >= 0 && ::posix_fallocate(fd_, 0, static_cast<off_t>(shape.bytes)) == 0);
-  expect(::fchmod(fd_, 0600) == 0);  // a pool that everybody may write to is used by nobody
+  expect(::fchmod(fd_, 0600) == 0);  // no process uses a pool that everybody may write to
   superblock_.stripe_bytes = pool::stripe_bytes_for(shape.bytes, 1, pool::huge_page_bytes);
   need(pool::lay_out(superblock_));
   const auto parts = pool::open_parts(spec_, pool::Access::write);

@@ -1,4 +1,4 @@
-// A pool in a file that has no name, so that nothing is left behind however a target ends.
+// A pool in a file without a name, so that nothing is left behind however a target ends.
 #pragma once
 
 #include <cstdint>
@@ -26,10 +26,10 @@ class PoolInMemory {
 
   const std::string& spec() const { return spec_; }
   const pool::Superblock& superblock() const { return superblock_; }
-  /// The pool as other hosts see it: what is written here they have written.
+  /// The pool as other hosts see it: stores made here count as theirs.
   std::byte* base() const { return base_; }
   int fd() const { return fd_; }
-  std::uint32_t pool_file() const { return pool_file_; }  ///< as its attachments say
+  std::uint32_t pool_file() const { return pool_file_; }  ///< as its attachments report it
 
   /// Saves superblock and tables for restore().
   void keep();
@@ -44,8 +44,8 @@ class PoolInMemory {
   std::vector<std::byte> kept_;
 };
 
-/// An attached process whose whole view of the pool can be reset, at the cost of the pages touched.
-/// The pages before and behind the pool are inaccessible.
+/// An attached process whose whole view of the pool can be reset; that costs only the touched
+/// pages. The pages before and behind the pool are inaccessible.
 class FrozenPool {
  public:
   explicit FrozenPool(const PoolShape& shape);
@@ -56,7 +56,7 @@ class FrozenPool {
   const std::string& spec() const { return file_.spec(); }
   std::byte* base() const { return pool_->base(); }
   std::uint64_t bytes() const { return pool_->bytes(); }
-  /// From now on nothing reaches the file.
+  /// From now on no store reaches the file.
   void freeze();
   void reset() const;
 

@@ -3,7 +3,7 @@
 
     fuzz/run.py --seconds 600                 every target for ten minutes
     fuzz/run.py --only superblock text        some targets
-    fuzz/run.py --merge                       few inputs that do much into fuzz/corpus
+    fuzz/run.py --merge                       puts few inputs with much coverage into fuzz/corpus
 
 Inputs found stay in BUILD/fuzz-corpus/TARGET, crashes in BUILD/fuzz-crashes/TARGET. The exit status
 is 1 when there was a crash, a time-out or a leak. See docs/hostile-pools.md.
@@ -24,12 +24,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 CORPUS = ROOT / "fuzz" / "corpus"
 BUDGET = ["-rss_limit_mb=2048", "-malloc_limit_mb=4096", "-timeout=10", "-close_fd_mask=3"]
-# Short: time in the targets moves in steps of 2 ms, whatever it does (fuzz/virtual_time.hpp).
+# Short: time in the targets advances in steps of 2 ms, whatever they do (fuzz/virtual_time.hpp).
 WAITS = {"PENSTOCK_TIMEOUT_MS": "50", "PENSTOCK_LEASE_MS": "40"}
 MOST, LONGEST = 64, 256  # committed inputs of a target, and bytes of each
 SANITIZERS = {
-    # The product reports memory that it cannot get as an error, it does not crash. Forged sizes
-    # cannot be had.
+    # The product reports a failed allocation as an error and does not crash. Forged sizes cannot be
+    # allocated.
     "ASAN_OPTIONS": "allocator_may_return_null=1:max_allocation_size_mb=256:"
                     "detect_stack_use_after_return=0",
     "UBSAN_OPTIONS": "print_stacktrace=1",
@@ -68,7 +68,7 @@ class Target:
     def fuzz(self, seconds, seed):
         before = set(self.crashes.iterdir())
         started = time.monotonic()
-        # The corpora are replayed first, whatever the time.
+        # The corpora are always replayed first, regardless of the time.
         done = self.run(f"-max_total_time={seconds}", f"-seed={seed}", "-print_final_stats=1",
                         f"-artifact_prefix={self.crashes}/", str(self.found), str(self.committed))
         took = max(time.monotonic() - started, 0.001)
@@ -86,9 +86,10 @@ class Target:
         }
 
     def merge(self):
-        """Crashes of the past stay as they are; the rest becomes few inputs that do much."""
+        """Keeps inputs that once crashed; reduces the rest to few inputs that cover much."""
         with tempfile.TemporaryDirectory() as fewest:
-            # By edges alone: how often each was taken would keep far more inputs than are committed.
+            # By edges alone: counting how often each was taken would keep far more inputs than may
+            # be committed.
             done = self.run("-set_cover_merge=1", "-use_counters=0", f"-max_len={LONGEST}", fewest,
                             str(self.committed), str(self.found))
             if done.returncode != 0:

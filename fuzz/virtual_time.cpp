@@ -9,9 +9,9 @@ namespace penstock::fuzz {
 namespace {
 
 constexpr std::uint64_t start_ns = 1'000'000'000;
-/// A wait looks at the clock every few hundred polls; a deadline is then some dozens of looks away.
+/// A wait looks at the clock every few hundred polls; a deadline is then a few dozen looks away.
 constexpr std::uint64_t a_look_ns = 2'000'000;
-std::atomic<std::uint64_t> now_ns{start_ns};  // heartbeat threads look too
+std::atomic<std::uint64_t> now_ns{start_ns};  // heartbeat threads read the clock too
 
 }  // namespace
 

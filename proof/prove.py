@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Runs what shows the protocols right, and prints one table of it.
+"""Runs all checks of the protocols, and prints one table of their results.
 
     proof/prove.py --build build            # everything, as `make prove` does
-    proof/prove.py --build build --short    # what CI runs: few seeds, a few mutants, always the same
+    proof/prove.py --build build --short    # as CI does: few seeds, a few mutants, always the same
 
-In full, random schedules and deaths come from seeds that are drawn anew each time and printed
-(--seed takes the same again). A failure prints how to replay it.
+Without --short, random schedules and deaths use seeds that are drawn and printed each time
+(--seed sets them). A failure prints how to replay it.
 """
 
 import argparse
@@ -25,10 +25,10 @@ import mutants  # noqa: E402
 LONG_RUNS = 200          # seeds, or deaths, of each scenario
 LONG_TIMEOUT_S = 1500
 SHORT_TIMEOUT_S = 300
-MUTANT_SECONDS = 60      # for one that survives at first
+MUTANT_SECONDS = 60      # for a mutant that survives at first
 FUZZ_SECONDS = 20        # for each target
-SOAK_MINUTES = 5         # of jobs that draw collectives and messages
-SWITCH_MINUTES = 1       # of the job whose collectives a spine and two leaves do
+SOAK_MINUTES = 5         # for jobs that draw collectives and messages
+SWITCH_MINUTES = 1       # for the job whose collectives use a spine and two leaves
 ONCE = ("Sizes", "Long", "Canary")  # suites that more seeds make slower, not better
 
 
@@ -51,7 +51,8 @@ class Step:
 
 
 def simulated(args, log):
-    """All scenarios of the simulated pool, several at a time. Gives the tests and what failed."""
+    """Runs all scenarios of the simulated pool, several at a time. Returns the tests and the
+    failures."""
     begin = time.monotonic()
     timeout = SHORT_TIMEOUT_S if args.short else LONG_TIMEOUT_S
     tests = mutants.tests_of(args.build, with_sizes=True, with_canaries=True)
@@ -86,7 +87,7 @@ def simulated(args, log):
 
 
 def weakened(args, tests, log):
-    """The mutants: all, or a few that are always the same."""
+    """Runs the mutants: all of them, or a few fixed ones."""
     small = [t for t in tests if not t.name.startswith(ONCE)]
     memory = mutants.Memory(args.build)
     seed = None if args.short else args.seed
@@ -97,7 +98,8 @@ def weakened(args, tests, log):
 
 
 def drawn_tests(args):
-    """Tests of real memory and real processes that draw what they do, with other draws than usual."""
+    """Runs tests of real memory and real processes that draw at random, with other seeds than
+    usual."""
     good = True
     for program in ("arena_test", "arena_parts_test", "crash_test"):
         step = Step([Path(args.build, "bin", program)], LONG_TIMEOUT_S, {"TEST_SEED": str(args.seed)})
@@ -109,7 +111,7 @@ def drawn_tests(args):
 
 
 def others(args, log):
-    """spin, fuzzing, jobs of real processes; each prints what it did."""
+    """Runs spin, the fuzzers, and jobs of real processes; each prints what it did."""
     steps = [[ROOT / "proof/spin/run.py", *([] if args.short else ["--mutants"]), "--jobs", args.jobs,
               "--json", log]]
     if not args.short and not args.no_fuzz:
@@ -131,7 +133,7 @@ def others(args, log):
 
 
 def rows_of(log):
-    """(protocol, method) -> what was explored, mutants, deaths."""
+    """(protocol, method) -> schedules or states explored, mutants, deaths."""
     rows = {}
     for line in Path(log).read_text().splitlines():
         entry = json.loads(line)

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Weakens one place of src/ at a time and looks whether a test of the simulated pool notices.
+"""Weakens one place in src/ at a time, and checks whether a test of the simulated pool notices.
 
 A place is a call of an operation of coherence::Memory: a publish then stays in the cache, a store_fence,
-load_fence, invalidate or write-back is not done, a full_fence is only a store_fence. The tests were built
-with PENSTOCK_PROOF, so a place is chosen at run time (PENSTOCK_MUTANT=FILE:LINE:WHAT).
+load_fence, invalidate or write-back is omitted, a full_fence is only a store_fence. The tests are built
+with PENSTOCK_PROOF, so the place is chosen at run time (PENSTOCK_MUTANT=FILE:LINE:WHAT).
 
-A test has noticed when it fails with each of several draws of its seeds: what only a lucky draw
-finds is not found. A place that is explained must survive: if a test notices, it is needed.
+A test has noticed if it fails with each of several draws of its seeds: a lucky draw does not count.
+A place that is explained must survive: if a test notices it, the operation there is needed.
 
     sim/mutants.py --build build                 # all places, seeds drawn anew
     sim/mutants.py --build build --seed 5        # the same seeds again
@@ -33,8 +33,8 @@ FOLDERS = ["src/sync", "src/pool", "src/arena", "src/persist", "src/litmus", "sr
 EXPLAINED = ROOT / "sim" / "explained_mutants.txt"
 SHORT = ROOT / "sim" / "short_mutants.txt"
 TIMEOUT_S = 120
-DRAWS = 5                # of seeds, each of which must find what counts as killed
-MORE_SEEDS = (200, 1000)  # of each scenario, where the usual number finds nothing
+DRAWS = 5                # draws of seeds; each must notice a mutant that counts as killed
+MORE_SEEDS = (200, 1000)  # for each scenario, if the usual number finds nothing
 
 # The weaker forms of each call in the source text.
 CALLS = {
@@ -45,10 +45,11 @@ CALLS = {
     r"store_fence": ["store_fence"],
     r"invalidate": ["invalidate"],
     r"load_fence": ["load_fence"],
-    # What a GPU's stream is given to do (src/coll/direct_program.cpp).
+    # Operations that are given to a GPU's stream (src/coll/direct_program.cpp).
     r"tell_word": ["publish", "store_fence"],
     r"await_word": ["wait"],
-    # The order of a launch (src/coll/fused_program.cpp), and its barriers and fences (src/gpu/fused.hpp).
+    # The order within a launch (src/coll/fused_program.cpp), and its barriers and fences
+    # (src/gpu/fused.hpp).
     r"begin_round|come_behind|sync_threads|sync_and": ["wait"],
     r"release_fence": ["store_fence"],
 }
@@ -86,7 +87,7 @@ def tests_of(build, with_sizes=False, with_canaries=False):
         suite = ""
         for line in listing.splitlines()[1:]:
             if line.startswith("  "):
-                large = suite.startswith(("Sizes", "Long"))  # nothing that small tests lack
+                large = suite.startswith(("Sizes", "Long"))  # they reach no more than small tests
                 if with_sizes or not large:
                     tests.append(Test(str(program), suite + line.split("#")[0].strip()))
             else:
@@ -97,7 +98,7 @@ def tests_of(build, with_sizes=False, with_canaries=False):
 
 
 def reach(test, **environment):
-    """Runs a test unweakened and notes the places that it reached."""
+    """Runs a test unweakened and records the places that it reached."""
     with tempfile.NamedTemporaryFile(mode="r") as log:
         status = test.run(PENSTOCK_SITES=log.name, **environment)
         test.sites |= {line.split()[0] for line in log}
@@ -121,7 +122,7 @@ def places_in_sources():
 
 
 def unreached(places, reached):
-    """Calls in the text near whose line no call was seen to run (a call may span lines)."""
+    """Calls in the text near whose line no test ran a call (a call may span lines)."""
     lines = {}
     for site in reached:
         name, number, kind = site.rsplit(":", 2)
@@ -134,7 +135,7 @@ def unreached(places, reached):
 
 
 class Kill:
-    """What was found out about one place: a test that notices, and with how many draws of seeds."""
+    """The findings about one place: a test that notices it, and with how many draws of seeds."""
 
     def __init__(self, test=None, runs=None, hits=0, draws=1):
         self.test, self.runs, self.hits, self.draws = test, runs, hits, draws
@@ -152,21 +153,22 @@ class Kill:
 
 
 def notices(test, site, draw, runs):
-    """True when the test fails. Without seeds (`draw` None) it takes its usual ones."""
+    """Returns True if the test fails. Without seeds (`draw` None) it uses its usual ones."""
     environment = {"PENSTOCK_MUTANT": site}
     if draw is not None:
         environment["PENSTOCK_SIM_FROM"] = str(draw)
     if runs:
         environment["PENSTOCK_SIM_RUNS"] = str(runs)
     status = test.run(**environment)
-    if status == "timeout":  # it may take as long unweakened, which says nothing
+    if status == "timeout":  # says nothing: the unweakened test may take as long
         return not runs and test.baseline < TIMEOUT_S / 10
     return status != 0
 
 
 def kill(site, tests, draws, budget_s, likely):
-    """The first test that notices with every draw: the last killer first, then quick ones, with
-    ever more seeds until the time is up. Else the one that noticed with most draws."""
+    """Returns the first test that notices with every draw: tries the last killer first, then
+    quick tests, with more and more seeds until the time is up. If there is none, returns the one
+    that noticed with most draws."""
     able = sorted((t for t in tests if site in t.sites), key=lambda t: (t.name != likely, t.baseline))
     begin, best = time.monotonic(), Kill(draws=len(draws))
     for runs in (None, *MORE_SEEDS):
@@ -190,8 +192,8 @@ def kill(site, tests, draws, budget_s, likely):
 
 @functools.cache
 def explained():
-    """place -> argument; a place is FILE:WHAT:TEXT OF THE LINE, so that it survives edits. The second
-    line of a file with the same text ends with #2, and so on."""
+    """place -> argument; a place is FILE:WHAT:TEXT OF THE LINE, so that it survives edits. The
+    second line of a file with the same text ends with #2, and so on."""
     result = {}
     if EXPLAINED.exists():
         for line in EXPLAINED.read_text().splitlines():
@@ -212,8 +214,8 @@ def by_text(site):
 
 
 class Memory:
-    """Which test killed a place last, and how long that took: kept in the build folder, so that the
-    next run begins with it. What it says may be old; it changes no result."""
+    """Remembers, in the build folder, which test last killed a place, and how long that took, so
+    that the next run begins with it. The memory may be old; it changes no result."""
 
     def __init__(self, build):
         self.path = Path(build) / "mutants.json"
@@ -235,7 +237,7 @@ class Memory:
 
 
 def drawn(seed):
-    """First seeds, far from each other."""
+    """First seeds, far apart from each other."""
     source = random.Random(seed)
     return [source.randrange(1 << 40) for _ in range(DRAWS)]
 
@@ -268,7 +270,8 @@ def main():
 
 
 def places_reached(tests, only):
-    """Places to weaken, calls that no test reaches, explanations of what is not there."""
+    """Returns the places to weaken, calls that no test reaches, and explanations of absent
+    places."""
     reached = set().union(*(t.sites for t in tests))
     sites = sorted(s for s in reached if s.startswith(tuple(FOLDERS)) and s.startswith(only))
     missing = [m for m in unreached(places_in_sources(), reached) if m.startswith(only)]
@@ -277,7 +280,7 @@ def places_reached(tests, only):
 
 
 def short_sites(sites):
-    """Those of sites that sim/short_mutants.txt lists, and what it lists in vain."""
+    """Returns the sites that sim/short_mutants.txt lists, and its entries that match none."""
     wanted = [line.strip() for line in SHORT.read_text().splitlines() if line.strip() and line[0] != "#"]
     by_place = {by_text(site): site for site in sites}
     return ([by_place[place] for place in wanted if place in by_place],
@@ -285,7 +288,7 @@ def short_sites(sites):
 
 
 def reach_further(tests, jobs, only):
-    """Takes more seeds of each test, the quick ones first, until nothing is left to reach."""
+    """Runs each test with more seeds, the quick ones first, until every place is reached."""
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         left = iter(sorted(tests, key=lambda t: t.baseline))
         while batch := list(itertools.islice(left, 4 * jobs)):
@@ -296,24 +299,24 @@ def reach_further(tests, jobs, only):
 
 
 def weaken(tests, jobs, budget_s, memory, seed=None, only="", json_path=None):
-    """Of tests that know which places they reach. Without a seed: the short list, with the seeds that
-    tests take anyhow. 0: every mutant was killed, or is explained and was not."""
+    """For tests that know which places they reach. Without a seed: the short list, with the
+    tests' own seeds. Returns 0 if every mutant was killed, or is explained and was not."""
     sites, missing, stale = places_reached(tests, only)
-    if (missing or stale) and seed is not None:  # few seeds may have passed a rare schedule by
+    if (missing or stale) and seed is not None:  # few seeds may have missed a rare schedule
         print(f"mutants: {len(missing) + len(stale)} places not reached, tries more seeds", flush=True)
         reach_further(tests, jobs, only)
         sites, missing, stale = places_reached(tests, only)
     draws = [None]
     absent = []
     if seed is None:
-        for place in missing + stale:  # by these few seeds; make prove takes more before it judges
+        for place in missing + stale:  # with these few seeds; make prove uses more before it judges
             print(f"mutants: not reached here: {place}")
         missing = stale = []
         sites, absent = short_sites(sites)
         print(f"mutants: the {len(sites)} places of {SHORT.name}")
     else:
         draws = drawn(seed)
-        sites.sort(key=memory.seconds, reverse=True)  # the long ones first: all cores end together
+        sites.sort(key=memory.seconds, reverse=True)  # the long ones first, so that all cores end together
         print(f"mutants: {len(sites)} places, {len(draws)} draws of seeds each, --seed {seed}", flush=True)
     kills = {}
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
@@ -340,7 +343,7 @@ def verdict(site, kill):
 
 
 def judge(kills, missing, stale, json_path):
-    """Prints what is wrong and a line a folder; gives the number of faults."""
+    """Prints the faults and a line for each folder; returns the number of faults."""
     known = explained()
     bad = len(missing) + len(stale)
     score = {}

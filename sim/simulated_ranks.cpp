@@ -1,5 +1,5 @@
-// What a job of many ranks asks of the device, phase by phase: the product's sources on simulated
-// nodes. `penstock bench run ranks` prints it.
+// The device accesses of a job with many ranks, phase by phase: the product's sources on simulated
+// nodes. `penstock bench run ranks` prints them.
 #include <fmt/core.h>
 #include <sys/resource.h>
 

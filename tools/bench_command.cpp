@@ -1,4 +1,4 @@
-// penstock bench: what this machine gives at best, and what of a pool a job takes.
+// penstock bench: this machine's best speeds, and how much of a pool a job takes.
 #include <fmt/core.h>
 #include <CLI/CLI.hpp>
 #include <memory>

@@ -21,8 +21,8 @@
 namespace penstock::tools {
 namespace {
 
-/// The folder that has penstock/bench in it: of a build tree, an installation, or a wheel, where
-/// this command lies within the package.
+/// The folder that contains penstock/bench: in a build tree, an installation, or a wheel, where
+/// this command lies inside the package.
 Result<std::string> python_folder() {
   const std::string prefix = folder_of(own_folder());
   const std::vector<std::string> sought = {prefix + "/python", prefix + "/lib/penstock/python",
@@ -50,14 +50,14 @@ Result<std::string> python() {
               "install python3, or set PENSTOCK_PYTHON to a Python");
 }
 
-/// Does not come back where it succeeds.
+/// Returns only if it fails.
 Result<void> become_python(const std::vector<std::string>& words) {
   const std::string folder = PENSTOCK_TRY(python_folder()), program = PENSTOCK_TRY(python());
   const char* before = std::getenv("PYTHONPATH");
   const bool has = before != nullptr && *before != '\0';
   setenv("PYTHONPATH", (folder + (has ? std::string(":") + before : "")).c_str(), 1);
-  // Neither this process nor its children leave compiled files in folders that a package manager
-  // owns.
+  // Neither this process nor its children may leave compiled files in folders that a package
+  // manager owns.
   setenv("PYTHONDONTWRITEBYTECODE", "1", 1);
   const std::string own = own_folder() + "/penstock";
   std::vector<std::string> line = {program, "-m", "penstock.bench", "--command", own};
@@ -70,7 +70,7 @@ Result<void> become_python(const std::vector<std::string>& words) {
   return fail(ErrorCode::unavailable, "{} does not run: {}", program, std::strerror(errno));
 }
 
-/// As the parser's tree has it. What it is given goes nowhere.
+/// Adds the option to the parser's tree. Its value is not used.
 void describe(CLI::App& command, const nlohmann::ordered_json& option) {
   const auto names = option.at("names").get<std::vector<std::string>>();
   const auto name = fmt::format("{}", fmt::join(names, ","));

@@ -1,5 +1,5 @@
-// penstock bench run, list and compare: their words stand in the parser's tree, for help and
-// completion; Python parses them.
+// penstock bench run, list and compare. The parser's tree has their words, for help and completion;
+// Python parses them.
 #pragma once
 
 #include <string>
@@ -12,9 +12,9 @@ class App;
 namespace penstock::tools {
 
 void add_experiments(CLI::App& bench);
-/// Does Python read these arguments, {"bench", "run", ...}? Of --help it does not.
+/// Whether Python parses these arguments, {"bench", "run", ...}; it does not get --help.
 bool handed_on(const std::vector<std::string>& arguments);
-/// Comes back, with an exit status, only where Python does not start.
+/// Returns, with an exit status, only if Python does not start.
 int hand_on(const std::vector<std::string>& arguments);
 
 }  // namespace penstock::tools

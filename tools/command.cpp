@@ -58,7 +58,7 @@ void add_json_option(CLI::App& command, bool& json) {
 
 namespace {
 
-/// CLI11's check: "" for what may stand in PENSTOCK_TRUST_OWNER.
+/// CLI11's check: "" for valid values of PENSTOCK_TRUST_OWNER.
 std::string check_trusted(const std::string& names) {
   for (std::size_t at = 0; at <= names.size();) {
     const std::size_t end = std::min(names.find(',', at), names.size());
@@ -196,7 +196,7 @@ Result<View> look_at(const std::string& spec) {
     auto arena = arena::Arena::open(*pool);
     if (arena) return View{std::move(pool), std::move(*arena)};
     refused = arena.error();
-    // An observer may do everything but format the arena.
+    // An observer may do everything except format the arena.
     if (refused.code != ErrorCode::invalid_argument) break;
   }
   return tl::unexpected(refused);

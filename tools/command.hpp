@@ -1,4 +1,4 @@
-// Shared by the subcommands. Each has a file of its own and registers itself on the parser.
+// Shared by the subcommands. Each has its own file and registers itself with the parser.
 #pragma once
 
 #include <functional>
@@ -23,7 +23,7 @@ inline constexpr int exit_ok = 0;
 inline constexpr int exit_error = 1;
 inline constexpr int exit_usage = 2;
 
-/// The subcommand that was chosen, run after parsing; gives the exit status.
+/// Runs the chosen subcommand after parsing; returns the exit status.
 using Action = std::function<int()>;
 
 void add_pool_command(CLI::App& app, Action& chosen);
@@ -38,10 +38,10 @@ void add_tune_command(CLI::App& bench, Action& chosen);
 void add_model_command(CLI::App& app, Action& chosen);
 void add_scaling_command(CLI::App& model, Action& chosen);
 void add_timeline_command(CLI::App& app, Action& chosen);
-/// And, hidden, what the build calls for the man pages.
+/// Also adds the hidden command by which the build writes the man pages.
 void add_completion_command(CLI::App& app, Action& chosen);
 
-/// Prints "penstock: error: ..." and gives the exit status: exit_usage for invalid_argument, else
+/// Prints "penstock: error: ..." and returns the exit status: exit_usage for invalid_argument, else
 /// exit_error.
 int report(const Error& error);
 
@@ -58,37 +58,37 @@ std::string about_ns(double nanoseconds);
 /// Nanoseconds since 1970 as "2026-11-20 10:00:00" in local time.
 std::string wall_text(std::uint64_t wall_ns);
 
-/// The mode that `auto` stands for, and why, in words.
+/// The mode that `auto` selects, with the reason in words.
 struct ModeChoice {
   coherence::Mode mode = coherence::Mode::software;
   std::string reason;
 };
-/// `text` is software, hardware, uncached or auto. Auto is hardware only if all processes that can
-/// attach to SPEC are provably on one host.
+/// `text` is software, hardware, uncached or auto. Auto selects hardware only if all processes that
+/// can attach to SPEC are provably on one host.
 Result<ModeChoice> choose_mode(std::string_view text, const std::string& spec);
 
-/// The pool that was named, else the one of PENSTOCK_POOL; "" when there is neither.
+/// Returns the named pool, else that of PENSTOCK_POOL; "" if there is neither.
 std::string named_or_set(const std::string& named);
-/// An option that must not be "": `--pool "$POOL"` without that variable.
+/// Adds an option that must not be "", as in `--pool "$POOL"` without that variable.
 CLI::Option* add_pool_option(CLI::App& command, std::string& pool, const char* meaning);
 
-/// --json, for the shapes that docs/command-line.md promises.
+/// Adds --json, whose output has the shapes that docs/command-line.md promises.
 void add_json_option(CLI::App& command, bool& json);
 
-/// Adds to PENSTOCK_TRUST_OWNER, for this command and what it starts.
+/// Adds an option that extends PENSTOCK_TRUST_OWNER, for this command and its children.
 void add_trust_option(CLI::App& command);
 
-/// Says so on stderr where a pool is not to be trusted, as a job that uses it would be told.
+/// Warns on stderr if a job that uses the pool would be told that its owner is not trusted.
 void warn_of_owner(const std::string& spec);
 
-/// Checks that a job of this user may use the pool: its owner is trusted, and it is writable.
+/// Checks that a job of this user may use the pool: its owner is trusted, and the pool is writable.
 Result<void> check_use(const std::string& spec);
 
-/// Attached without a slot: an observer, which changes nothing.
+/// Attaches without a slot, as an observer, which changes nothing.
 Result<std::unique_ptr<pool::Pool>> observe(const std::string& spec);
 
-/// A look at a pool from outside: no process slot is taken, nothing is changed, unless the pool was
-/// never used, when its arena is formatted first.
+/// A look at a pool from outside: it takes no process slot and changes nothing, except that it
+/// formats the arena of a pool that was never used.
 struct View {
   std::unique_ptr<pool::Pool> pool;
   std::unique_ptr<arena::Arena> arena;

@@ -16,7 +16,7 @@
 namespace penstock::tools {
 namespace {
 
-/// What options of these names take in every command, where no other word was given.
+/// The values of options with these names in every command, unless another word was given.
 const std::map<std::string, std::string> values_by_name = {
     {"--export", "FILE"},        {"--import", "FILE"},     {"--json", "FILE"},
     {"--mpiexec", "FILE"},       {"--group", "GROUP"},     {"--host-is-gone", "HOST"},
@@ -24,7 +24,8 @@ const std::map<std::string, std::string> values_by_name = {
     {"--size", "SIZE"},          {"--timeout", "SECONDS"}, {"--missing-after", "SECONDS"},
     {"--traffic", "[=SECONDS]"}, {"--watch", "[=SECONDS]"}};
 
-/// The parser's own words for types become a reader's; "INT in [2 - 64]" is said by the meaning.
+/// Replaces the parser's words for types by words for readers; the option's meaning states "INT in
+/// [2 - 64]".
 void name_value(OptionText& text, std::string type) {
   const std::size_t colon = type.find(':');
   const std::string check = colon == std::string::npos ? "" : type.substr(colon + 1);
@@ -51,13 +52,14 @@ OptionText describe(const CLI::Option& option) {
   std::string fallback = option.get_default_str();
   if (fallback.starts_with("[")) fallback = fallback.substr(1, fallback.size() - 2);  // a list
   if (!fallback.empty()) text.meaning += fmt::format(" (default: {})", fallback);
-  std::set<std::string> excluded;  // in an order that does not change
+  std::set<std::string> excluded;  // sorted, so that the order does not change
   for (const CLI::Option* other : option.get_excludes()) excluded.insert(other->get_name());
   if (!excluded.empty()) text.meaning += fmt::format("; not with {}", fmt::join(excluded, ", "));
   return text;
 }
 
-/// In lines that fit, each but the first behind `indent` blanks. Lines of the text stay lines.
+/// Breaks text into lines that fit, each but the first indented by `indent` blanks. Keeps its own
+/// line breaks.
 std::string wrapped(std::string_view text, std::size_t indent, std::size_t columns) {
   std::string out;
   std::size_t used = indent;
@@ -81,7 +83,7 @@ std::string wrapped(std::string_view text, std::size_t indent, std::size_t colum
   return out;
 }
 
-/// "  NAME    MEANING", the meaning in a column of its own.
+/// "  NAME    MEANING", the meaning in its own column.
 std::string row(const std::string& name, const std::string& meaning, std::size_t columns) {
   constexpr std::size_t at = 28;
   std::string line = "  " + name;

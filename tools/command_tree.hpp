@@ -1,4 +1,4 @@
-// The parser's tree in words: the one source of --help, of shell completion and of the man pages.
+// The parser's tree in words: the only source of --help, of shell completion and of the man pages.
 #pragma once
 
 #include <string>
@@ -11,16 +11,16 @@ class App;
 
 namespace penstock::tools {
 
-/// Of "mpich|openmpi": the words between. Else none.
+/// The words in "mpich|openmpi"; empty for other values.
 std::vector<std::string> choices_of(const std::string& value);
 
 struct OptionText {
-  std::vector<std::string> names;  ///< "-n", "--ranks"; of an argument its one name, "SPEC"
+  std::vector<std::string> names;  ///< "-n", "--ranks"; an argument has one name, "SPEC"
   std::string value;               ///< "SIZE", "mpich|openmpi", "[=SECONDS]"; "" for a flag
   std::string meaning;
-  bool is_argument = false;  ///< known by its place
+  bool is_argument = false;  ///< identified by its position
   bool required = false;
-  bool repeats = false;  ///< takes all that follows
+  bool repeats = false;  ///< takes all following words
 
   bool takes_next_word() const { return !value.empty() && !value.starts_with("["); }
   std::vector<std::string> choices() const { return choices_of(value); }
@@ -38,21 +38,22 @@ struct CommandText {
   std::string usage() const;             ///< "penstock pool create [OPTIONS] SPEC"
 };
 
-/// What is hidden (in the group "") is left out.
+/// Omits hidden parts (those in the group "").
 CommandText describe(const CLI::App& command);
-/// The command and all below it, in the order of a walk.
+/// Returns the command and all commands below it, in the order of a walk.
 std::vector<const CommandText*> all_of(const CommandText& command);
 
-/// What a command ends with: {"0", "..."} and so on, for the man pages and docs/command-line.md.
+/// The exit statuses of a command: {"0", "..."} and so on, for the man pages and
+/// docs/command-line.md.
 struct ExitStatus {
   const char* value;
   const char* meaning;
 };
 const std::vector<ExitStatus>& exit_statuses();
 
-/// In lines of so many columns.
+/// Formats the text of --help in lines of `columns` columns.
 std::string help_text(const CommandText& command, std::size_t columns);
-/// What the parser prints for --help, of this command and those that are added to it from now on.
+/// Sets the output of --help for this command and for commands that are added to it from now on.
 void set_help(CLI::App& app);
 
 }  // namespace penstock::tools

@@ -1,4 +1,4 @@
-// Completion for bash and zsh: scripts with the words of the tree in them, so that a key press
+// Completion for bash and zsh: the scripts contain the words of the tree, so that a key press
 // starts penstock only for the names of pools.
 #include <fmt/core.h>
 #include <fmt/ranges.h>
@@ -13,13 +13,13 @@ namespace {
 
 using base::shell_quote;
 
-/// What a word that is typed for it may be: "words ...", "pools", "files" or "program".
+/// The kind of value that an option takes: "words ...", "pools", "files" or "program".
 std::string kind_of(const OptionText& option) {
   if (const auto words = option.choices(); !words.empty())
     return fmt::format("words {}", fmt::join(words, " "));
   if (option.repeats && option.is_argument) return "program";
   if (option.value == "SPEC" || option.names.front() == "SPEC") return "pools";
-  return "files";  // most of all; where it is a number, nothing is lost
+  return "files";  // most values are files; for a number nothing is lost
 }
 
 std::string subcommands_of(const CommandText& command) {
@@ -102,7 +102,7 @@ _penstock() {
 complete -o filenames -F _penstock penstock
 )sh";
 
-/// For 'single quotes' of _arguments, where [ ] : and \ mean something.
+/// Escapes text for 'single quotes' of _arguments, where [ ] : and \ have a meaning.
 std::string zsh_text(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -135,7 +135,7 @@ std::string zsh_option(const OptionText& option) {
   for (const std::string& name : option.names) {
     std::string value;
     if (!option.value.empty()) {
-      // --watch[=SECONDS] has its value in the same word, or none.
+      // --watch[=SECONDS] has its value in the same word, or has none.
       value = fmt::format(":{}:{}", zsh_text(option.value), zsh_action(option));
     }
     const char* how = option.value.empty()        ? ""

@@ -1,4 +1,4 @@
-// penstock completion bash | zsh; and, hidden, penstock manual: what the build installs.
+// penstock completion bash | zsh; and the hidden penstock manual, which the build uses.
 #include <fmt/core.h>
 #include <CLI/CLI.hpp>
 

@@ -21,12 +21,12 @@
 namespace penstock::tools {
 namespace {
 
-/// The file's text, fit to be printed.
+/// The text of the file, safe to print.
 std::string text_in(const std::string& path) {
   return base::printable(base::read_value(path));
 }
 
-/// The last component of a link's target, "" when it is no link.
+/// The last component of a link's target; "" if it is not a link.
 std::string link_name(const std::string& link) {
   const std::string target = resolved(link);
   return target == link ? "" : target.substr(target.rfind('/') + 1);
@@ -46,7 +46,7 @@ bool has_open(const std::string& process, const std::string& path) {
   for (const std::string& number : base::folder_entries(process + "/fd")) {
     if (resolved(process + "/fd/" + number) == path) return true;
   }
-  // A pool's file is closed once it is mapped.
+  // A process closes a pool's file once it has mapped it.
   return base::read_file(process + "/maps").find(" " + path + "\n") != std::string::npos;
 }
 
@@ -82,7 +82,7 @@ std::string pool_text(const std::string& path) {
   return why.find("is damaged") != std::string::npos ? "damaged pool" : "";
 }
 
-/// "endpoint3" and "decoder3.0" have the number of one port.
+/// "endpoint3" and "decoder3.0" carry the number of the same port.
 bool belongs_to(const std::string& decoder, const std::string& endpoint) {
   return decoder.starts_with("decoder" + endpoint.substr(std::string("endpoint").size()) + ".");
 }

@@ -1,4 +1,4 @@
-// Devices of trees that are made up: sysfs as the kernel writes it, and damaged.
+// Devices in made-up trees: sysfs as the kernel writes it, and damaged.
 #include "devices.hpp"
 
 #include <sys/wait.h>
@@ -65,7 +65,7 @@ TEST_F(Devices, NextToTheCpusOrNot) {
   dax("dax0.0", "1073741824\n", "2097152\n", "device_dax");
   tree_.write("/sys/bus/dax/devices/dax0.0/numa_node", "1\n");
   tree_.write("/sys/devices/system/node/node0/cpulist", "0-3\n");
-  EXPECT_TRUE(near({0, 1}).all().empty());  // one node
+  EXPECT_TRUE(near({0, 1}).all().empty());  // there is only one node
   tree_.write("/sys/devices/system/node/node1/cpulist", "4-7\n");
   EXPECT_TRUE(says(only(near({0, 1})), Verdict::warn,
                    {"/dev/dax0.0 is next to NUMA node 1 of 2, which has 4 CPUs",
@@ -76,9 +76,9 @@ TEST_F(Devices, NextToTheCpusOrNot) {
   EXPECT_TRUE(says(bound, Verdict::ok, {"2 are on it"}));
   EXPECT_EQ(bound.what.find("numactl"), std::string::npos);
   tree_.write("/sys/bus/dax/devices/dax0.0/numa_node", "-1\n");
-  EXPECT_TRUE(near({0, 1}).all().empty());  // not told
+  EXPECT_TRUE(near({0, 1}).all().empty());  // the kernel does not say
   tree_.write("/sys/bus/dax/devices/dax0.0/numa_node", "5\n");
-  EXPECT_TRUE(near({0, 1}).all().empty());  // a node without CPUs
+  EXPECT_TRUE(near({0, 1}).all().empty());  // the node has no CPUs
 }
 
 TEST_F(Devices, APoolOnItAndWhoHasItOpen) {

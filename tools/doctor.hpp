@@ -1,4 +1,4 @@
-// The checks of `penstock doctor`, a file for each concern.
+// The checks of `penstock doctor`, one file for each concern.
 #pragma once
 
 #include <fmt/core.h>
@@ -18,7 +18,7 @@ const char* verdict_name(Verdict verdict);
 struct Finding {
   Verdict verdict;
   std::string what;
-  std::string fix;  ///< a command or what to do; "" when nothing is to be done
+  std::string fix;  ///< a command, or advice; "" if nothing needs to be done
 };
 
 class Findings {
@@ -39,7 +39,7 @@ class Findings {
   std::vector<Finding> all_;
 };
 
-/// Gives the exit status: exit_error where something failed.
+/// Prints the findings and returns the exit status: exit_error if any check failed.
 int print(const Findings& findings);
 
 void check_cpu(Findings& findings, const Roots& roots);
@@ -52,20 +52,21 @@ void check_logout(Findings& findings, const Roots& roots, unsigned user);
 void check_cgroup(Findings& findings, const Roots& roots, const std::string& spec);
 void check_variables(Findings& findings);
 
-/// Each devdax: size, alignment, NUMA node, driver, permissions, users; CXL memory without a
-/// region.
+/// Checks each devdax (size, alignment, NUMA node, driver, permissions, users), and CXL memory
+/// without a region.
 void check_devices(Findings& findings, const Roots& roots);
 
-/// Where the CPUs that this process may use lie from the devices, on hosts of several NUMA nodes.
+/// Checks how near the CPUs that this process may use are to the devices, on hosts with several
+/// NUMA nodes.
 void check_nearness(Findings& findings, const Roots& roots, const std::vector<int>& usable_cpus);
 
 void check_provider(Findings& findings);
-/// Checks what libfabric lists through the provider for a pool; `spec` "" for PENSTOCK_POOL. Sets
-/// variables of libfabric in this process.
+/// Checks what libfabric lists through the provider for a pool; `spec` "": that of PENSTOCK_POOL.
+/// Sets variables of libfabric in this process.
 void check_offer(Findings& findings, const std::string& spec);
-/// The library that is preloaded for windows.
+/// Checks the library that is preloaded for windows.
 void check_windows(Findings& findings);
-/// `mpiexec` "" for all that would be considered.
+/// `mpiexec` "": checks all that would be considered.
 void check_mpi(Findings& findings, const std::string& mpiexec);
 
 }  // namespace penstock::tools

@@ -1,4 +1,4 @@
-// penstock doctor coherence SPEC: two hosts find out by themselves what their memory needs.
+// penstock doctor coherence SPEC: two hosts together find out what their memory needs.
 #include <CLI/CLI.hpp>
 
 #include "base/env.hpp"
@@ -120,7 +120,7 @@ std::string create_command(const pool::Info& info, const char* mode) {
                      shell_quote(info.spec), info.bytes, mode);
 }
 
-/// The result for lines that pass only with flushes.
+/// Judges memory whose lines pass only with flushes.
 void judge_software(Findings& findings, const pool::Info& info) {
   const std::string mode = coherence::mode_name(info.mode);
   if (info.mode == coherence::Mode::software) {
@@ -151,7 +151,7 @@ void judge_coherent(Findings& findings, const litmus::Outcome& outcome, const po
   }
 }
 
-/// The property that processes of one host rely on; emulated hosts share their caches.
+/// Judges the property that processes of one host rely on; emulated hosts share their caches.
 void judge_intra_node(Findings& findings, const litmus::Outcome& outcome, const pool::Info& info,
                       const litmus::Verdict& verdict) {
   const bool simulated = info.mode == coherence::Mode::simulated;

@@ -130,7 +130,7 @@ void add_doctor_command(CLI::App& app, Action& chosen) {
   command->add_option("--mpiexec", arguments->mpiexec, "check this MPI only");
   add_trust_option(*command);
   add_json_option(*command, arguments->json);
-  // Other roots, so that tests can show devices that this host lacks.
+  // Other roots, by which tests show devices that this host lacks.
   command->add_option("--sys", arguments->roots.sys)->group("");
   command->add_option("--proc", arguments->roots.proc)->group("");
   command->add_option("--dev", arguments->roots.dev)->group("");

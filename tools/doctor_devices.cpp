@@ -1,4 +1,4 @@
-// Devdax devices and CXL memory: what is there, and whether a pool can be made on it.
+// Devdax devices and CXL memory: what exists, and whether a pool can be made on it.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -59,7 +59,7 @@ void check_device(Findings& findings, const DaxDevice& device) {
   } else if (*device.bytes == 0 || *device.alignment == 0 ||
              *device.bytes % *device.alignment != 0) {
     findings.fail(
-        what + ": its size is no multiple of its alignment",
+        what + ": its size is not a multiple of its alignment",
         fmt::format("sudo daxctl destroy-device -f {}; sudo daxctl create-device", device.name));
   } else {
     check_node(findings, device, what + ", devdax");

@@ -1,4 +1,4 @@
-// The host: instructions, cores, /dev/shm, huge pages, variables.
+// Checks the host: instructions, cores, /dev/shm, huge pages, variables.
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -16,7 +16,7 @@ namespace penstock::tools {
 
 namespace {
 
-/// Instructions that Penstock does not use are not in its own list.
+/// Penstock's own list lacks instructions that it does not use.
 bool cpu_has(const std::string& flag, const Roots& roots) {
   std::istringstream lines(base::read_file(roots.proc + "/cpuinfo"));
   std::string line;

@@ -25,7 +25,7 @@ std::string trimmed(std::string text) {
   return text;
 }
 
-/// The last RemoveIPC= of a file's [Login], "" when it has none.
+/// The last RemoveIPC= in the [Login] section of a file; "" if there is none.
 std::string remove_ipc_in(const std::string& file) {
   std::istringstream lines(base::read_file(file));
   std::string line, section, value;
@@ -66,10 +66,12 @@ bool means_no(std::string value) {
          value == "f";
 }
 
-/// The lowest limit in the files from the own cgroup up to the root; nullopt without one.
+/// The lowest limit in the files from this process's cgroup up to the root; nullopt if there is
+/// none.
 std::optional<std::uint64_t> least_limit(std::string folder, std::size_t root,
                                          const std::string& file) {
-  constexpr std::uint64_t as_good_as_none = std::uint64_t{1} << 60;  // v1 says so in pages
+  constexpr std::uint64_t as_good_as_none = std::uint64_t{1} << 60;  // version 1 says "no limit" by
+                                                                     // such a number, in pages
   std::optional<std::uint64_t> least;
   for (;;) {
     const std::string text = trimmed(base::read_file(folder + "/" + file));
@@ -117,7 +119,7 @@ Limits cgroup_limits(const Roots& roots) {
   return limits;
 }
 
-/// Bytes of a pool that lies in memory of this host, 0 for others.
+/// Bytes of a pool that lies in this host's memory; 0 for others.
 std::uint64_t memory_of_pool(const std::string& spec) {
   const auto parts = pool::parse_spec(spec);
   const auto info = parts ? pool::inspect(spec) : tl::unexpected(parts.error());
@@ -129,7 +131,7 @@ std::uint64_t memory_of_pool(const std::string& spec) {
 
 void check_logout(Findings& findings, const Roots& roots, unsigned user) {
   constexpr unsigned last_system_user = 999;
-  if (!is_folder(roots.system + "/run/systemd/seats")) return;  // no logind here
+  if (!is_folder(roots.system + "/run/systemd/seats")) return;  // this host has no logind
   const std::string value = remove_ipc(roots.system);
   if (user <= last_system_user || means_no(value)) {
     return findings.ok(fmt::format("logout: shm: pools stay ({})",

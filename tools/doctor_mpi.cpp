@@ -1,4 +1,4 @@
-// The MPI, the provider library and the one for windows.
+// Checks the MPI, the provider library and the library for windows.
 #include <dlfcn.h>
 
 #include "doctor.hpp"
@@ -38,7 +38,8 @@ void check_windows(Findings& findings) {
 
 namespace {
 
-/// True when it can be used. Only the one that would be taken is a failure when it cannot.
+/// Returns true if this MPI can be used. Only for the one that a job would use is it a failure if
+/// not.
 bool check_one(Findings& findings, const std::string& mpiexec, bool needed) {
   auto runtime = inspect_mpi(mpiexec);
   auto verdict = runtime ? usable(*runtime) : Result<void>(tl::unexpected(runtime.error()));

@@ -3,6 +3,6 @@
 
 namespace penstock::tools {
 
-void check_offer(Findings&, const std::string&) {}  // check_provider says that there is none
+void check_offer(Findings&, const std::string&) {}  // check_provider reports that there is none
 
 }  // namespace penstock::tools

@@ -1,4 +1,4 @@
-// Lists what libfabric offers through our provider for a pool, like fi_info.
+// Lists what libfabric offers through Penstock's provider for a pool, like fi_info.
 #include <dlfcn.h>
 #include <rdma/fabric.h>
 
@@ -15,7 +15,7 @@
 namespace penstock::tools {
 namespace {
 
-/// A libfabric loaded into this process; asked for by name, since the command does not need one.
+/// A libfabric loaded into this process by name, because the command itself does not need one.
 struct Library {
   std::uint32_t (*version)() = nullptr;
   int (*getinfo)(std::uint32_t, const char*, const char*, std::uint64_t, const fi_info*,
@@ -32,7 +32,7 @@ struct Library {
   }
 };
 
-/// The system's, or the first of an MPI that can be used here.
+/// Opens the system's libfabric, or that of the first MPI that can be used here.
 void* open_library() {
   if (void* loaded = ::dlopen("libfabric.so.1", RTLD_NOW | RTLD_LOCAL)) return loaded;
   for (const std::string& mpiexec : mpiexec_candidates("")) {
@@ -50,7 +50,8 @@ void* open_library() {
 
 Library load() {
   Library library;
-  void* const loaded = open_library();  // stays: providers that it has loaded cannot be taken out
+  void* const loaded = open_library();  // stays loaded: providers that it has loaded cannot be
+                                        // unloaded
   if (loaded == nullptr) return library;
   const auto find = [loaded](auto& function, const char* name) {
     function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(loaded, name));
@@ -73,7 +74,7 @@ std::string version_text(std::uint32_t version) {
   return fmt::format("{}.{}", FI_MAJOR(version), FI_MINOR(version));
 }
 
-/// One line for each property, as fi_info -v names them.
+/// One line for each property, named as in fi_info -v.
 std::string describe(const Library& library, const fi_info& info) {
   std::string text;
   const auto row = [&text](const char* name, const std::string& value) {
@@ -132,7 +133,7 @@ void check_offer(Findings& findings, const std::string& given) {
     return findings.fail(fmt::format("libfabric offers nothing of penstock: {}", why), "");
   }
   const auto provider = provider_library();
-  if (!provider) return;  // said by check_provider
+  if (!provider) return;  // check_provider has reported that
   ::setenv("PENSTOCK_POOL", spec.c_str(), 1);
   ::setenv("FI_PROVIDER_PATH", folder_of(*provider).c_str(), 1);
   ::setenv("FI_PROVIDER", "penstock", 1);

@@ -1,4 +1,4 @@
-// Which shared libraries an ELF file asks for by name (DT_NEEDED), without loading it.
+// The shared libraries that an ELF file names (DT_NEEDED), found without loading it.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace penstock::tools {
 
-/// Errors: not_found; wrong_format when it is not a 64-bit little-endian ELF file with a dynamic
+/// Errors: not_found; wrong_format if it is not a 64-bit little-endian ELF file with a dynamic
 /// section.
 Result<std::vector<std::string>> elf_needs(const std::string& path);
 

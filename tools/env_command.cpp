@@ -1,4 +1,4 @@
-// penstock env: the exports for one's own launcher, and the table of variables.
+// penstock env: prints exports for the user's own launcher, and the table of variables.
 #include <fmt/core.h>
 #include <CLI/CLI.hpp>
 
@@ -53,7 +53,7 @@ std::string variables_help() {
   return text;
 }
 
-/// Lines for a shell, or the same as facts; `title` and `notes` become comments.
+/// Prints lines for a shell, or the same as facts; `title` and `notes` become comments.
 int print_environment(const std::string& title, const Environment& environment,
                       const std::vector<std::string>& notes, bool json) {
   if (json) {

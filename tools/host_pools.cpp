@@ -28,7 +28,7 @@ std::set<std::string> in_shared_memory() {
   return specs;
 }
 
-/// Not a pool, or never one of its own: a part of another, what stands beside one.
+/// Whether the file is not a pool by itself: a part of another pool, or a file beside one.
 bool is_none(const Error& error) {
   return error.code == ErrorCode::wrong_format || error.code == ErrorCode::not_found ||
          error.code == ErrorCode::invalid_argument;
@@ -89,10 +89,11 @@ Result<std::string> named_or_only(const std::string& named, const std::string& c
   const std::vector<std::string>& candidates = in_use.empty() ? specs : in_use;
   if (candidates.size() == 1) return candidates.front();
   if (candidates.empty()) {
-    return fail(ErrorCode::not_found,
-                "no pool is named, and none is in /dev/shm or on a device of this host: {} FILE of "
-                "one in a file, or penstock pool create SPEC --size 2G",
-                command);
+    return fail(
+        ErrorCode::not_found,
+        "no pool is named, and none is in /dev/shm or on a device of this host: {} FILE for a "
+        "pool in a file, or penstock pool create SPEC --size 2G",
+        command);
   }
   return fail(ErrorCode::not_found,
               "of which pool? {} are {}on this host: {}; {} SPEC, or export PENSTOCK_POOL=SPEC",

@@ -20,7 +20,7 @@
 namespace penstock::tools {
 namespace {
 
-constexpr std::uint64_t gentle_ns = 2'000'000'000;  ///< from SIGTERM to SIGKILL
+constexpr std::uint64_t gentle_ns = 2'000'000'000;  ///< time from SIGTERM to SIGKILL
 constexpr std::uint64_t give_up_ns = 10'000'000'000;
 
 void end_job(const std::string& job, std::set<std::string> segments) {
@@ -39,7 +39,7 @@ void end_job(const std::string& job, std::set<std::string> segments) {
 }
 
 void remove_pool(const std::string& spec) {
-  // Named for this run alone: anything under that name, whole or half made, is ours to remove.
+  // Only this run uses that name: anything under it, whole or half made, may be removed.
   (void)pool::remove(spec, true);
   const auto parts = pool::parse_spec(spec);
   if (!parts) return;
@@ -47,7 +47,7 @@ void remove_pool(const std::string& spec) {
 }
 
 [[noreturn]] void keep_watch(int run_alive, const Janitor::Charge& charge) {
-  setsid();  // a terminal's Ctrl-C and hang-up are not for us
+  setsid();  // so that a terminal's Ctrl-C and hang-up do not reach the janitor
   prctl(PR_SET_NAME, "penstock-tidy");
   sigset_t all;
   sigfillset(&all);
@@ -62,7 +62,7 @@ void remove_pool(const std::string& spec) {
   _exit(0);
 }
 
-/// The folder of a run that has ended some seconds ago, as have all processes of its job.
+/// Whether this is the folder of a run whose processes have all been dead for some seconds.
 bool is_of_the_killed(const std::filesystem::path& folder) {
   constexpr std::int64_t quiet_s = 10;
   constexpr std::string_view prefix = "penstock-";

@@ -1,5 +1,5 @@
-// A small process beside `penstock run` that ends what is left of the job and removes its
-// temporary pool and folder once `run` is gone, however it went: also by SIGKILL.
+// A small process beside `penstock run`. Once `run` has ended, even by SIGKILL, it ends the rest of
+// the job and removes its temporary pool and folder.
 #pragma once
 
 #include <sys/types.h>
@@ -11,16 +11,16 @@
 
 namespace penstock::tools {
 
-/// Removes what runs left that were killed together with their janitors: the folders below
-/// `temporary`, some seconds old, and the MPI's segments that are noted there.
+/// Cleans up after runs that were killed together with their janitors: removes their folders below
+/// `temporary` that are some seconds old, and the MPI segments noted in these.
 void tidy_after_the_killed(const std::string& temporary);
 
 class Janitor {
  public:
-  /// The resources of this run; they need not exist yet.
+  /// The resources of this run; they may not exist yet.
   struct Charge {
     std::string job;
-    std::string pool;  ///< "" : nothing to remove
+    std::string pool;  ///< "" : there is none to remove
     std::string folder;
   };
   /// Forks: call it before any thread is started.
@@ -29,13 +29,13 @@ class Janitor {
     other.pid_ = -1;
   }
   Janitor& operator=(Janitor&&) = delete;
-  /// Has it do its work now and waits for it.
+  /// Makes the janitor do its work now, and waits for it.
   ~Janitor();
 
  private:
   Janitor(pid_t pid, Descriptor alive) : pid_(pid), alive_(std::move(alive)) {}
   pid_t pid_;
-  Descriptor alive_;  ///< the write end of a pipe; it closes when `run` ends in whatever way
+  Descriptor alive_;  ///< the write end of a pipe, which closes when `run` ends in any way
 };
 
 }  // namespace penstock::tools

@@ -24,7 +24,8 @@ bool belongs_to(pid_t pid, const std::string& entry) {
   return environment.find(std::string(1, '\0') + entry) != std::string::npos;
 }
 
-/// The fields of /proc/PID/stat behind the program's name (the first is the state); "" when gone.
+/// The fields of /proc/PID/stat after the program's name (the first is the state); "" if the
+/// process is gone.
 std::string stat_fields(pid_t pid) {
   const std::string text = base::read_file(fmt::format("/proc/{}/stat", pid));
   const auto name_end = text.rfind(") ");
@@ -57,7 +58,7 @@ std::vector<Process> open_processes_of(const std::string& job) {
   while (const dirent* item = readdir(processes)) {
     const pid_t pid = static_cast<pid_t>(std::atol(item->d_name));
     if (pid <= 0 || pid == getpid()) continue;
-    // Opened first: what is read afterwards is of this process or of none.
+    // Opened first: all that is read afterwards belongs to this process, or to none.
     Descriptor process = open_process(pid);
     if (!process.valid() || !belongs_to(pid, entry)) continue;
     if (!stat_fields(pid).starts_with("Z")) found.push_back({pid, std::move(process)});
@@ -84,8 +85,8 @@ std::vector<pid_t> processes_of(const std::string& job) {
 
 namespace {
 
-/// The exit status of a process that was not waited for yet. The kernel stores it before it closes
-/// the process's files.
+/// The exit status of a process that no one has waited for yet. The kernel stores it before it
+/// closes the process's files.
 std::optional<int> status_in_proc(pid_t pid) {
   constexpr int exit_code_field = 52, state_field = 3;  // as numbered in proc(5)
   std::istringstream fields(stat_fields(pid));
@@ -110,7 +111,7 @@ constexpr std::uint64_t pidfd_info_exit = 1 << 3;
 }  // namespace
 
 std::optional<int> status_of_ended(pid_t pid, const Descriptor& process) {
-  // Its number may be another's by now; its descriptor is not.
+  // Its number may belong to another process by now; its descriptor does not.
   pollfd ended{process.get(), POLLIN, 0};
   const bool has_ended = poll(&ended, 1, 0) == 1;
   if (syscall(SYS_pidfd_send_signal, process.get(), 0, nullptr, 0u) == 0) {

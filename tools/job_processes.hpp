@@ -1,5 +1,5 @@
-// The processes of one job on this host, found by the PENSTOCK_JOB in their environment: launchers
-// put ranks in sessions of their own, so that process groups do not find them.
+// The processes of one job on this host, found by PENSTOCK_JOB in their environment: launchers put
+// ranks into sessions of their own, so process groups do not find them.
 #pragma once
 
 #include <sys/types.h>
@@ -11,7 +11,7 @@
 
 namespace penstock::tools {
 
-/// A file descriptor with one owner.
+/// Owns a file descriptor.
 class Descriptor {
  public:
   Descriptor() = default;
@@ -35,21 +35,21 @@ class Descriptor {
   int fd_ = -1;
 };
 
-/// pidfd_open: readable once the process has ended. Not valid when there is no such process.
+/// pidfd_open: readable once the process has ended. Not valid if there is no such process.
 Descriptor open_process(pid_t pid);
 
-/// Sends `signal` to every process of `job`; gives how many there were (zombies not counted).
-/// Signal 0 only counts. Safe against reused process ids.
+/// Sends `signal` to every process of `job`; returns their number (without zombies). Signal 0 only
+/// counts. Safe against reused process ids.
 std::uint32_t signal_job(const std::string& job, int signal);
 
-/// Every process of `job` that still runs, this one excepted.
+/// Returns every running process of `job` except this one.
 std::vector<pid_t> processes_of(const std::string& job);
 
 /// The wait status of a process that has ended, or is about to; `process` is its descriptor.
-/// Nullopt when it still runs, or is gone and the kernel (before 6.15) keeps nothing of it.
+/// Nullopt if it still runs, or is gone and the kernel (before 6.15) keeps no record of it.
 std::optional<int> status_of_ended(pid_t pid, const Descriptor& process);
 
-/// "was killed by signal 9 (Killed)" or "exited with status 1", of a wait status.
+/// Describes a wait status: "was killed by signal 9 (Killed)" or "exited with status 1".
 std::string verdict_of(int wait_status);
 
 }  // namespace penstock::tools

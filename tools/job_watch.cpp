@@ -29,13 +29,13 @@ std::string name_of(const pool::ProcessRecord& record) {
 
 using Kind = pool::ExitLog::Event::Kind;
 
-/// The signals by which launchers end the remaining ranks.
+/// Whether a rank ended by a signal that launchers send to the remaining ranks.
 bool ended_by_launcher(int wait_status) {
   return WIFSIGNALED(wait_status) &&
          (WTERMSIG(wait_status) == SIGKILL || WTERMSIG(wait_status) == SIGTERM);
 }
 
-/// An MPI makes its segments while it starts, soon after the process attached to the pool.
+/// An MPI makes its segments while it starts, soon after the process has attached to the pool.
 constexpr std::uint64_t starting_ns = 3'000'000'000;
 
 }  // namespace
@@ -48,7 +48,7 @@ Result<JobWatch> JobWatch::start(const std::string& pool, const std::string& job
 }
 
 void JobWatch::sample() {
-  constexpr std::uint64_t pauses = 20;  // of the time that it takes
+  constexpr std::uint64_t pauses = 20;  // multiples of the time that a look takes
   const std::uint64_t begun_ns = base::now_ns();
   for (pool::ProcessRecord& record : pool_->processes()) {
     if (record.job != job_ || record.rank == pool::helper_rank) continue;
@@ -91,7 +91,8 @@ void JobWatch::watch_process(Rank& rank) {
   epoll_ctl(epoll_, EPOLL_CTL_ADD, rank.process.get(), &event);
 }
 
-/// Into the mappings, which costs a core a millisecond a rank, only when there is what may be ours.
+/// Reads mappings, which costs a core a millisecond for each rank, only if new segments may be this
+/// job's.
 void JobWatch::note_segments() {
   if (base::now_ns() - last_seen_ns_ > starting_ns) return;  // no rank is starting
   const auto there = mpi_segments();
@@ -124,8 +125,8 @@ bool JobWatch::all_ended() const {
   });
 }
 
-/// Its exit status is asked for at once: its launcher waits for it too, and a kernel before 6.15
-/// keeps no status of a process that was waited for.
+/// Asks for its exit status at once: its launcher waits for it too, and a kernel before 6.15 keeps
+/// no status of a process that was waited for.
 void JobWatch::note_end(std::int64_t pid) {
   if (const auto early = early_.find(pid); early != early_.end() && !early->second.wait_status)
     early->second.wait_status = status_of_ended(static_cast<pid_t>(pid), early->second.process);
@@ -203,7 +204,7 @@ std::optional<JobWatch::Death> JobWatch::blame(const pool::ExitLog::Event& end) 
                ended_by_launcher(rank->wait_status.value_or(0))};
 }
 
-/// A launcher may take a rank's status before it is asked for here; then the launcher's own status
+/// A launcher may collect a rank's status before it is read here; then the launcher's own status
 /// tells about all ranks.
 std::optional<int> JobWatch::status_of(const Rank& rank) const {
   return rank.wait_status || !done_well_ ? rank.wait_status : std::optional(0);
@@ -229,7 +230,7 @@ std::optional<std::string> JobWatch::find_unfinalized() const {
 }
 
 /// A rank that finalizes MPI while others wait for it, as a Python program does after an exception,
-/// makes their calls fail, and the launcher kill them all: it ends later than they do.
+/// makes their calls fail, and the launcher then kills all ranks: it ends later than they do.
 std::optional<JobWatch::Death> JobWatch::blame_leaver(const pool::ExitLog::Event& left,
                                                       bool has_victims) const {
   const Rank* const rank = rank_of(pid_of(left));
@@ -244,7 +245,7 @@ std::optional<JobWatch::Death> JobWatch::blame_leaver(const pool::ExitLog::Event
 std::optional<JobWatch::Death> JobWatch::find_first() const {
   std::vector<pool::ExitLog::Event> leavers;
   std::set<std::int64_t> leave;
-  std::int64_t gone_alone = 0;  // before anybody else had begun to finalize
+  std::int64_t gone_alone = 0;  // finalized before any other rank had begun to
   for (const pool::ExitLog::Event& event : ends_) {
     if (event.kind == Kind::left || event.kind == Kind::finalizes) {
       leavers.push_back(event);
@@ -257,14 +258,14 @@ std::optional<JobWatch::Death> JobWatch::find_first() const {
     const bool by_itself = event.kind == Kind::fails || (!death->was_killed && !stayed(event.pid));
     for (const auto& leaver : leavers) {
       const bool was_first = pid_of(leaver) == gone_alone;
-      // where several finalize, those wait for the others
+      // if several finalize, those wait for the others
       const bool alone = was_first || leave.size() == 1;
       const bool victims = death->was_killed ? alone : by_itself && was_first;
       if (auto first = blame_leaver(leaver, victims)) return first;
     }
     return death;
   }
-  // Those of other hosts are not in the exit log.
+  // Ranks of other hosts are not in the exit log.
   for (const auto& [key, rank] : ranks_) {
     if (rank.record.host == own_host() && all_exited_by_themselves()) continue;
     if (rank.record.attached && !rank.record.alive)
@@ -273,8 +274,8 @@ std::optional<JobWatch::Death> JobWatch::find_first() const {
   return std::nullopt;
 }
 
-/// Chooses among the others if the first that ended was killed: it may be a victim of the launcher,
-/// which ends the waiting ranks before the one that called for it.
+/// Chooses among the others if the first rank that ended was killed: it may be a victim of the
+/// launcher, which ends the waiting ranks before the one that called for it.
 std::string JobWatch::others_text() const {
   bool all_killed = processes_.size() > 1;
   for (const auto& [key, rank] : ranks_) {
@@ -299,7 +300,7 @@ void JobWatch::finish(bool failed) {
   if (first_death_ && first_death_->was_killed) first_death_->how += others_text();
   remove_segments(segments_);
   if (!failed && !first_death_ && !unfinalized_) return;
-  // Ranks that died while they started were not looked into.
+  // Ranks that died while they started were not examined.
   auto unknown = mpi_segments();
   std::erase_if(unknown, [&](const std::string& segment) { return foreign_.contains(segment); });
   remove_segments(abandoned_segments(unknown, job_));
@@ -313,7 +314,7 @@ JobTotals JobWatch::totals() const {
     totals.messages += rank.record.messages_sent;
     totals.bytes += rank.record.bytes_sent;
   }
-  // by process: those that were spawned have the numbers of others
+  // counted by process: spawned ranks reuse the numbers of others
   totals.ranks = static_cast<std::uint32_t>(processes_.size());
   totals.nodes = static_cast<std::uint32_t>(nodes.size());
   totals.calls = pool::read_job_counts(folder_);

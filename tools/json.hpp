@@ -1,4 +1,4 @@
-// Facts as JSON: what --json prints, one document on standard output and nothing else there.
+// Facts as JSON: --json prints one document on standard output, and nothing else there.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -9,15 +9,15 @@
 
 namespace penstock::tools {
 
-/// Its fields keep the order in which they are written.
+/// Keeps its fields in the order in which they are written.
 using Json = nlohmann::ordered_json;
 
-/// Over several lines. Text that is not UTF-8, as names in a damaged pool, gets U+FFFD in its
-/// place. Gives exit_ok.
+/// Prints over several lines. Replaces bytes that are not UTF-8, as in names of a damaged pool, by
+/// U+FFFD. Returns exit_ok.
 int print_json(const Json& facts);
-/// The same as a line, for what is printed again and again (JSON Lines).
+/// The same on one line, for repeated output (JSON Lines).
 std::string json_line(const Json& facts);
-/// Into a file. Error: permission, which names it.
+/// Writes into a file. Errors: permission, which names it.
 Result<void> write_json(base::OutputFile& file, const Json& facts);
 
 }  // namespace penstock::tools

@@ -1,4 +1,4 @@
-// logind's settings and cgroups of trees that are made up.
+// logind's settings, and cgroups, in made-up trees.
 #include "pool/pool.hpp"
 #include "test_tree.hpp"
 
@@ -44,7 +44,7 @@ TEST_F(Limits, TheLastDropInDecides) {
   EXPECT_TRUE(says(only(logout()), Verdict::ok, {"RemoveIPC=no"}));
   logind("/etc/systemd/logind.conf.d/20.conf", "[Other]\nRemoveIPC=no\n[Login]\nRemoveIPC=yes\n");
   EXPECT_TRUE(says(only(logout()), Verdict::warn, {"RemoveIPC=yes"}));
-  logind("/etc/systemd/logind.conf.d/10.conf", "");  // hides that of /usr
+  logind("/etc/systemd/logind.conf.d/10.conf", "");  // hides the file of /usr
   std::filesystem::remove(tree_.folder() + "/etc/systemd/logind.conf.d/20.conf");
   EXPECT_TRUE(says(only(logout()), Verdict::warn, {"RemoveIPC=yes"}));
 }

@@ -13,7 +13,7 @@
 namespace penstock::tools {
 namespace {
 
-/// `without` says in the error what goes without it, "" when nothing does.
+/// `without`: the part of the error that says how to do without it; "" if that is impossible.
 Result<std::string> own_library(const std::string& name, const char* without) {
   const std::string prefix = folder_of(own_folder());
   std::vector<std::string> sought;

@@ -42,7 +42,7 @@ int parse_and_run(CLI::App& app, const Action& chosen, const std::vector<std::st
   return chosen ? chosen() : exit_usage;
 }
 
-/// penstock bench run and its like, which Python parses; slips are found here all the same.
+/// penstock bench run and the like, which Python parses; spelling mistakes are still found here.
 int check_and_hand_on(const CLI::App& app, const std::vector<std::string>& arguments) {
   const std::string unknown = about_unknown_word(app, arguments);
   if (!unknown.empty()) return refuse(unknown, help_command(app, arguments));
@@ -51,8 +51,9 @@ int check_and_hand_on(const CLI::App& app, const std::vector<std::string>& argum
 }
 
 /// `eval "$(penstock env ...)"` ignores the exit status, so the printed text must stop the shell.
-/// An interactive shell is not ended: the rest of the line is not run, and no MPI falls back to
-/// another transport. The text itself says why: it may be kept in a file and read much later.
+/// It does not end an interactive shell: the rest of the line is not run, and no MPI falls back to
+/// another transport. The text itself says why, because it may be kept in a file and read much
+/// later.
 void stop_the_shell() {
   fmt::print("echo {} >&2\n", shell_quote("penstock env failed: " + last_reported()));
   fmt::print(
@@ -60,7 +61,7 @@ void stop_the_shell() {
       "*) exit 1;; esac\n");
 }
 
-/// Nothing that was printed may be lost without a word, as on a full device.
+/// Reports output that was lost, as on a full device.
 int flush_output(int status) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
   fmt::print(stderr, "penstock: error: cannot write the output: {}\n", strerror(errno));
@@ -105,7 +106,8 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   try {
     return penstock::tools::run(argc, argv);
-  } catch (const std::system_error& error) {  // fmt's, where the output is longer than its buffer
+  } catch (const std::system_error& error) {  // thrown by fmt if the output is longer than its
+                                              // buffer
     fmt::print(stderr, "penstock: error: cannot write the output: {}\n", error.code().message());
     return penstock::tools::exit_error;
   }

@@ -13,7 +13,7 @@
 namespace penstock::tools {
 namespace {
 
-/// Text as roff takes it: no line may begin with a dot or a quote, and - is a hyphen there.
+/// Escapes text for roff: no line may begin with a dot or a quote, and - means a hyphen.
 std::string roff(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -66,7 +66,7 @@ std::string environment() {
   return text;
 }
 
-/// The other pages, each once; `separator` before all but the first.
+/// Names the other pages, each once; `separator` before all but the first.
 std::string see_also(const CommandText& command, const CommandText& root) {
   std::string text;
   for (const CommandText* each : all_of(root)) {

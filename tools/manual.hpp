@@ -14,8 +14,8 @@ std::string manual_page(const CommandText& command, const CommandText& root);
 std::string bash_completion(const CommandText& root);
 std::string zsh_completion(const CommandText& root);
 
-/// man/man1/*.1, bash-completion/completions/penstock and zsh/site-functions/_penstock below
-/// `folder`. Error: permission, which names what cannot be written.
+/// Writes man/man1/*.1, bash-completion/completions/penstock and zsh/site-functions/_penstock below
+/// `folder`. Errors: permission, which names the file that cannot be written.
 Result<void> write_share(const CommandText& root, const std::string& folder);
 
 }  // namespace penstock::tools

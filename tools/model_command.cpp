@@ -88,7 +88,7 @@ Result<std::vector<model::Comparison>> model_calls(const ModelArguments& argumen
   return calls;
 }
 
-/// Of the engine's choice for the one call that was modelled.
+/// Writes the timeline of the engine's choice for the one modelled call.
 Result<void> leave_timeline(base::OutputFile& file, const ModelResults& results) {
   if (results.calls.size() != 1)
     return fail(ErrorCode::invalid_argument,

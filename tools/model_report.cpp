@@ -17,7 +17,7 @@ std::string number(double value) {
 }
 
 std::string times(double value) {
-  if (!std::isfinite(value)) return "-";  // of a pool that costs nothing
+  if (!std::isfinite(value)) return "-";  // the pool costs nothing
   return fmt::format("{:.{}f}x", value, value < 9.95 ? 2 : 0);
 }
 

@@ -1,4 +1,4 @@
-// What `penstock model collectives` prints: tables for people, and the same as JSON.
+// The output of `penstock model collectives`: tables for people, and the same as JSON.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace penstock::tools {
 
-/// What was modelled.
+/// The results of the models.
 struct ModelResults {
   model::PlatformSet platform;
   std::vector<model::Growth> growth;

@@ -10,7 +10,7 @@
 namespace penstock::tools {
 namespace {
 
-/// The libmpi that the program itself asks for: "" for a script, or when it names none.
+/// The libmpi that the program itself names; "" for a script, or if it names none.
 std::string libmpi_needed(const std::string& program) {
   const auto needs = elf_needs(program);
   if (!needs) return "";
@@ -20,14 +20,16 @@ std::string libmpi_needed(const std::string& program) {
   return found == needs->end() ? "" : *found;
 }
 
-/// Checks whether this MPI is one of those requested.
+/// Checks whether an MPI is one of those requested.
 class Filter {
  public:
   explicit Filter(const MpiWanted& wanted)
       : wanted_(wanted), libmpi_(wanted.program.empty() ? "" : libmpi_needed(wanted.program)) {}
 
   Result<void> accepts(const MpiRuntime& runtime) const {
-    if (runtime.kind == MpiKind::unknown) return {};  // refused for that, which says more
+    if (runtime.kind == MpiKind::unknown)
+      return {};  // it is refused for that, with a better
+                  // message
     if (wanted_.kind && runtime.kind != *wanted_.kind) {
       return fail(ErrorCode::mismatch,
                   "{} is not {}, which --mpi asks for: name its mpiexec with --mpiexec PATH, or "
@@ -73,8 +75,8 @@ std::vector<std::string> mpiexec_candidates(const std::string& program) {
     seen.push_back(whole);
     candidates.push_back(path);
   };
-  // In a virtual environment bin/python is a link to the system's: look beside the link. An MPI
-  // beside the system's own programs was not chosen by the user.
+  // In a virtual environment bin/python is a link to the system's Python: look beside the link. The
+  // user did not choose an MPI beside the system's own programs.
   const std::string found = program.empty() ? "" : find_on_path(program);
   if (!found.empty() && resolved(folder_of(found)) != "/usr/bin") {
     add(folder_of(found) + "/mpiexec");
@@ -83,7 +85,7 @@ std::vector<std::string> mpiexec_candidates(const std::string& program) {
     add(std::string(environment) + "/bin/mpiexec");
   }
   for (const std::string& path : all_on_path("mpiexec")) add(path);
-  // Debian's names, of which "mpiexec" is but one.
+  // Debian's names; "mpiexec" is only one of them.
   for (const char* name : {"mpiexec.mpich", "mpiexec.openmpi"}) {
     for (const std::string& path : all_on_path(name)) add(path);
   }

@@ -13,7 +13,7 @@
 namespace penstock::tools {
 namespace {
 
-/// LD_PRELOAD without our libraries, which an earlier `penstock env` may have put there.
+/// LD_PRELOAD without Penstock's libraries, which an earlier `penstock env` may have put there.
 struct Preloads {
   std::string others;
   bool ours = false;
@@ -45,14 +45,14 @@ class Builder {
   void unset(const char* name) {
     if (std::getenv(name) != nullptr) environment_.emplace_back(name, std::nullopt);
   }
-  /// In front of what the variable already holds.
+  /// Puts the value in front of what the variable already holds.
   void prepend(const char* name, std::string value) {
     const char* before = std::getenv(name);
     set(name, before != nullptr && *before != '\0' ? value + ":" + before : std::move(value));
   }
-  /// LD_PRELOAD: our library comes after those that are preloaded already, like the MPI. So tools
-  /// on its profiling interface see the program's calls, and we see the calls that they pass on. An
-  /// empty name stands for no library.
+  /// Adds to LD_PRELOAD. Penstock's library comes after those that are already preloaded, as the
+  /// MPI does: tools on MPI's profiling interface see the program's calls, and Penstock sees the
+  /// calls that they pass on. An empty name means no library.
   void preload(const std::vector<std::string>& libraries) {
     const Preloads now;
     std::string all = now.others;
@@ -71,13 +71,13 @@ class Builder {
 };
 
 void for_mpich(Builder& builder, const JobEnvironment& job) {
-  // MPICH takes the first of those that offer most. That is ours where the pool can be used, but
-  // for "sockets", which libfabric has given up and lists in front of us.
+  // MPICH takes the first of the providers that offer most. If the pool can be used that is
+  // Penstock's, except for "sockets", which libfabric has given up and still lists first.
   builder.set("FI_PROVIDER", job.require ? "penstock" : "^sockets");
-  // MPICH otherwise takes UCX without a word where it was built with both.
+  // An MPICH that was built with UCX too would otherwise silently use that.
   builder.set("MPIR_CVAR_CH4_NETMOD", "ofi");
   if (job.nodes == 1) {
-    // One node, and still no message by MPICH's own shared memory.
+    // One node, but still no message through MPICH's own shared memory.
     builder.set("MPIR_CVAR_NOLOCAL", "1");
   } else if (job.nodes > 1) {
     builder.set("MPIR_CVAR_NUM_CLIQUES", std::to_string(job.nodes));
@@ -85,22 +85,23 @@ void for_mpich(Builder& builder, const JobEnvironment& job) {
   }
 }
 
-/// Messages by pml/cm and mtl/ofi, windows by osc/rdma over btl/ofi: every other way is shut, so
-/// that a job fails where it would otherwise go by shared memory or TCP without a word.
+/// Messages use pml/cm and mtl/ofi, windows osc/rdma over btl/ofi. Every other way is disabled, so
+/// that a job fails instead of silently using shared memory or TCP.
 void for_open_mpi(Builder& builder, const MpiRuntime& runtime, const JobEnvironment& job) {
   builder.set("OMPI_MCA_mtl", "ofi");
-  // Both mtl/ofi and btl/ofi read this one, in 4.1 as in 5.0.
+  // Both mtl/ofi and btl/ofi read this one, in 4.1 as well as 5.0.
   builder.set("OMPI_MCA_opal_common_ofi_provider_include", "penstock");
   if (job.require) {
     builder.set("FI_PROVIDER", "penstock");
     builder.set("OMPI_MCA_pml", "cm");
     builder.set("OMPI_MCA_btl", "self,ofi");
     const bool has_priority = runtime.major() >= 5;
-    // osc/sm would take the windows of ranks on one machine, which are to play several hosts. With
-    // the lowest priority it still serves MPI_Win_allocate_shared, which no other component offers.
+    // osc/sm would take the windows of ranks on one machine, which here stands for several hosts.
+    // With the lowest priority it still serves MPI_Win_allocate_shared, which no other component
+    // offers.
     builder.set("OMPI_MCA_osc", job.nodes > 0 && !has_priority ? "^sm,ucx" : "^ucx");
     if (job.nodes > 0 && has_priority) builder.set("OMPI_MCA_osc_sm_priority", "1");
-    // 4.1 does not think of btl/ofi by itself.
+    // 4.1 does not consider btl/ofi by itself.
     if (runtime.major() < 5) builder.set("OMPI_MCA_osc_rdma_btls", "ofi");
   }
   if (job.take_turns) builder.set("OMPI_MCA_mpi_yield_when_idle", "1");
@@ -118,7 +119,7 @@ void for_intel(Builder& builder, const MpiRuntime& runtime, const JobEnvironment
                                          : libraries + ":" + runtime.libfabric_folder);
   builder.set("I_MPI_FABRICS", job.nodes > 0 ? "ofi" : "shm:ofi");
   builder.set("I_MPI_OFI_PROVIDER", "penstock");
-  // With it dynamic windows have the size -1 over every provider that can put and get by itself.
+  // With it, dynamic windows have the size -1 over every provider that can put and get by itself.
   builder.set_if_unset("MPIR_CVAR_CH4_OFI_ENABLE_RMA", "0");
   builder.set("FI_PROVIDER", "penstock");
 }
@@ -131,7 +132,7 @@ Result<Environment> mpi_environment(const MpiRuntime& runtime, const JobEnvironm
   auto windows = PENSTOCK_TRY(preloads ? window_library() : Result<std::string>(""));
   auto nccl = PENSTOCK_TRY(job.nccl ? nccl_library() : Result<std::string>(""));
   Builder builder;
-  // The variable replaces libfabric's own folder, so that one is named behind ours. (Intel's
+  // The variable replaces libfabric's own folder, so it names that one after Penstock's. (Intel's
   // libfabric reads the first folder only.)
   std::string folders = folder_of(provider);
   if (!runtime.provider_folder.empty()) folders += ":" + runtime.provider_folder;
@@ -148,7 +149,7 @@ Result<Environment> mpi_environment(const MpiRuntime& runtime, const JobEnvironm
       for_mpich(builder, job);
       break;
   }
-  // mpi4py's wheel fits every MPI, and otherwise takes the one that it finds beside it.
+  // mpi4py's wheel fits every MPI, and otherwise takes the one beside it.
   builder.set_if_unset("MPI4PY_LIBMPI", runtime.library);
   builder.unset("MPI4PY_MPIABI");
   builder.preload({windows, nccl});
@@ -173,11 +174,12 @@ Result<Environment> nccl_environment(const std::string& pool, std::uint32_t node
 
 namespace {
 
-/// Hydra, MPICH's launcher, has one proxy a host, which in 5.0.2 does not serve many more ranks.
+/// Hydra, MPICH's launcher, has one proxy for each host, which in 5.0.2 does not serve many more
+/// ranks.
 constexpr std::uint32_t ranks_of_one_proxy = 200, ranks_of_each_proxy = 128;
 
-/// "node0-0:128,node0-1:128,...": proxies of this host, some for each emulated node, as names of
-/// hosts.
+/// "node0-0:128,node0-1:128,...": proxies on this host, several for each emulated node, as host
+/// names.
 std::string proxies_for(std::uint32_t ranks, std::uint32_t nodes) {
   std::string proxies;
   for (std::uint32_t node = 0; node < nodes; ++node) {
@@ -202,7 +204,7 @@ std::vector<std::string> launch_command(const MpiRuntime& runtime, std::uint32_t
   switch (runtime.kind) {
     case MpiKind::open_mpi:
       if (geteuid() == 0) add({"--allow-run-as-root"});
-      // It counts cores, and refuses more ranks than those; the others do not.
+      // It counts cores and refuses more ranks than those; the others do not.
       add({"--oversubscribe", "--bind-to", bind ? "core:overload-allowed" : "none"});
       break;
     case MpiKind::intel:
@@ -247,7 +249,7 @@ std::vector<std::string> launcher_notes(const MpiRuntime& runtime, const Environ
         "to fall back to");
   }
   if (runtime.kind == MpiKind::open_mpi) {
-    // Its launcher takes variables of its own along to other hosts, and no others.
+    // Its launcher passes its own variables on to other hosts, and no others.
     std::string exported;
     for (const auto& [name, value] : environment) {
       if (value && !name.starts_with("OMPI_")) exported += " -x " + name;

@@ -39,7 +39,7 @@ std::string read_answer(int fd) {
   return text;
 }
 
-/// The output of `program --version`, "" when it cannot be run.
+/// The output of `program --version`; "" if it cannot be run.
 std::string version_answer(const std::string& program) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return "";
@@ -57,7 +57,7 @@ std::string version_answer(const std::string& program) {
   std::string text;
   if (failed == 0) {
     text = read_answer(ends[0]);
-    kill(child, SIGKILL);  // a program that knows no --version may be waiting for something
+    kill(child, SIGKILL);  // a program that does not know --version may be waiting for input
     waitpid(child, nullptr, 0);
   }
   close(ends[0]);
@@ -118,8 +118,7 @@ std::string first_folder(const std::vector<std::string>& folders) {
   return found == folders.end() ? "" : *found;
 }
 
-/// The folder in which libfabric itself looks: the "libfabric" folder beside the library of that
-/// name.
+/// The folder that libfabric itself searches: "libfabric" beside the library of that name.
 std::string default_provider_folder(const std::string& library) {
   const std::string folder = folder_of(library);
   return first_folder({folder + "/mpich/libfabric", folder + "/openmpi/libfabric",
@@ -127,7 +126,7 @@ std::string default_provider_folder(const std::string& library) {
                        "/usr/lib64/libfabric"});
 }
 
-/// Open MPI's transport on libfabric is part of libmpi, or a file of its own in a folder beside it.
+/// Open MPI's transport on libfabric is part of libmpi, or a separate file in a folder beside it.
 bool open_mpi_has_libfabric(const std::string& library) {
   if (needs_libfabric(library)) return true;
   for (const std::string& path : {library, resolved(library)}) {
@@ -139,7 +138,7 @@ bool open_mpi_has_libfabric(const std::string& library) {
   return false;
 }
 
-/// Intel's libmpi opens libfabric while it runs; it brings its own, beside it or in a tree apart.
+/// Intel's libmpi opens libfabric at run time; it brings its own, beside it or in a separate tree.
 void find_intel_libfabric(MpiRuntime& runtime) {
   const std::string beside = folder_of(runtime.library);
   const std::string root = folder_of(beside);
@@ -218,7 +217,7 @@ const char* install_command(MpiKind kind) {
 
 std::optional<MpiKind> owner_of(std::string_view library) {
   if (library == "libmpi.so.40") return MpiKind::open_mpi;
-  // Intel MPI is derived from MPICH, and each serves the other's programs.
+  // Intel MPI is derived from MPICH, and each runs the other's programs.
   if (library == "libmpi.so.12" || library == "libmpich.so.12") return MpiKind::mpich;
   return std::nullopt;
 }
@@ -258,7 +257,7 @@ Result<MpiRuntime> inspect_mpi(const std::string& mpiexec) {
                 mpiexec, install_command(MpiKind::mpich));
   }
   MpiRuntime runtime;
-  // Open MPI takes what stands in front of /bin for its prefix, and none for an error.
+  // Open MPI takes the path before /bin for its prefix, and reports an error if there is none.
   const bool at_root = folder_of(folder_of(path)) == "/";
   runtime.mpiexec = at_root ? resolved(folder_of(path)) + path.substr(path.rfind('/')) : path;
   read_version(version_answer(path), runtime);
@@ -270,13 +269,13 @@ Result<void> usable(const MpiRuntime& runtime) {
   const char* install = install_command(runtime.kind);
   if (runtime.kind == MpiKind::unknown) {
     return fail(ErrorCode::mismatch,
-                "{} does not answer --version as an MPI does (but \"{}\"); name another with "
+                "{} does not answer --version as an MPI does (it says \"{}\"); name another with "
                 "--mpiexec PATH, or install one with '{}'",
                 runtime.mpiexec, runtime.answer, install);
   }
   if (runtime.library.empty()) {
     return fail(ErrorCode::not_found,
-                "the libmpi of {} was not found beside it, so it cannot be told whether it has "
+                "the libmpi of {} was not found beside it, so it is unknown whether it has "
                 "libfabric; name another with --mpiexec PATH, or install one with '{}'",
                 runtime.name(), install);
   }

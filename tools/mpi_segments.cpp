@@ -21,7 +21,7 @@ namespace penstock::tools {
 namespace {
 
 constexpr std::string_view shared_memory = "/dev/shm/";
-// MPICH's, Intel MPI's, and those of Open MPI's btl/sm, btl/vader and one-sided components.
+// Segments of MPICH, Intel MPI, and Open MPI's btl/sm, btl/vader and one-sided components.
 constexpr std::string_view segment_names[] = {"mpich_",         "Intel_MPI_", "sm_segment.",
                                               "vader_segment.", "osc_rdma.",  "osc_sm."};
 
@@ -31,7 +31,7 @@ bool names_segment(std::string_view name) {
 }
 
 /// The common part of the names of a job's segments: all but the number of a node or a rank at the
-/// end. "" where nothing in it identifies the job.
+/// end. "" if nothing in it identifies the job.
 std::string_view family_of(std::string_view name) {
   const std::string_view family = name.substr(0, name.find_last_of("_.") + 1);
   for (const std::string_view known : segment_names) {
@@ -67,7 +67,7 @@ std::set<std::string> mpi_segments() {
 }
 
 void remove_segments(const std::set<std::string>& segments) {
-  // One known name gives away those of all nodes and ranks.
+  // One known name reveals those of all nodes and ranks.
   std::set<std::string, std::less<>> families;
   const auto family_of_path = [](std::string_view path) {
     return family_of(path.substr(shared_memory.size()));
@@ -102,7 +102,7 @@ std::set<std::string> read_segments(const std::string& folder) {
 
 namespace {
 
-/// The entries of a folder; entries may be removed while it is read.
+/// Lists the entries of a folder, some of which may be removed meanwhile.
 std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> entries;
   std::error_code error;
@@ -112,11 +112,11 @@ std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folde
   return entries;
 }
 
-/// Files that a process has mapped or has open: between open() and mmap() it is only open.
+/// Files that a process has mapped or has open: between open() and mmap() a file is only open.
 std::set<std::string> held_by(const std::filesystem::path& process, pid_t pid) {
   std::set<std::string> held;
   std::error_code ignored;
-  // Open files first: an MPI closes its segment once it is mapped.
+  // Open files first: an MPI closes its segment once it has mapped it.
   for (const auto& open : entries_of(process / "fd")) {
     const std::string file = std::filesystem::read_symlink(open, ignored);
     if (file.starts_with(shared_memory)) held.insert(file);

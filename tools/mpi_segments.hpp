@@ -9,18 +9,18 @@
 
 namespace penstock::tools {
 
-/// Those that process `pid` has mapped.
+/// The segments that process `pid` has mapped.
 std::set<std::string> mpi_segments_of(pid_t pid);
-/// Those of all jobs. Cheap, unlike the look into a process's mappings.
+/// The segments of all jobs. Cheap, unlike reading a process's mappings.
 std::set<std::string> mpi_segments();
 /// Returns those of `segments` that belong to this user and that no process has open or mapped;
-/// processes of `job` do not count. Reads every process that it may read, if there is a segment to
-/// ask about.
+/// processes of `job` do not count. Reads every process that it may read, if there is any segment
+/// to check.
 std::set<std::string> abandoned_segments(std::set<std::string> segments, const std::string& job);
-/// Removes them, and where the names show it, the segments of the job's other nodes and ranks.
+/// Removes them and, if the names identify the job, the segments of its other nodes and ranks.
 void remove_segments(const std::set<std::string>& segments);
 
-/// Records them for the next run, which tidies up if all the job's processes were killed at once.
+/// Records them for the next run, which cleans up if all processes of the job were killed at once.
 void write_segments(const std::string& folder, const std::set<std::string>& segments);
 std::set<std::string> read_segments(const std::string& folder);
 

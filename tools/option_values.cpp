@@ -14,8 +14,8 @@
 namespace penstock::tools {
 namespace {
 
-/// "" if the whole text is such a number; the text is then rewritten in the form that the parser
-/// reads.
+/// Returns "" if the whole text is such a number, and then rewrites the text in the form that the
+/// parser reads.
 template <class Number>
 std::string check_number(std::string& text, const char* needed) {
   Number number = 0;
@@ -28,7 +28,7 @@ std::string check_number(std::string& text, const char* needed) {
     if (!std::isfinite(number)) return fmt::format("'{}' is no finite number", text);
     if (number < 0) return fmt::format("{} is negative", text);
   } else {
-    text = std::to_string(number);  // the parser takes "010" for 8
+    text = std::to_string(number);  // the parser would read "010" as 8
   }
   return "";
 }
@@ -44,7 +44,7 @@ void check_value(CLI::Option& option) {
   const std::string full = option.get_type_name();
   const std::string type = full.substr(0, full.find(':'));
   const auto check = [&](auto function) {
-    option.transform(CLI::Validator(std::move(function), ""));  // before all other checks
+    option.transform(CLI::Validator(std::move(function), ""));  // runs before all other checks
   };
   if (type == "UINT") {
     check(

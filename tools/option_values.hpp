@@ -1,4 +1,4 @@
-// Checks the values of options: numbers are numbers, and a choice is one of its words.
+// Checks the values of options: numbers must be numbers, and a choice must be one of its words.
 #pragma once
 
 namespace CLI {
@@ -8,7 +8,8 @@ class App;
 namespace penstock::tools {
 
 /// Makes the parser check each option that is bound to a number or lists its choices, in this
-/// command and all below it. Options are found by their types, so none can be forgotten.
+/// command and all commands below it. Finds the options by their types: no list of them needs
+/// upkeep.
 void check_values(CLI::App& app);
 
 }  // namespace penstock::tools

@@ -16,7 +16,8 @@ struct PoolArguments {
   bool all = false, discard_damaged_logs = false;
 };
 
-/// Prints which space waits for which node's caches, and the command that frees it.
+/// Prints the space in quarantine, the nodes whose caches it waits for, and the command that frees
+/// it.
 void print_quarantine(const std::string& spec, const arena::Quarantine& quarantine);
 
 /// penstock pool gc.

@@ -24,7 +24,7 @@ constexpr const char* lifetime_name(arena::Lifetime lifetime) {
   return lifetime == arena::Lifetime::process ? "process" : "pool";
 }
 
-/// "gone" of one that was destroyed meanwhile.
+/// "gone" for an object that was destroyed meanwhile.
 const char* lifetime_text(const arena::Arena& arena, const arena::Object& object) {
   const auto lifetime = arena.lifetime(object);
   return lifetime ? lifetime_name(*lifetime) : "gone";
@@ -34,8 +34,7 @@ struct Persistent {
   std::uint64_t objects = 0, bytes = 0;
 };
 
-/// Only users' objects count: undo logs that the dead have left do not keep a pool from being
-/// removed.
+/// Counts only users' objects: undo logs of dead processes must not keep a pool from being removed.
 Persistent count_persistent(const arena::Arena& arena) {
   Persistent count;
   for (const arena::Object& object : arena.list()) {
@@ -48,21 +47,21 @@ Persistent count_persistent(const arena::Arena& arena) {
   return count;
 }
 
-/// `words`: with places for the path that a link of the SPEC leads to, and for the link.
+/// `words`: has places for the path that a link in the SPEC leads to, and for the link.
 void print_links(const std::vector<pool::Part>& parts,
                  fmt::format_string<const std::string&, const std::string&> words) {
   for (const pool::Part& part : parts)
     if (part.is_link()) fmt::print(words, part.path, part.named);
 }
 
-/// Of a pool that cannot be read nothing is known: it can be removed.
+/// A pool that cannot be read may be removed: nothing is known of its contents.
 Result<void> check_nothing_kept(const std::string& spec) {
   const auto view = look_at(spec);
   if (!view) return {};
   const Persistent kept = count_persistent(*view->arena);
   if (kept.objects == 0) return {};
   return fail(ErrorCode::unavailable,
-              "pool {} keeps {} ({}): what they are: penstock pool ls {}; to lose them: penstock "
+              "pool {} keeps {} ({}); to list them: penstock pool ls {}; to lose them: penstock "
               "pool rm {} --force",
               spec, counted(kept.objects, "persistent object"), about(kept.bytes),
               shell_quote(spec), shell_quote(spec));
@@ -103,7 +102,7 @@ int create(const PoolArguments& arguments) {
   }
   auto info = pool::create(options);
   if (!info) return report(info.error());
-  // Looked at once, so that its arena is formatted and looking takes no process slot later.
+  // Opened once, so that the arena is formatted and later looks take no process slot.
   const auto view = look_at(arguments.spec);
   if (!view) {
     (void)pool::remove(arguments.spec, true);
@@ -151,7 +150,7 @@ const char* durability_text(pool::Durability durability) {
   return "";
 }
 
-/// Nothing of a pool of one part.
+/// Prints nothing for a pool of one part.
 void print_parts(const arena::Arena& arena) {
   const pool::Striping& striping = arena.pool().info().striping;
   if (striping.parts < 2) return;
@@ -223,7 +222,7 @@ int info(PoolArguments arguments) {
   return exit_ok;
 }
 
-/// The pools of this host.
+/// Lists the pools of this host.
 int list_pools(const PoolArguments& arguments) {
   const auto pools = host_pools();
   Refusals refusals;

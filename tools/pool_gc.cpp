@@ -1,4 +1,4 @@
-// penstock pool gc: what the dead have left.
+// penstock pool gc: shows and frees what dead processes left.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -15,8 +15,7 @@
 
 namespace penstock::tools {
 
-/// Space that is not allocated before a node has flushed its caches, and the command that ends
-/// that.
+/// Space that is not free before a node has flushed its caches, and the command that ends the wait.
 void print_quarantine(const std::string& spec, const arena::Quarantine& quarantine) {
   if (quarantine.bytes == 0) return;
   fmt::print("quarantine {} in {}: processes died that had stored there\n", about(quarantine.bytes),
@@ -39,7 +38,7 @@ void print_quarantine(const std::string& spec, const arena::Quarantine& quaranti
 
 namespace {
 
-/// Lists the dead, one record each. It only looks: a full attach would free what they left.
+/// Lists the dead, one record each. Does not attach in full: that would free what they left.
 Result<std::vector<pool::ProcessRecord>> find_dead(const std::string& spec) {
   auto pool = observe(spec);
   if (!pool) return unexpected(pool.error());
@@ -68,8 +67,8 @@ int show_dead(const PoolArguments& arguments) {
   return exit_ok;
 }
 
-/// Caches of simulated nodes on which no process is left. Their unpublished stores are lost, as
-/// when a host is switched off.
+/// Removes caches of simulated nodes on which no process is left. Their unpublished stores are
+/// lost, as when a host is switched off.
 Result<void> remove_caches(const std::string& spec, arena::Arena& arena, Json& freed) {
   const auto parts = PENSTOCK_TRY(pool::parse_spec(spec));
   freed["caches"] = pool::remove_unused_node_caches(parts.front().path);
@@ -80,8 +79,8 @@ Result<void> remove_caches(const std::string& spec, arena::Arena& arena, Json& f
   return {};
 }
 
-/// A node that is said to be gone has no living process, under any name: the containers of a
-/// machine have their own names, and one node.
+/// A node that is said to be gone must have no living process, under any name: the containers of a
+/// machine have different names, but are one node.
 Result<std::vector<std::uint32_t>> if_nobody_lives_there(const pool::Pool& pool,
                                                          const std::string& name,
                                                          const std::vector<std::uint32_t>& nodes) {
@@ -95,7 +94,8 @@ Result<std::vector<std::uint32_t>> if_nobody_lives_there(const pool::Pool& pool,
   return nodes;
 }
 
-/// Another host has had the node's number since: that of a host without processes serves again.
+/// Whether another host has the node's number by now: the number of a host without processes is
+/// reused.
 bool number_is_anothers(const pool::ProcessRecord& record,
                         const std::vector<pool::ProcessRecord>& records) {
   return std::any_of(records.begin(), records.end(), [&](const pool::ProcessRecord& other) {
@@ -104,8 +104,8 @@ bool number_is_anothers(const pool::ProcessRecord& record,
   });
 }
 
-/// The nodes of a host that is named by its name, or one by its number. Errors: not_found, and
-/// unavailable where a process of it lives.
+/// The nodes of a host given by its name, or one node given by its number. Errors: not_found;
+/// unavailable if one of its processes lives.
 Result<std::vector<std::uint32_t>> nodes_of_host(const pool::Pool& pool,
                                                  const arena::Quarantine& quarantine,
                                                  const std::string& name) {
@@ -117,7 +117,7 @@ Result<std::vector<std::uint32_t>> nodes_of_host(const pool::Pool& pool,
     if (std::find(found.begin(), found.end(), record.node) == found.end())
       found.push_back(record.node);
   }
-  for (const auto& node : quarantine.waits_for) {  // its records may have gone to others
+  for (const auto& node : quarantine.waits_for) {  // others may have reused its records
     if (found.empty() && std::to_string(node.node) == name) found.push_back(node.node);
   }
   if (!found.empty()) return if_nobody_lives_there(pool, name, found);
@@ -148,7 +148,7 @@ Result<std::set<ProcessKey>> attached_to(const std::string& spec) {
   return attached_to(*pool);
 }
 
-/// How many of them are not attached any more: a process that has two slots is one.
+/// How many of them are no longer attached: a process with two slots counts once.
 std::size_t gone_of(const std::set<ProcessKey>& before, const pool::Pool& pool) {
   const auto now = attached_to(pool);
   return static_cast<std::size_t>(
@@ -182,7 +182,7 @@ void print_waiting_logs(const std::string& spec, const Json& waiting) {
         shell_quote(spec), log["node"].get<std::uint32_t>());
 }
 
-/// Transactions that dead processes began.
+/// Undoes transactions of dead processes.
 Result<void> undo_transactions(arena::Arena& arena, persist::DamagedLogs damaged, Json& freed) {
   const auto recovered = PENSTOCK_TRY(persist::collect(arena, damaged));
   if (!recovered.discarded.empty()) freed["logs_discarded"] = recovered.discarded;
@@ -206,7 +206,7 @@ int collect_pool(const PoolArguments& arguments) {
   if (!pool) return report(pool.error());
   // The first look at a process of another host only starts its lease.
   if (auto certain = (*pool)->make_certain(); !certain) return report(certain.error());
-  arena::Arena::Reclaimed freed_by_opening;  // most of it
+  arena::Arena::Reclaimed freed_by_opening;  // opening frees most of it
   auto arena = arena::Arena::open(**pool, &freed_by_opening);
   if (!arena) return report(arena.error());
   auto found = (*arena)->collect();

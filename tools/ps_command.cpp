@@ -1,4 +1,4 @@
-// penstock ps [SPEC]: the attached processes, and what each waits for.
+// penstock ps [SPEC]: the attached processes, and what each of them waits for.
 #include <fmt/core.h>
 #include <CLI/CLI.hpp>
 
@@ -24,12 +24,12 @@ namespace {
 struct PsArguments {
   std::string spec;
   bool json = false, all = false, peers = false;
-  double watch_seconds = 0;    ///< 0: shown once
-  double traffic_seconds = 0;  ///< 0: not asked for
+  double watch_seconds = 0;    ///< 0: show once
+  double traffic_seconds = 0;  ///< 0: do not show traffic
 };
 
-/// Pools that are looked at again and again stay mapped: whether processes of other hosts live is
-/// found out by looking at their leases more than once.
+/// Keeps pools mapped between looks: only several looks at the leases show whether processes of
+/// other hosts live.
 class Observers {
  public:
   Result<pool::Pool*> at(const std::string& spec) {
@@ -39,7 +39,7 @@ class Observers {
       return unexpected(info.error());
     }
     auto& pool = pools_[spec];
-    if (pool && pool->info().id != info->id) pool.reset();  // another took its place
+    if (pool && pool->info().id != info->id) pool.reset();  // another pool took its place
     if (!pool) {
       pool = PENSTOCK_TRY(observe(spec));
     }
@@ -83,7 +83,7 @@ Result<Look> look_at_pool(const PsArguments& arguments, Observers& observers, Ra
   return look;
 }
 
-/// Every pool of this host that has attached processes.
+/// Looks at every pool of this host that has attached processes.
 Look look_at_host(const PsArguments& arguments, Observers& observers, RateMeter* meter) {
   Look look;
   std::size_t pools = 0, used = 0;
@@ -92,7 +92,7 @@ Look look_at_host(const PsArguments& arguments, Observers& observers, RateMeter*
     ++pools;
     const auto records = processes_of(arguments, observers, each.spec);
     if (!records) {
-      // While it is watched, its end and beginning are everyday matters.
+      // While pools are watched, their appearing and disappearing is normal.
       if (meter == nullptr) refusals.add(each.spec, records.error());
       continue;
     }
@@ -144,7 +144,7 @@ std::string title(const PsArguments& arguments) {
                      arguments.watch_seconds, wall_text(base::wall_ns()));
 }
 
-/// A pool that goes away is told of; when it is made again it is shown again.
+/// Reports a pool that disappears, and shows it again if it is made again.
 int show_again_and_again(const PsArguments& arguments) {
   Observers observers;
   RateMeter meter;

@@ -13,7 +13,7 @@
 namespace penstock::tools {
 namespace {
 
-/// Do they differ? A column in which all are the same is left out.
+/// Whether the values differ: a column in which all are equal is omitted.
 bool differ(const std::vector<pool::ProcessRecord>& records,
             std::string pool::ProcessRecord::*field) {
   std::set<std::string> entries;

@@ -1,4 +1,4 @@
-// What `penstock ps` shows of processes: tables for people, facts for programs.
+// The output of `penstock ps`: tables for people, facts for programs.
 #pragma once
 
 #include <string>
@@ -11,10 +11,10 @@
 
 namespace penstock::tools {
 
-/// With `meter` also what each sends and receives in a second.
+/// With `meter` also what each process sends and receives in a second.
 std::string process_table(const std::string& spec, const std::vector<pool::ProcessRecord>& records,
                           RateMeter* meter);
-/// Adds to an array. With `meter` each has "rates": null at the first look.
+/// Appends to an array. With `meter` each has "rates": null at the first look.
 void add_processes(Json& facts, const std::string& spec,
                    const std::vector<pool::ProcessRecord>& records, RateMeter* meter);
 

@@ -15,7 +15,7 @@ std::optional<Rates> RateMeter::rates_of(const std::string& spec,
   const auto found = before_.find({spec, record.token()});
   if (found == before_.end() || now_ns_ <= before_ns_) return std::nullopt;
   const double seconds = static_cast<double>(now_ns_ - before_ns_) / 1e9;
-  // Counts shrink where one of a process's attachments has ended.
+  // Counts shrink when one of a process's attachments has ended.
   const auto rate = [&](std::uint64_t now, std::uint64_t before) {
     return now < before ? 0 : static_cast<double>(now - before) / seconds;
   };

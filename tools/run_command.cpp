@@ -1,4 +1,4 @@
-// penstock run: an unmodified MPI program over a pool, by the MPI's own mpiexec.
+// penstock run: runs an unmodified MPI program over a pool, by the MPI's own mpiexec.
 #include <fmt/core.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -97,7 +97,7 @@ Result<pool::Info> prepare_pool(const RunArguments& arguments, const std::string
                              arguments.ranks, arguments.nodes);
 }
 
-/// Below the run's own folder, so that the janitor removes what the launcher leaves there.
+/// Lies below the run's own folder, so that the janitor removes what the launcher leaves there.
 std::string scratch_of(const std::string& folder) {
   return folder + "/mpi";
 }
@@ -129,7 +129,7 @@ Result<JobPlan> make_plan(const RunArguments& arguments, const MpiRuntime& runti
   return plan;
 }
 
-/// One line: what the pool carried.
+/// One line about what the pool carried.
 void print_totals(const JobTotals& totals) {
   std::string calls;
   for (const auto& [what, count] : totals.calls)
@@ -144,7 +144,7 @@ void print_stats(const JobOutcome& outcome, const pool::Info& info, const std::s
   print_totals(outcome.totals);
 }
 
-/// `status` is what the command ends with.
+/// `status`: the exit status of the command.
 Json summary(const JobOutcome& outcome, const pool::Info& info, const MpiRuntime& runtime,
              int status) {
   const JobTotals& totals = outcome.totals;
@@ -169,14 +169,15 @@ Json summary(const JobOutcome& outcome, const pool::Info& info, const MpiRuntime
           {"calls", calls}};
 }
 
-/// A temporary pool is gone when its error message is read: say here what would have helped.
+/// A temporary pool is gone by the time its error message is read: this says what would have
+/// helped.
 void explain_full_pool(const RunArguments& arguments, const std::string& spec) {
   constexpr std::uint64_t next_to_nothing = 256u << 10;
   auto view = look_at(spec);
   if (!view) return;
   const arena::Stats stats = view->arena->stats();
-  if (stats.damaged) return;  // it was said how
-  // ranks that ended meanwhile have given their memory back
+  if (stats.damaged) return;  // the damage was reported
+  // ranks that have ended meanwhile have given their memory back
   bool full = stats.bytes_largest_free < next_to_nothing;
   for (const auto& process : view->pool->processes())
     full = full || (arguments.pool.empty() && process.activity == pool::found_full);
@@ -215,7 +216,7 @@ int judge(const JobOutcome& outcome, const RunArguments& arguments, const std::s
         coloured(Colour::yellow, "warn:", stderr), *outcome.unfinalized);
   if (outcome.totals.ranks == 0) {
     if (status == 0)
-      say("no process of the job attached to the pool: it used another transport, or {} is no MPI "
+      say("no process of the job attached to the pool: it used another transport, or {} is not a "
           "program of this mpiexec's MPI",
           arguments.command.front());
     else
@@ -247,7 +248,7 @@ Result<void> make_folders(const std::string& folder) {
   return {};
 }
 
-/// The collective calls that stayed with the MPI, from the file that its plug-in has written.
+/// Prints the collective calls that stayed with the MPI, from the file that the plug-in wrote.
 void print_stayed(const std::string& folder) {
   std::ifstream file(folder + "/stayed");
   for (std::string line; std::getline(file, line);) say("stayed with the MPI: {}", line);
@@ -267,7 +268,7 @@ int run(RunArguments arguments) {
   if (!named) return report(named.error());
   const std::string& spec = *named;
   const std::string job = unique_name();
-  pool::sweep_leftovers();  // of runs that were killed with their janitor
+  pool::sweep_leftovers();  // of runs that were killed together with their janitor
   tidy_after_the_killed(temporary_folder());
   const Janitor::Charge own{.job = job,
                             .pool = temporary ? spec : "",
@@ -285,7 +286,7 @@ int run(RunArguments arguments) {
   auto outcome = run_job(*plan);
   if (!outcome) return report(outcome.error());
   if (arguments.stats) print_stayed(own.folder);
-  if (outcome->totals.ranks > 0) {  // else judge() says that another transport was used
+  if (outcome->totals.ranks > 0) {  // otherwise judge() says that the job used another transport
     if (arguments.stats) {
       print_stats(*outcome, *info, spec);
     } else if (::isatty(STDERR_FILENO) == 1) {

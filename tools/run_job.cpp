@@ -15,14 +15,14 @@
 namespace penstock::tools {
 namespace {
 
-constexpr std::uint64_t terminate_after_ns = 2'000'000'000;  ///< from the first signal
+constexpr std::uint64_t terminate_after_ns = 2'000'000'000;  ///< after the first signal
 constexpr std::uint64_t kill_after_ns = 5'000'000'000;
-constexpr std::uint64_t orphaned_ns =
-    10'000'000'000;                                   ///< for a launcher after its ranks have ended
-constexpr std::uint64_t last_words_ns = 500'000'000;  ///< of ranks that are being killed
-constexpr std::uint64_t closely_ns = 60'000'000'000;  ///< ranks are expected to attach meanwhile
+constexpr std::uint64_t orphaned_ns = 10'000'000'000;  ///< for a launcher to end after its ranks
+                                                       ///< have ended
+constexpr std::uint64_t last_words_ns = 500'000'000;   ///< for ranks that are being killed
+constexpr std::uint64_t closely_ns = 60'000'000'000;  ///< in this time ranks are expected to attach
 constexpr int closely_ms = 20, calmly_ms = 200;
-// Event data of the epoll other than pids of ranks.
+// Event data of the epoll, other than pids of ranks.
 constexpr std::uint64_t signal_event = ~0ull, launcher_event = ~1ull, exit_log_event = ~2ull;
 
 sigset_t passed_on() {
@@ -125,13 +125,13 @@ class Supervisor {
     if (read(signals_.get(), &info, sizeof info) != sizeof info) return;
     const int signal = static_cast<int>(info.ssi_signo);
     if (outcome_.interrupted_by) {
-      signal_job(plan_.job, SIGKILL);  // asked twice: at once
+      signal_job(plan_.job, SIGKILL);  // a second request: at once
       return;
     }
-    watch_.sample();  // while the ranks are there: what they made is known by their mappings
+    watch_.sample();  // while the ranks live: their mappings show which segments they made
     outcome_.interrupted_by = signal;
     interrupted_ns_ = base::now_ns();
-    // A terminal's Ctrl-C has reached the launcher by itself, being in our process group.
+    // A terminal's Ctrl-C has already reached the launcher, which is in this process group.
     const bool from_terminal = info.ssi_code == SI_KERNEL;
     if (!from_terminal) kill(launcher_, signal == SIGINT ? SIGINT : SIGTERM);
   }
@@ -181,7 +181,8 @@ class Supervisor {
 
 }  // namespace
 
-/// The pool's file was cut while this process looked at it. The janitor ends the job and tidies up.
+/// The pool's file was truncated while this process read it. The janitor ends the job and cleans
+/// up.
 extern "C" void end_for_a_cut_file(int) {
   constexpr char text[] =
       "penstock run: the pool's file was cut short while the job ran: a process that touches what "

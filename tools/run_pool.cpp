@@ -15,15 +15,15 @@
 namespace penstock::tools {
 namespace {
 
-// A channel's ring and cells, and what one endpoint and one process take apart from channels;
-// rounded up, so that a job that talks all to all does not run out.
+// A channel's ring and cells, and what an endpoint and a process take besides channels; rounded up,
+// so that a job in which all ranks talk to all does not run out of space.
 constexpr std::uint64_t bytes_per_pair = 768u << 10;
 constexpr std::uint64_t bytes_per_rank = 1u << 20;
 constexpr std::uint64_t bytes_at_least = 128ull << 20;
 constexpr std::uint64_t bytes_at_most = 64ull << 30;  // taken as it is used
 
-/// Each rank has an endpoint, in the slot of its process. Found out by the ranks themselves it
-/// would be an error a rank.
+/// Each rank has an endpoint, in the slot of its process. If the ranks found this out themselves,
+/// each of them would report an error.
 Result<void> check_endpoints(std::uint32_t ranks) {
   if (ranks <= transport::max_endpoints) return {};
   return fail(ErrorCode::no_slots,
@@ -53,7 +53,7 @@ Result<pool::Info> make_temporary_pool(const std::string& spec, const std::strin
   options.sparse = true;  // memory is taken as objects are made
   PENSTOCK_TRY(check_endpoints(ranks));
   options.mode = choice.mode;
-  // A node holds its slots by blocks, of which some stay empty.
+  // A node takes its slots in blocks, some of which stay partly empty.
   options.max_processes =
       std::clamp(slots_per_rank * ranks * 4 / 3, pool::least_default_ranks * slots_per_rank,
                  pool::max_ranks * slots_per_rank);

@@ -11,7 +11,7 @@ namespace penstock::tools {
 
 namespace {
 
-constexpr int times = 200;  // SimGrid says its times in whole microseconds
+constexpr int times = 200;  // SimGrid prints its times in whole microseconds
 constexpr double most = 0.05;
 
 using Texts = std::vector<std::string>;
@@ -34,7 +34,7 @@ Texts ping_pong(std::uint64_t bytes) {
                    fmt::format("1 recv 0 0 {0} 0\n1 send 0 0 {0} 0\n", elements(bytes)));
 }
 
-/// Two messages that pass each other, on cores of a Gflop/s.
+/// Two messages that pass each other, on cores of one Gflop/s.
 Texts exchange(std::uint64_t bytes, const ScalingNetwork& network) {
   const CoreWork work{
       .posting = [&](std::uint64_t each) { return network.posting_us(each) * 1e3; }};
@@ -88,11 +88,12 @@ Result<std::vector<Calibration>> check_calibration(const std::vector<ScalingNetw
     if (network.measured.empty()) continue;
     const auto found = PENSTOCK_TRY(calibration_of(network, signals));
     if (found.worst > most)
-      return fail(ErrorCode::mismatch,
-                  "{} is not met: at {} bytes the simulated latency differs by {:.0f} % from the "
-                  "measured one, and 5 % are allowed; measure again with more rounds: penstock "
-                  "bench run pt2pt --procs 2 --repeat 11",
-                  network.network, found.at, found.worst * 100);
+      return fail(
+          ErrorCode::mismatch,
+          "{} is not reproduced: at {} bytes the simulated latency differs by {:.0f} % from the "
+          "measured one, and 5 % are allowed; measure again with more rounds: penstock "
+          "bench run pt2pt --procs 2 --repeat 11",
+          network.network, found.at, found.worst * 100);
     all.push_back(found);
   }
   return all;

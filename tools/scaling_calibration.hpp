@@ -1,4 +1,4 @@
-// Whether sets of parameters that were measured give back what they were measured from.
+// Checks whether simulations with measured parameters reproduce the measurements.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@ namespace penstock::tools {
 
 struct Calibration {
   const ScalingNetwork* network = nullptr;
-  /// Shares by which the simulated time of a message one way, and of two that pass each other,
-  /// differ from the measured ones at most.
+  /// Greatest relative differences between simulated and measured times: of a message one way, and
+  /// of two messages that pass each other.
   double worst = 0, worst_exchange = 0;
   std::uint64_t at = 0, exchange_at = 0;  ///< bytes
 };
 
-/// Errors: mismatch, where a message one way differs by more than 5 %.
+/// Errors: mismatch if a message one way differs by more than 5 %.
 Result<std::vector<Calibration>> check_calibration(const std::vector<ScalingNetwork>& networks,
                                                    const bench::HeldSignals& signals);
 

@@ -63,7 +63,7 @@ Result<std::vector<ScalingProgram>> programs_of(const ScalingArguments& argument
   return programs;
 }
 
-/// For `smpirun -replay`, or to compare with what a program sends.
+/// Writes traces for `smpirun -replay`, or for comparison with what a program sends.
 Result<void> leave_traces(const ScalingArguments& arguments, const ScalingOptions& options) {
   std::error_code failed;
   std::filesystem::create_directories(arguments.traces, failed);
@@ -146,7 +146,7 @@ void print_study(const ScalingOptions& options, const std::string& version,
   fmt::print("By SimGrid {}.\n", version);
 }
 
-/// What is not given has its default.
+/// Fills in the defaults.
 Result<ScalingOptions> complete(const ScalingArguments& arguments) {
   ScalingOptions options = arguments.options;
   options.programs = PENSTOCK_TRY(programs_of(arguments));
@@ -167,7 +167,8 @@ Result<void> study(const ScalingArguments& arguments) {
   const ScalingOptions options = PENSTOCK_TRY(complete(arguments));
   if (!arguments.traces.empty()) return leave_traces(arguments, options);
   const std::string version = PENSTOCK_TRY(simgrid_version());
-  const bench::HeldSignals signals;  // before the first file that would be left
+  const bench::HeldSignals signals;  // before the first file that an interruption would leave
+                                     // behind
   const auto calibrations = PENSTOCK_TRY(check_calibration(options.networks, signals));
   const bool terminal = ::isatty(STDERR_FILENO) == 1;
   const auto cases =

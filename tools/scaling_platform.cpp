@@ -13,17 +13,17 @@ namespace penstock::tools {
 
 namespace {
 
-/// SMPI's messages carry an envelope.
+/// The envelope that SMPI adds to messages.
 constexpr double envelope_bytes = 16;
 
-/// Of the piece between two measured sizes: a + b x bytes microseconds.
+/// The piece between two measured sizes: a + b x bytes microseconds.
 struct Piece {
   std::uint64_t from = 0;
   double a = 0, b = 0;
 };
 
-/// A line through two points that meets the axis below 0 has no latency to give: in its place
-/// several through the origin.
+/// A line through two points that meets the axis below 0 gives no latency: replaces it by several
+/// lines through the origin.
 void add_steep(std::vector<Piece>& pieces, double from, double to, double a, double b) {
   constexpr int steps = 16;
   const double ratio = std::pow(to / from, 1.0 / steps);
@@ -33,11 +33,11 @@ void add_steep(std::vector<Piece>& pieces, double from, double to, double a, dou
   }
 }
 
-/// Where a larger message took less, the mean of both for both, and so on: SimGrid's lines only
+/// If a larger message took less time, both get the mean of both, and so on: SimGrid's lines only
 /// rise.
 std::vector<ScalingNetwork::Point> rising(const std::vector<ScalingNetwork::Point>& points) {
   std::vector<ScalingNetwork::Point> all;
-  std::vector<std::size_t> counts;  // of the points at the end of `all` that are one level
+  std::vector<std::size_t> counts;  // lengths of the runs of equal points at the end of `all`
   for (const auto& point : points) {
     double micro = point.micro;
     std::size_t count = 1;
@@ -74,7 +74,7 @@ std::vector<Piece> pieces_of(const ScalingNetwork& network) {
   return pieces;
 }
 
-/// SMPI's own factors: messages of a cluster of 2010. Source: SimGrid 3.32's documentation of
+/// SMPI's own factors, from messages of a cluster of 2010. Source: SimGrid 3.32's documentation of
 /// smpi/bw-factor and smpi/lat-factor.
 struct Factor {
   std::uint64_t from;
@@ -87,7 +87,7 @@ constexpr std::array default_factors{
     Factor{9376, 2.59299, 0.58729},  Factor{15424, 3.48845, 0.697866},
     Factor{65472, 11.6436, 0.940694}};
 
-/// By size of message: those that make a + b x bytes of a measured piece.
+/// Factors by size of message, which yield a + b x bytes of a measured piece.
 std::vector<Factor> factors_of(const ScalingNetwork& network) {
   if (network.default_factors) return {default_factors.begin(), default_factors.end()};
   std::vector<Factor> factors;
@@ -98,7 +98,7 @@ std::vector<Factor> factors_of(const ScalingNetwork& network) {
   return factors;
 }
 
-/// `gamma`: a message that is alone gets no more than gamma / (2 x its latency).
+/// `gamma`: a message that is alone gets at most gamma / (2 x its latency).
 std::string config_of(const std::vector<Factor>& factors, double gamma) {
   std::string latency, rate;
   for (const Factor& factor : factors) {
@@ -118,7 +118,7 @@ std::string config_of(const std::vector<Factor>& factors, double gamma) {
       rate, latency, gamma);
 }
 
-/// Of a cluster: rates and latencies, end to end.
+/// A cluster's rates and latencies, end to end.
 struct Links {
   double GBps = 0, us = 0, local_GBps = 0, local_us = 0;
   double gamma = 1e15;
@@ -177,8 +177,8 @@ double rate_of(const Points& points) {
   return static_cast<double>(points.back().bytes) / points.back().micro / 1e3;
 }
 
-/// Between two points a line, below the first one its time, above the last one the line of the last
-/// two. At least two points.
+/// Interpolates between two points, takes the first time below the first one, and extrapolates the
+/// line of the last two above the last one. At least two points.
 double time_of(const Points& points, std::uint64_t bytes) {
   if (bytes <= points.front().bytes) return points.front().micro;
   std::size_t next = 1;
@@ -189,7 +189,7 @@ double time_of(const Points& points, std::uint64_t bytes) {
   return from.micro + share * (to.micro - from.micro);
 }
 
-/// Messages to itself that are no copy at once, as they are where two are under way: by latency and
+/// Adds messages to itself that are not immediate copies, as when two are in flight: by latency and
 /// the best rate.
 void add_self(ScalingNetwork& network, const Points& points) {
   if (points.size() < 2) return;

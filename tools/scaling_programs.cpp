@@ -11,7 +11,7 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
-/// Of all ranks, where `one` gives that of a rank.
+/// The traces of all ranks; `one` gives that of one rank.
 template <class One>
 Result<Texts> of_all(std::uint32_t ranks, One one) {
   Texts texts;

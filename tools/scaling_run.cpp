@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::uint64_t longest_ns = 3'600'000'000'000;
 
-/// One replay under way: smpirun, which is a script, and what it starts are a process group.
+/// One replay under way: smpirun, a script, and its children form a process group.
 class Running {
  public:
   Running(std::string folder, std::size_t number)
@@ -71,7 +71,7 @@ class Running {
   }
 
  private:
-  /// With its own temporary files in our folder, and none of the signals held back.
+  /// Starts it with its temporary files in our folder, and with no signal held back.
   Result<void> spawn(std::vector<std::string>& words) {
     std::vector<char*> arguments;
     for (std::string& word : words) arguments.push_back(word.data());
@@ -117,7 +117,7 @@ Result<std::string> simgrid_version() {
   if (smpirun.empty())
     return fail(
         ErrorCode::not_found,
-        "no smpirun is on the PATH, and the study of scaling is SimGrid's: apt install "
+        "no smpirun is on the PATH, and the study of scaling needs SimGrid: apt install "
         "libsimgrid-dev, or ci/install.sh scaling; 'penstock model collectives' needs none");
   std::string said;
   if (std::FILE* const pipe = ::popen((base::shell_quote(smpirun) + " -version 2>&1").c_str(), "r");

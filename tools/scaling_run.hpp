@@ -1,4 +1,4 @@
-// Runs SimGrid: traces of ranks, replayed on platforms.
+// Runs SimGrid: replays traces of ranks on platforms.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,20 @@
 
 namespace penstock::tools {
 
-/// The version of the SimGrid on the PATH, "3.32". Errors: not_found, which says how to install it.
+/// The version of SimGrid on the PATH, "3.32". Errors: not_found, which says how to install it.
 Result<std::string> simgrid_version();
 
 /// Traces on a platform.
 struct Replay {
-  std::string traces;  ///< the file that names them
+  std::string traces;  ///< the file that lists them
   std::size_t ranks = 0;
   std::uint32_t nodes = 0;
   std::string platform;  ///< XML
 };
 
-/// Seconds that each takes; as many at a time as there are CPUs. `done` is called after each.
-/// `signals`: an interruption ends SimGrid too, and is an error; `folder` is for files of theirs.
-/// Errors: unavailable, with what SimGrid said; deadline; permission.
+/// Returns the seconds of each replay; runs as many at once as there are CPUs. Calls `done` after
+/// each. `signals`: an interruption ends SimGrid too, and is an error. `folder`: for SimGrid's
+/// files. Errors: unavailable, with SimGrid's output; deadline; permission.
 Result<std::vector<double>> replay_all(const std::string& folder, const std::vector<Replay>& all,
                                        const bench::HeldSignals& signals,
                                        const std::function<void()>& done = {});

@@ -16,7 +16,7 @@ struct Scene {
   const ScalingProgram* program = nullptr;
   std::uint32_t nodes = 0, ranks = 0;
   double compute = 0;        ///< of the rank that computes longest
-  std::string name, traces;  ///< of its files, and the one that names them
+  std::string name, traces;  ///< names of its files, and of the file that lists them
   std::vector<std::string> texts;
 };
 
@@ -29,9 +29,10 @@ Result<Scene> scene_of(const ScalingProgram& program, const ScalingOptions& opti
     return fail(ErrorCode::invalid_argument, "{} on {} are {} ranks; up to {} are simulated",
                 program.name, counted(nodes, "host"), scene.ranks, most);
   if (scene.ranks % nodes != 0)
-    return fail(ErrorCode::invalid_argument,
-                "{} ranks on {}: as many on each are needed, so name by --nodes divisors of {}",
-                scene.ranks, counted(nodes, "host"), scene.ranks);
+    return fail(
+        ErrorCode::invalid_argument,
+        "{} ranks on {}: each needs the same number of ranks, so give --nodes divisors of {}",
+        scene.ranks, counted(nodes, "host"), scene.ranks);
   scene.texts = PENSTOCK_TRY(program.traces(scene.ranks));
   for (const std::string& text : scene.texts)
     scene.compute = std::max(scene.compute, flops_of(text) / (options.gflops * 1e9));
@@ -40,13 +41,13 @@ Result<Scene> scene_of(const ScalingProgram& program, const ScalingOptions& opti
   return scene;
 }
 
-/// The replays of one scene, and what they make of each network.
+/// The replays of one scene, and the results for each network.
 class Replays {
  public:
   Replays(const Scene& scene, const ScalingOptions& options, std::string folder)
       : scene_(scene), options_(options), folder_(std::move(folder)) {}
 
-  /// What is to be simulated of a network; run() gives the times.
+  /// Adds the simulations for a network; run() supplies the times.
   Result<void> add(const ScalingNetwork& network) {
     constexpr ScalingVariant whole = ScalingVariant::whole, alone = ScalingVariant::alone;
     if (none_ == unset) none_ = want(network, 0, ScalingVariant::no_network, scene_.traces);
@@ -94,7 +95,7 @@ class Replays {
     std::vector<std::pair<std::uint32_t, std::size_t>> limited;  ///< devices, index
   };
 
-  /// The files that name them, by what is left out.
+  /// The files that list the traces, by what is left out.
   struct Traces {
     std::string alone, timely, whole;
   };
@@ -106,8 +107,8 @@ class Replays {
     replays_.push_back({traces, scene_.ranks, nodes, platform_xml(network, hosts, variant)});
     return replays_.size() - 1;
   }
-  /// A core that copies: what it takes for a message of no length is latency, and what more
-  /// bytes take while its own message goes is contention.
+  /// For a core that copies: the time for an empty message is latency; the extra time for more
+  /// bytes, while its own message leaves, is contention.
   Result<Traces> traces_over(const ScalingNetwork& network) const {
     if (!network.core_copies) return Traces{scene_.traces, scene_.traces, scene_.traces};
     const double flops = options_.gflops * 1e3;
@@ -140,7 +141,8 @@ class Replays {
   std::size_t none_ = unset;
 };
 
-/// The same program and hosts over another network of the set, or another pool; null: none.
+/// The same program and hosts over another network of the set, or another pool; null if there is
+/// none.
 const ScalingCase* beside(const std::vector<ScalingCase>& cases, const ScalingCase& one,
                           std::string_view network, std::uint32_t devices) {
   for (const ScalingCase& each : cases)
@@ -157,7 +159,7 @@ std::string range_of(std::vector<double> values, const char* form) {
   return least == greatest ? least : least + " to " + greatest;
 }
 
-/// Communication over CXL beside that over another network, on several hosts.
+/// Compares communication over CXL with that over another network, on several hosts.
 void add_comparison(const std::vector<ScalingCase>& cases, const ScalingProgram* program,
                     const std::string& set, const char* other, std::vector<std::string>& found) {
   std::vector<double> longer, share;
@@ -177,7 +179,7 @@ void add_comparison(const std::vector<ScalingCase>& cases, const ScalingProgram*
       program->name, set, other, range_of(longer, "{:.2f}"), range_of(share, "{:.1f}")));
 }
 
-/// On the most hosts: what a pool of few devices costs.
+/// The cost of a pool with few devices, on the most hosts.
 void add_devices(const std::vector<ScalingCase>& cases, const ScalingCase& one,
                  std::vector<std::string>& found) {
   const ScalingCase* const free = beside(cases, one, one.network->network, 0);

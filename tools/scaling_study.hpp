@@ -13,13 +13,13 @@ namespace penstock::tools {
 struct ScalingOptions {
   std::vector<ScalingProgram> programs;
   std::vector<std::uint32_t> nodes;
-  std::uint32_t per_node = 8;          ///< of a program that was traced: as many as it has
+  std::uint32_t per_node = 8;          ///< traced programs have their own number
   double gflops = 1;                   ///< of a rank
-  std::vector<std::uint32_t> devices;  ///< 0: as many as it takes
+  std::vector<std::uint32_t> devices;  ///< 0: as many as needed
   std::vector<ScalingNetwork> networks;
 };
 
-/// Seconds of a program's unit.
+/// Seconds for one unit of a program.
 struct ScalingCase {
   const ScalingProgram* program = nullptr;
   const ScalingNetwork* network = nullptr;
@@ -29,7 +29,7 @@ struct ScalingCase {
   double communication() const { return total - compute; }
 };
 
-/// What is simulated, done, of how many.
+/// Called with the number of simulations that are done, and of all.
 using ScalingProgress = std::function<void(std::size_t, std::size_t)>;
 
 /// Errors: those of the programs' traces() and of replay_all().
@@ -37,7 +37,7 @@ Result<std::vector<ScalingCase>> study_scaling(const ScalingOptions& options,
                                                const bench::HeldSignals& signals,
                                                const ScalingProgress& progress = {});
 
-/// What the cases say of CXL against the networks, in sentences.
+/// Sentences that compare CXL with the networks.
 std::vector<std::string> findings_of(const std::vector<ScalingCase>& cases);
 
 }  // namespace penstock::tools

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// One rank's lines without waitAny. Errors: wrong_format, where a line is none of `rank`.
+/// One rank's lines without waitAny. Errors: wrong_format if a line does not belong to `rank`.
 Result<std::string> repaired(std::istream& file, const std::string& path, std::size_t rank) {
   std::string out;
   const std::string own = std::to_string(rank);
@@ -52,7 +52,7 @@ Result<std::string> repaired(std::istream& file, const std::string& path, std::s
   return out;
 }
 
-/// Actions that all ranks take part in.
+/// Counts actions in which all ranks take part.
 std::size_t collectives_of(const std::string& trace) {
   static const std::set<std::string, std::less<>> own = {
       "init",  "finalize", "compute", "sleep", "send",      "isend",   "recv",
@@ -64,14 +64,14 @@ std::size_t collectives_of(const std::string& trace) {
   return count;
 }
 
-/// A line of a trace: "RANK WHAT WITH TAG ELEMENTS TYPE", as messages have it.
+/// A line of a trace for a message: "RANK WHAT WITH TAG ELEMENTS TYPE".
 struct Action {
   std::string line, rank, what, with;
   std::uint64_t bytes = 0;
 };
 
-/// Of SMPI's numbers of types, double, int, char, short, long, float, byte; where none is named,
-/// bytes.
+/// The size for SMPI's numbers of types (double, int, char, short, long, float, byte); 1 if none is
+/// given.
 std::uint64_t bytes_of_type(const std::string& number) {
   constexpr std::array<std::uint64_t, 7> known{8, 4, 1, 2, 8, 4, 1};
   if (number.empty()) return 1;
@@ -144,10 +144,11 @@ Result<std::vector<std::string>> read_traces(const std::string& list) {
   }
   for (std::size_t rank = 1; rank < ranks.size(); ++rank)
     if (collectives_of(ranks[rank]) != collectives_of(ranks[0]))
-      return fail(ErrorCode::wrong_format,
-                  "{}: rank {} takes part in {} collectives and rank 0 in {}, so some are of parts "
-                  "of the ranks, which SimGrid's traces do not tell: trace a program without them",
-                  list, rank, collectives_of(ranks[rank]), collectives_of(ranks[0]));
+      return fail(
+          ErrorCode::wrong_format,
+          "{}: rank {} takes part in {} collectives and rank 0 in {}, so some involve only "
+          "part of the ranks, which SimGrid's traces do not show: trace a program without them",
+          list, rank, collectives_of(ranks[rank]), collectives_of(ranks[0]));
   if (!ranks.empty()) return ranks;
   return fail(ErrorCode::not_found,
               "{} names no traces: it is the file that smpirun -trace-ti -trace-file {} leaves",

@@ -1,4 +1,4 @@
-// Traces of ranks, time-independent, as SimGrid replays them: files of lines "RANK ACTION ...".
+// Time-independent traces of ranks, as SimGrid replays them: files of lines "RANK ACTION ...".
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace penstock::tools {
 
-/// Files that are gone with it.
+/// A folder that is removed with its files at the end.
 class ScratchFolder {
  public:
   ScratchFolder();
@@ -26,25 +26,24 @@ class ScratchFolder {
 /// Errors: permission.
 Result<void> write_file(const std::string& path, const std::string& text);
 
-/// Writes a file for each rank and one that names them, each NAME-...; returns that one. Errors:
-/// permission.
+/// Writes a file for each rank and one that lists them, each named NAME-...; returns the list.
+/// Errors: permission.
 Result<std::string> write_traces(const std::string& folder, const std::vector<std::string>& ranks,
                                  const std::string& name = "rank");
 
-/// Traces as `smpirun -trace-ti` leaves them, made such that SimGrid 3.32 replays them: it writes
-/// waitAny, which it does not read; all that is under way is waited for where nothing else begins.
-/// `list`: the file that names them. Returns the lines of each rank. Errors: not_found,
-/// wrong_format.
+/// Reads traces as `smpirun -trace-ti` leaves them, and changes them so that SimGrid 3.32 can
+/// replay them: SimGrid writes waitAny, which it cannot read; instead each rank waits for all its
+/// operations at the last waitAny of a series. `list`: the file that lists the traces. Returns the
+/// lines of each rank. Errors: not_found, wrong_format.
 Result<std::vector<std::string>> read_traces(const std::string& list);
 
-/// What a rank's core does for messages of so many bytes, in operations: for one whose receive is
-/// posted, and for one to itself, which is sent and received at once. Empty: nothing, and messages
-/// to itself stay messages.
+/// A core's work for a message of the given size, in operations: for one whose receive is posted,
+/// and for one to itself, which is sent and received at once. Empty: no work, and messages to
+/// itself stay messages.
 struct CoreWork {
   std::function<double(std::uint64_t)> posting, to_self;
 };
-/// The same trace with that computed: before each receive that is posted, and in place of a
-/// message to itself.
+/// The trace with that work added: before each posted receive, and in place of messages to itself.
 std::string with_core_work(const std::string& trace, const CoreWork& work);
 
 /// Operations that a rank's trace computes.

@@ -41,14 +41,14 @@ std::string name_of(const CLI::App& command) {
   return above == nullptr ? command.get_name() : name_of(*above) + " " + command.get_name();
 }
 
-/// Does the next word belong to this option?
+/// Whether the next word belongs to this option.
 bool takes_the_next(const CLI::App& command, const std::string& option) {
   const CLI::Option* found = command.get_option_no_throw(option);
   return found != nullptr && found->get_items_expected_max() > 0 &&
          option.find('=') == std::string::npos;
 }
 
-/// The first word that names nothing where a subcommand is needed, and what it may have meant.
+/// The first unknown word where a subcommand is needed, and what it may have meant.
 struct Unknown {
   std::string word, meant;
 };
@@ -66,7 +66,7 @@ Unknown unknown_word(const CLI::App& app, const std::vector<std::string>& argume
   return {};
 }
 
-/// The words up to the program that `run` is given, by the command each stands behind.
+/// Visits the words up to the program that `run` starts, each with the command to which it belongs.
 void walk(const CLI::App& app, const std::vector<std::string>& arguments,
           const std::function<bool(const CLI::App& command, const std::string& word)>& visit) {
   const CLI::App* command = &app;
@@ -91,7 +91,7 @@ std::string suggestion(const std::string& meant) {
   return meant.empty() ? "" : fmt::format("; did you mean '{}'?", meant);
 }
 
-/// Of the first word that begins with -- and is none of its command's options.
+/// About the first word that begins with -- and is not an option of its command.
 std::string about_unknown_option(const CLI::App& app, const std::vector<std::string>& arguments) {
   std::string text;
   walk(app, arguments, [&](const CLI::App& command, const std::string& word) {

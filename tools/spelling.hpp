@@ -16,20 +16,20 @@ namespace penstock::tools {
 std::vector<std::string> as_parsed(const CLI::App& app, std::vector<std::string> arguments);
 
 /// "there is no 'docter'; did you mean 'doctor'?" for the first word that should be a subcommand
-/// and is none, "penstock ps has no option '--jsn'; did you mean '--json'?" for the first option
-/// that is none; "" when all are.
+/// and is not; "penstock ps has no option '--jsn'; did you mean '--json'?" for the first unknown
+/// option; "" if all are known.
 std::string about_unknown_word(const CLI::App& app, const std::vector<std::string>& arguments);
 
-/// The same of a word that was taken for a pool and stands where a subcommand may: `doctor
-/// coherance`. "" where it looks like a pool, or is a file.
+/// The same for a word that was taken for a pool and stands where a subcommand may: `doctor
+/// coherance`. "" if it looks like a pool, or is a file.
 std::string about_misspelt_subcommand(const CLI::App& app,
                                       const std::vector<std::string>& arguments);
 
-/// "penstock pool create --help": of the command that the arguments name.
+/// "penstock pool create --help": for the command that the arguments name.
 std::string help_command(const CLI::App& app, const std::vector<std::string>& arguments);
 
-/// Are these the arguments of `penstock env`, misspelt or not? Its output is for `eval`, unless
-/// it is --json.
+/// Whether these are the arguments of `penstock env`, misspelt or not: its output is for `eval`,
+/// except with --json.
 bool for_eval(const CLI::App& app, const std::vector<std::string>& arguments);
 
 }  // namespace penstock::tools

@@ -41,8 +41,8 @@ void end_by_signals() {
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaction(signal, &action, nullptr);
 }
 
-/// Between two fruitless looks: spins while something may come at once, and sleeps when nothing has
-/// come for long.
+/// Between two looks in vain: spins while work may arrive at once, and sleeps once none has arrived
+/// for long.
 class Idle {
  public:
   explicit Idle(bool pays) : policy_(base::WaitPolicy::for_processes(pays ? 1 : ~0u)) {}
@@ -59,7 +59,7 @@ class Idle {
   }
 
  private:
-  // Ever longer: a switch that nobody has used for a second costs little of a core.
+  // Sleeps grow: a switch that has been unused for a second costs little of a core.
   static constexpr std::uint64_t sleeps_of_a_length = 256, longest_sleep_ns = 1'000'000;
   base::WaitPolicy policy_;
   std::uint64_t looks_ = 0;

@@ -1,4 +1,4 @@
-// Tables for people: each column as wide as its widest entry.
+// Tables for people: each column is as wide as its widest entry.
 #pragma once
 
 #include <string>
@@ -27,9 +27,9 @@ struct Entry {
 class Table {
  public:
   explicit Table(std::vector<Heading> headings) : headings_(std::move(headings)) {}
-  /// As many entries as there are headings.
+  /// `row`: as many entries as there are headings.
   void add(std::vector<Entry> row) { rows_.push_back(std::move(row)); }
-  /// Lines that end with a newline, without blanks before it; colours are for standard output.
+  /// Lines that end with a newline, without trailing blanks; colours are for standard output.
   std::string text() const;
 
  private:

@@ -10,7 +10,7 @@ namespace penstock::tools {
 namespace {
 
 TEST(Table, ColumnsAreAsWideAsTheirWidestEntry) {
-  ::setenv("NO_COLOR", "1", 1);  // also where a person runs this
+  ::setenv("NO_COLOR", "1", 1);  // also if a person runs this test in a terminal
   Table table({{"NAME"}, {"TIME", Align::right}, {"DOES"}});
   table.add({"a", "1.25 µs", "waits"});
   table.add({"a long name", "3 s", ""});

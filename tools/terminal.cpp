@@ -22,7 +22,7 @@ std::size_t number(const char* name, std::size_t otherwise) {
   return value == 0 ? otherwise : value;
 }
 
-/// Bytes of the escape sequence or character that text begins with.
+/// Length in bytes of the first escape sequence or character of the text.
 std::size_t length_of_first(std::string_view text) {
   std::size_t end = 1;
   if (text.starts_with("\x1b[")) {

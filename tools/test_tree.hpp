@@ -1,4 +1,4 @@
-// Files of /sys, /proc, /dev and /etc as a test wants them, and what the doctor finds in them.
+// Files of /sys, /proc, /dev and /etc as a test needs them, and the doctor's findings in them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ class TestTree {
     std::filesystem::create_directories(std::filesystem::path(folder_ + path).parent_path());
     std::ofstream(folder_ + path) << text;
   }
-  /// `to` exists from then on.
+  /// Makes a link; `to` exists from then on.
   void link(const std::string& path, const std::string& to) const {
     std::filesystem::create_directories(std::filesystem::path(folder_ + path).parent_path());
     std::filesystem::create_directories(folder_ + to);
@@ -44,7 +44,7 @@ class TestTree {
   std::string folder_;
 };
 
-/// The one finding; says what there is if it is not one.
+/// Returns the only finding; if there is not exactly one, prints them all.
 inline Finding only(const Findings& findings) {
   std::string all;
   for (const Finding& finding : findings.all()) all += finding.what + "\n";

@@ -27,7 +27,7 @@ std::optional<coll::StepKind> kind_of(const std::string& name) {
   return std::nullopt;
 }
 
-/// Throws what nlohmann::json throws, for what is no such line.
+/// Throws nlohmann::json's exceptions if the line is not a span.
 TraceSpan span_of(const Json& line) {
   const auto kind = kind_of(line.at("step").get<std::string>());
   if (!kind) throw std::invalid_argument("no such step: " + line.at("step").get<std::string>());
@@ -95,7 +95,7 @@ Result<std::vector<TraceFile>> read_files(const std::string& folder) {
   return files;
 }
 
-/// The communicator of the most ranks; of several the first that was used.
+/// The communicator with the most ranks; of several the one used first.
 std::uint32_t widest(const std::vector<TraceFile>& files) {
   std::map<std::uint32_t, std::set<std::uint32_t>> ranks;
   for (const TraceFile& file : files)
@@ -116,8 +116,8 @@ void begin_at_zero(std::vector<TraceSpan>& spans) {
   });
 }
 
-/// What a process did, by the rank that it has in the widest communicator; threads of a process may
-/// be several.
+/// Adds the spans of a process, by its rank in the widest communicator; threads of a process may
+/// have several ranks.
 void add_file(Timeline& timeline, const TraceFile& file, std::uint32_t world,
               std::optional<std::uint32_t> call) {
   if (file.spans.empty()) return;

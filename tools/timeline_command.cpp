@@ -1,4 +1,4 @@
-// penstock timeline: what the processes of a job recorded of their collectives, as one picture.
+// penstock timeline: the collectives that the processes of a job recorded, as one picture.
 #include <fmt/core.h>
 #include <CLI/CLI.hpp>
 

@@ -28,7 +28,7 @@ std::string name_of(const TraceSpan& span) {
   }
 }
 
-/// Spans side by side, in rows in which none begins before the one before has ended.
+/// Assigns spans to rows so that no span of a row begins before the previous one has ended.
 std::vector<std::size_t> rows_of(const std::vector<const TraceSpan*>& spans) {
   std::vector<std::uint64_t> ends;
   std::vector<std::size_t> rows;
@@ -92,7 +92,7 @@ const char* colour_of(coll::StepKind kind) {
   }
 }
 
-/// Rows of bars under each other.
+/// Rows of bars, one below the other.
 class Drawing {
  public:
   explicit Drawing(const Timeline& timeline) {
@@ -102,7 +102,7 @@ class Drawing {
     body_ += fmt::format("<text x=\"4\" y=\"{}\">{}</text>\n", y_ + bar_height - 3, escaped(name));
     y_ += bar_height + gap;
   }
-  /// Below the last row's name.
+  /// Draws a bar below the last row's name.
   void bar(const TraceSpan& span, std::size_t row) {
     const double wide = std::max(0.3, x_of(span.end_ns) - x_of(span.begin_ns));
     const std::size_t top = y_ - bar_height - gap + row * (bar_height + gap);

@@ -1,4 +1,4 @@
-// penstock ps --traffic: what processes read from the device, from two looks at their heartbeats.
+// penstock ps --traffic: device reads of processes, computed from two looks at their heartbeats.
 #pragma once
 
 #include <optional>
@@ -12,12 +12,12 @@ namespace penstock::tools {
 
 struct TrafficRow {
   pool::ProcessRecord process;
-  /// nullopt where one of its attachments has not beaten between the looks, or is new.
+  /// Nullopt if one of its attachments has not beaten between the looks, or is new.
   std::optional<double> reads_a_second;
 };
 
-/// One row an attached process. Each rate is by the clock of the process's own host, from one beat
-/// to another: when it was looked at does not matter.
+/// One row for each attached process. Each rate uses the clock of the process's own host, from one
+/// heartbeat to another: the time of the looks does not matter.
 std::vector<TrafficRow> traffic_of(const std::vector<pool::ProcessRecord>& before,
                                    const std::vector<pool::ProcessRecord>& after);
 std::string traffic_table(const std::vector<TrafficRow>& rows);

@@ -1,5 +1,5 @@
-// penstock bench tune: which plan of each collective is the fastest on this machine, as a table
-// that jobs on the pool go by.
+// penstock bench tune: finds the fastest plan of each collective on this machine, and writes a
+// table that jobs on the pool use.
 #include <unistd.h>
 #include <CLI/CLI.hpp>
 
@@ -60,7 +60,7 @@ Result<void> keep(const std::string& spec, const coll::Tuning& tuning, bool quie
   return {};
 }
 
-/// `kept_in` "" where nothing is kept.
+/// `kept_in`: "" if the table is not kept.
 Json table_facts(const coll::Tuning& tuning, const std::string& kept_in) {
   Json entries = Json::array();
   for (const coll::TuningEntry& entry : tuning.entries) entries.push_back(coll::print(entry));
@@ -69,8 +69,7 @@ Json table_facts(const coll::Tuning& tuning, const std::string& kept_in) {
           {"entries", entries}};
 }
 
-// ---- without measuring
-// ----------------------------------------------------------------------------
+// ---- tables without measuring -------------------------------------------------------------------
 
 Result<void> print_table(const TuneArguments& arguments) {
   const std::string spec = named_or_set(arguments.pool);
@@ -126,10 +125,9 @@ Result<void> reset_table(const TuneArguments& arguments) {
   return {};
 }
 
-// ---- measuring
-// ------------------------------------------------------------------------------------
+// ---- measuring ----------------------------------------------------------------------------------
 
-/// Those asked for, ascending; without: 2, 4 and 8 as far as there are CPUs.
+/// Those asked for, ascending; by default 2, 4 and 8, as far as there are CPUs.
 Result<std::vector<std::uint32_t>> ranks_of(const TuneArguments& arguments) {
   const std::uint32_t cpus = base::usable_cpus();
   std::vector<std::uint32_t> ranks = arguments.ranks;
@@ -140,7 +138,7 @@ Result<std::vector<std::uint32_t>> ranks_of(const TuneArguments& arguments) {
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
   if (ranks.empty() || (ranks.back() > cpus && !arguments.force))
     return fail(ErrorCode::unavailable,
-                "{} ranks on {} take turns, so times would be the scheduler's: name fewer by "
+                "{} ranks on {} take turns, so the scheduler would decide the times: name fewer by "
                 "--ranks (at least 2), or measure all the same: --force",
                 ranks.empty() ? 2 : ranks.back(), counted(cpus, "CPU"));
   return ranks;
@@ -155,7 +153,7 @@ Result<void> check_mode(const std::string& spec, bool force) {
               spec);
 }
 
-/// On a terminal a line that is written over; elsewhere a line when a quarter is done.
+/// Rewrites one line on a terminal; elsewhere prints a line after each quarter.
 class Progress {
  public:
   Progress(std::uint32_t ranks, std::uint32_t per_node)
@@ -195,7 +193,7 @@ std::string span_text(double first_ns, double last_ns, bool one) {
   return one ? about_ns(first_ns) : fmt::format("{} - {}", about_ns(first_ns), about_ns(last_ns));
 }
 
-/// "4 KiB" where that is exact, else "4144".
+/// "4 KiB" if that is exact, else "4144".
 std::string size_text(std::uint64_t bytes) {
   return bytes >= 1024 && std::has_single_bit(bytes) ? about(bytes) : std::to_string(bytes);
 }
@@ -251,12 +249,12 @@ std::string origin_text(const std::vector<std::uint32_t>& ranks, const std::stri
   return text;
 }
 
-/// Those asked for, ascending: the k-th of them, or 0 behind the last.
+/// The k-th of the given numbers, which ascend; 0 if there are fewer.
 std::uint32_t at_or_zero(const std::vector<std::uint32_t>& numbers, std::size_t k) {
   return k < numbers.size() ? numbers[k] : 0;
 }
 
-/// Of the numbers of ranks per node, those that leave several nodes or are 1.
+/// The given numbers of ranks per node that leave several nodes or are 1.
 Result<std::vector<std::uint32_t>> per_node_of(const TuneArguments& arguments,
                                                const std::vector<std::uint32_t>& ranks) {
   std::vector<std::uint32_t> per_node = arguments.per_node;
@@ -269,7 +267,7 @@ Result<std::vector<std::uint32_t>> per_node_of(const TuneArguments& arguments,
               ranks.back(), per_node.back());
 }
 
-/// More ranks on a node first: a table's first entry that matches is taken.
+/// More ranks on a node first: the first matching entry of a table is used.
 Result<std::vector<bench::TuningChoice>> measure_all(const TuneArguments& arguments,
                                                      const std::vector<std::uint32_t>& ranks,
                                                      const std::string& spec) {
@@ -300,7 +298,7 @@ Result<void> measure(const TuneArguments& arguments) {
   const auto ranks = PENSTOCK_TRY(ranks_of(arguments));
   auto export_to = PENSTOCK_TRY(base::OutputFile::open(arguments.export_to));
   const std::string named = named_or_set(arguments.pool);
-  // An interruption goes through the supervisor's result, so that a temporary pool is removed.
+  // An interruption passes through the supervisor's result, so that a temporary pool is removed.
   const bench::HeldSignals held;
   if (!named.empty()) PENSTOCK_TRY(check_use(named));
   const auto mode =
@@ -309,7 +307,7 @@ Result<void> measure(const TuneArguments& arguments) {
   const auto pool = PENSTOCK_TRY(bench::BenchPool::prepare(named, bytes, mode));
   PENSTOCK_TRY(check_mode(pool.spec(), arguments.force));
   const auto choices = measure_all(arguments, ranks, pool.spec());
-  // What ranks that were ended have left.
+  // Frees what ended ranks left.
   if (!choices && !named.empty()) (void)attach(named);
   if (!choices) return unexpected(choices.error());
   if (!arguments.json) print_choices(*choices);

@@ -14,7 +14,7 @@
 namespace penstock::tools {
 namespace {
 
-/// Signals that are taken one by one while this lives, in place of ending the process.
+/// While this lives, these signals are read one by one instead of ending the process.
 class TakenSignals {
  public:
   TakenSignals() {
@@ -26,7 +26,7 @@ class TakenSignals {
   TakenSignals(const TakenSignals&) = delete;
   TakenSignals& operator=(const TakenSignals&) = delete;
 
-  /// The one that comes within so many seconds, or 0.
+  /// Returns the signal that arrives within `seconds`, or 0.
   int wait(double seconds) const {
     timespec time{};
     time.tv_sec = static_cast<time_t>(seconds);
@@ -39,7 +39,7 @@ class TakenSignals {
   sigset_t set_{}, before_{};
 };
 
-/// The alternate screen of a terminal, without its cursor; nothing where there is no terminal.
+/// A terminal's alternate screen, without its cursor; does nothing without a terminal.
 class Screen {
  public:
   explicit Screen(bool wanted) : is_there_(wanted && ::isatty(STDOUT_FILENO) == 1) { enter(); }
@@ -50,7 +50,7 @@ class Screen {
   bool is_there() const { return is_there_; }
   void enter() const { say("\x1b[?1049h\x1b[?25l"); }
   void leave() const { say("\x1b[?25h\x1b[?1049l"); }
-  /// Over what stands there, so that nothing flickers; what does not fit is left out.
+  /// Overwrites the old text, so that nothing flickers; omits what does not fit.
   void show(std::string_view text) const {
     const TerminalSize size = terminal_size(stdout);
     std::string out = "\x1b[H";
@@ -72,7 +72,7 @@ class Screen {
   bool is_there_;
 };
 
-/// Stopped as if the signal had not been taken, on the ordinary screen meanwhile.
+/// Stops the process as the signal would have done by default, on the ordinary screen meanwhile.
 void stop(const Screen& screen) {
   screen.leave();
   ::raise(SIGSTOP);

@@ -4,18 +4,18 @@
  *   collectives [--op barrier,bcast,reduce,allreduce,allgather,alltoall,reduce_scatter,raw]
  *               [--sizes 8,4096] [--iterations N] [--validate] [--usage]
  *
- * Prints a line a measurement: operation, bytes, microseconds: the median over the calls of a rank,
- * and of those the largest of all ranks. Bytes are of the longest buffer of a rank. Before each
- * call the ranks meet in a barrier, which is not counted.
+ * Prints a line for each measurement: operation, bytes, microseconds: the median over the calls of
+ * a rank, and of these the largest of all ranks. Bytes are those of a rank's longest buffer. Before
+ * each call the ranks meet in a barrier, which is not counted.
  *
  * --usage prints instead, for each call: microseconds of CPU of a rank, mean and largest; bytes
  * that a rank sent and received by TCP sockets, mean. The calls follow each other without a
  * barrier.
  *
- * raw, between ranks 0 and 1 of the same host, through a shared window: up to 56 bytes the
- * hand-over of a line, which one writes past its cache and the other drops and reads until it has
- * come; above, two passes over the memory, one after the other: own bytes written past the cache,
- * then the other's dropped from the cache and read. No collective can be faster. */
+ * raw, between ranks 0 and 1 of the same host, through a shared window: up to 56 bytes it is the
+ * hand-over of a line, which one rank writes past its cache and the other drops and reads until it
+ * has arrived; above that, two passes over the memory, one after the other: own bytes written past
+ * the cache, then the other's dropped from the cache and read. No collective can be faster. */
 #include <getopt.h>
 #include <stdint.h>
 
@@ -36,7 +36,7 @@ struct options {
 struct job {
   int rank, ranks;
   float *from, *to;
-  char* shared; /* of raw: two parts of `most` bytes, and behind them a line of each */
+  char* shared; /* for raw: two parts of `most` bytes, and then a line for each */
   long most;
   MPI_Win win;
 };
@@ -111,7 +111,7 @@ static void call(const struct job* job, enum op op, long bytes) {
   }
 }
 
-/* Element i of rank r is r + i % 64: sums of floats are exact. */
+/* Element i of rank r is r + i % 64, so that sums of floats are exact. */
 static void fill_all(const struct job* job, long bytes) {
   for (long i = 0; i < bytes / (long)sizeof(float); ++i) {
     job->from[i] = (float)(job->rank + i % 64);

@@ -1,4 +1,4 @@
-/* Shared by the benchmarks that are MPI programs: options, sizes, contents that identify their
+/* Shared by the benchmarks that are MPI programs: options, sizes, and contents that identify their
  * place. */
 #pragma once
 
@@ -19,7 +19,7 @@ struct sizes {
   long bytes[max_items];
 };
 
-/* Prints the error in the options, which all ranks have, and ends them. */
+/* Prints an error in the options, which all ranks find, and ends them. */
 __attribute__((format(printf, 1, 2), noreturn)) static inline void refuse(const char* format, ...) {
   int rank;
   va_list arguments;
@@ -34,7 +34,7 @@ __attribute__((format(printf, 1, 2), noreturn)) static inline void refuse(const 
   exit(2);
 }
 
-/* Prints an error that this rank alone has found, and ends the job. */
+/* Prints an error that only this rank has found, and ends the job. */
 __attribute__((format(printf, 1, 2), noreturn)) static inline void fail(const char* format, ...) {
   va_list arguments;
   va_start(arguments, format);
@@ -93,7 +93,7 @@ static inline void fill(char* to, long bytes, unsigned seed) {
   for (long i = 0; i < bytes; ++i) to[i] = (char)content(seed, i);
 }
 
-/* The first byte that is not as fill() left it, -1: none. */
+/* Returns the index of the first byte that is not as fill() left it; -1: none. */
 static inline long first_wrong(const char* from, long bytes, unsigned seed) {
   for (long i = 0; i < bytes; ++i) {
     if ((unsigned char)from[i] != content(seed, i)) return i;

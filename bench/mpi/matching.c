@@ -1,16 +1,16 @@
-/* What many receives that wait, or many messages that nobody waits for, cost each message: rank 0
+/* The cost that many waiting receives, or many unexpected messages, add to each message: rank 0
  * sends to rank 1. An ordinary MPI program on two ranks.
  *
  *   matching [--counts 1,100000] [--flood N] [--bytes 8192,32768] [--away 8,1000,8192]
  *
- * Prints a line a count: "posted" COUNT, microseconds; "unexpected" COUNT, microseconds: of a
- * message that the last of so many posted receives takes, and of a receive that takes the last of
- * so many messages that came before it; the mean of up to 1,000 of them, each behind all that are
- * left. Then, with --flood, N nonblocking messages of --bytes that rank 1 does not receive before
- * one that was sent behind them: "flood" BYTES, microseconds a message until all are received, and
- * the bytes by which the two processes grew when that one was there. Last, with --away, as many
- * nonblocking messages of these sizes while rank 1 is outside MPI: "calls" BYTES, how many calls
- * returned before one that waited, N where none did. */
+ * Prints two lines for each count, "posted COUNT MICROSECONDS" and "unexpected COUNT MICROSECONDS":
+ * the time of a message that the last of COUNT posted receives takes, and of a receive that takes
+ * the last of COUNT messages that arrived before it; the mean of up to 1,000 of them, each behind
+ * all that are left. Then, with --flood, N nonblocking messages of --bytes that rank 1 does not
+ * receive before one that was sent behind them: "flood" BYTES, microseconds a message until all are
+ * received, and the bytes by which the two processes had grown when that one arrived. Last, with
+ * --away, as many nonblocking messages of these sizes while rank 1 is outside MPI: "calls" BYTES,
+ * and how many calls returned before one that waited; N if none did. */
 #include <getopt.h>
 
 #include "common.h"
@@ -33,7 +33,7 @@ static void* array(long count, size_t bytes) {
   return memory;
 }
 
-/* Receives of tags 0 to count - 1 are posted; the messages come from the last tag on. */
+/* Receives of tags 0 to count - 1 are posted; the messages arrive from the last tag on. */
 static double posted(long count, long first) {
   MPI_Request* const requests = array(count, sizeof *requests);
   long* const data = array(count, sizeof *data);
@@ -60,7 +60,7 @@ static double posted(long count, long first) {
   return seconds;
 }
 
-/* All messages are there before the receives, which take the last first. */
+/* All messages arrive before the receives, which take the last one first. */
 static double unexpected(long count, long first) {
   double seconds = 0;
   if (rank == 0) {
@@ -80,7 +80,7 @@ static double unexpected(long count, long first) {
   return first == 0 ? MPI_Wtime() - start : seconds;
 }
 
-/* Of this process, in memory. */
+/* Bytes of this process that are in memory. */
 static double resident(void) {
   char line[256];
   double kibibytes = 0;
@@ -174,7 +174,7 @@ int main(int argc, char** argv) {
     if (option == 'a') outside = parse_sizes(optarg);
     if (option == '?') refuse("matching: unknown option");
   }
-  for (int i = -1; i < counts.count; ++i) { /* the first time warms */
+  for (int i = -1; i < counts.count; ++i) { /* the first pass warms up */
     const long count = counts.bytes[i < 0 ? 0 : i], first = count > tried ? count - tried : 0;
     const double each = 1e6 / (double)(count - first);
     const double waiting = posted(count, first) * each, kept = unexpected(count, first) * each;

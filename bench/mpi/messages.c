@@ -1,19 +1,20 @@
-/* Two-sided messages between pairs of ranks: rank i of the first half sends to rank i + n/2, as
- * OSU's osu_multi_lat and osu_mbw_mr have it. An ordinary MPI program on any even number of ranks.
+/* Two-sided messages between pairs of ranks: rank i of the first half sends to rank i + n/2, as in
+ * OSU's osu_multi_lat and osu_mbw_mr. An ordinary MPI program on any even number of ranks.
  *
  *   messages latency|bandwidth|bibw|exchange|self [--place HH|HD|DH|DD] [--sizes 8,4096]
  *            [--iterations N] [--pool SPEC] [--validate] [--peers COMMAND]
  *
- * H is malloc'd (host), D from MPI_Alloc_mem (device: the pool, where that lies in one), or with
- * --pool an object in the arena of that pool, whatever carries the messages. The first letter is of
- * the buffer that is sent, the second of the one that is received into, for each message of either
- * direction.
+ * H is malloc'd (host) memory; D comes from MPI_Alloc_mem (device: the pool, if that memory lies in
+ * one), or with --pool is an object in the arena of that pool, whatever carries the messages. The
+ * first letter stands for the sent buffer, the second for the receive buffer, for each message of
+ * either direction.
  *
- * Prints a line a size: bytes; microseconds one way, the mean over the pairs, or MB/s (10^6) of all
- * pairs together; exchange and self: microseconds of a message to the other, or to oneself, and one
- * from there at the same time; then of a message and a rank, means: microseconds of CPU, bytes sent
- * and received by TCP sockets; and with --peers of a message: messages through the pool and their
- * bytes. As OSU's: half of a round trip; windows of 64 messages between the same two buffers. */
+ * Prints a line for each size: bytes; microseconds one way, the mean over the pairs, or MB/s (10^6)
+ * of all pairs together; for exchange and self microseconds of a message to the other, or to
+ * oneself, and one from there at the same time; then for a message and a rank, means: microseconds
+ * of CPU, bytes sent and received by TCP sockets; and with --peers for a message: messages through
+ * the pool and their bytes. As in OSU's: half of a round trip; windows of 64 messages between the
+ * same two buffers. */
 #include <getopt.h>
 
 #include "common.h"
@@ -27,10 +28,10 @@ enum test { latency, bandwidth, bibw, exchange, self };
 
 struct job {
   enum test test;
-  int rank, pairs, first, other, validate; /* first: of its pair */
+  int rank, pairs, first, other, validate; /* first: this rank is the first of its pair */
   long iterations;                         /* 0: by size */
-  const char* pool;                        /* of D buffers; NULL: MPI_Alloc_mem */
-  const char* peers;                       /* command that counts messages; NULL: none counted */
+  const char* pool;                        /* for D buffers; NULL: MPI_Alloc_mem */
+  const char* peers;                       /* command that counts messages; NULL: do not count */
   char *out, *in;
 };
 
@@ -68,7 +69,7 @@ static void ping_pong(const struct job* job, long bytes, long iteration) {
   check(job, bytes, iteration);
 }
 
-/* As programs that swap vectors do. */
+/* The order in which programs swap vectors. */
 static void swap(const struct job* job, long bytes, long iteration) {
   const int other = job->other;
   MPI_Request request;
@@ -78,7 +79,7 @@ static void swap(const struct job* job, long bytes, long iteration) {
   check(job, bytes, iteration);
 }
 
-/* 64 messages from the first rank, with bibw 64 each way, and a word back when all are there. */
+/* 64 messages from the first rank, with bibw 64 each way, and a word back when all have arrived. */
 static void one_window(const struct job* job, long bytes, long iteration) {
   MPI_Request requests[2 * window_ops];
   const int other = job->other, both = job->test == bibw;

@@ -6,21 +6,20 @@
  *             [--window win_allocate|win_create|alloc_mem]
  *             [--window-bytes N] [--sizes 8,4096] [--iterations N] [--validate] [--peers COMMAND]
  *
- * Prints a line a measurement: operation, synchronization, bytes, and then of `latency`
- * microseconds, the mean over the pairs; of `bandwidth` MB/s (10^6) and operations a second of all
+ * Prints a line for each measurement: operation, synchronization, bytes; for `latency`
+ * microseconds, the mean over the pairs, for `bandwidth` MB/s (10^6) and operations a second of all
  * pairs together, with 64 operations between two synchronizations; last, for an operation:
- * microseconds of CPU that both ranks of a pair took, bytes by TCP sockets, and, with --peers,
- * messages through the pool and their bytes.
+ * microseconds of CPU of both ranks of a pair, bytes by TCP sockets, and, with --peers, messages
+ * through the pool and their bytes.
  *
- * As OSU has it: latency by pscw and fence goes both ways in turn, and is half of the round trip;
- * by locks the origin acts alone. lock and lock_all are shared locks, the one taken for each
- * synchronization, the other once: there a flush ends the operations. Each measurement has a window
- * of its own, so that none depends on those before it: of --window-bytes, else as large as what it
- * reaches, at most the largest size; of memory from MPI_Win_allocate, from malloc (win_create), or
- * from MPI_Alloc_mem.
+ * As in OSU's: latency by pscw and fence goes both ways in turn, and is half of the round trip; by
+ * locks the origin acts alone. lock and lock_all are shared locks; lock is taken for each
+ * synchronization, lock_all once, and a flush completes the operations. Each measurement has its
+ * own window and does not depend on earlier ones. The window has --window-bytes, else the bytes
+ * that the operations access, at most the largest size; its memory comes from MPI_Win_allocate,
+ * malloc (win_create), or MPI_Alloc_mem.
  *
- * raw copies past the cache into the origin's own part of the window: what no put can be faster
- * than. */
+ * raw copies past the cache into the origin's own part of the window: no put can be faster. */
 #include <getopt.h>
 #include <stdint.h>
 
@@ -46,7 +45,7 @@ struct options {
   struct list ops, syncs;
   enum kind kind;
   long window_bytes, iterations; /* 0: by size */
-  const char* peers;             /* command that counts messages; NULL: none are counted */
+  const char* peers;             /* command that counts messages; NULL: do not count */
   struct sizes sizes;
 };
 
@@ -55,7 +54,7 @@ struct job {
   MPI_Win win;
   MPI_Group group; /* the partner */
   char* window;    /* this rank's part */
-  char* local;     /* as large: the origin of puts, or the target of gets */
+  char* local;     /* of the same size: origin of puts, or target of gets */
   int64_t fetched[window_ops];
   double used[used_count]; /* by this rank for an iteration of the last measurement */
   struct peers sent;       /* by all ranks, in all its iterations; on rank 0 */
@@ -143,7 +142,7 @@ static void by_lock(struct job* job, const struct measure* m) {
   }
 }
 
-/* Copies into the own part, under a lock without contention. */
+/* Copies into its own part, under a lock without contention. */
 static void by_copy(struct job* job, const struct measure* m) {
   if (!job->origin) return;
   for (int i = 0; i < m->ops; ++i) {
@@ -165,7 +164,7 @@ static void once(struct job* job, const struct measure* m) {
   }
 }
 
-/* Locks that are held for the whole measurement. */
+/* Takes the locks that are held for the whole measurement. */
 static void begin(struct job* job, const struct measure* m) {
   if (!job->origin) return;
   if (m->op == raw) {
@@ -194,7 +193,7 @@ static int64_t summand(int rank, long word) {
   return rank * 1000 + word % 997 + 1;
 }
 
-/* Bytes from the start of a window that the operations reach. */
+/* Bytes from the start of a window that the operations access. */
 static long reach_of(const struct measure* m) {
   const long slots = m->window_bytes / m->bytes;
   return m->op == fetch_and_op ? m->bytes : (m->ops < slots ? m->ops : slots) * m->bytes;
@@ -249,7 +248,7 @@ static void check_window(const struct job* job, const struct measure* m, long n)
   for (long i = reach; i < m->window_bytes; ++i) expect(job, m, job->window[i] == 0, i);
 }
 
-/* Checks the results that this rank's n-th iteration has fetched. */
+/* Checks the results that this rank fetched in its n-th iteration. */
 static void check_local(const struct job* job, const struct measure* m, long n) {
   if (m->op == get) {
     check_contents(job, m, job->local, reach_of(m), seed_of(job->partner, 0));
@@ -324,14 +323,14 @@ static void free_window(struct job* job, enum kind kind) {
   if (kind == win_create) free(job->window);
 }
 
-/* Of --window-bytes, else what the operations reach. */
+/* --window-bytes, else the bytes that the operations access. */
 static long window_bytes_of(const struct options* o, long bytes, int ops) {
   const long most = (largest(&o->sizes) + 7) / 8 * 8, reached = (bytes * ops + 7) / 8 * 8;
   if (o->window_bytes > 0) return o->window_bytes;
   return reached < most ? reached : most;
 }
 
-/* `seconds`: the sum over the origins; `used`: over all ranks, of an iteration. */
+/* `seconds`: the sum over the origins; `used`: over all ranks, for one iteration. */
 static void print(const struct job* job, const struct measure* m, double seconds,
                   const double* used) {
   const double each = seconds / job->pairs / (double)m->iterations;    /* the mean over the pairs */

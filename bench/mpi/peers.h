@@ -1,9 +1,9 @@
-/* What the ranks have sent to each other through the pool: their endpoints' own counts. */
+/* The messages that ranks have sent each other through the pool, by their endpoints' own counts. */
 #pragma once
 
 #include "common.h"
 
-/* Of all ranks so far; on rank 0. */
+/* Sums over all ranks so far; on rank 0. */
 struct peers {
   double messages, bytes;
 };
@@ -26,8 +26,9 @@ static inline struct peers peers_read(const char* command) {
   return sum;
 }
 
-/* As COMMAND ("penstock ps --peers --json") says, once that has come to rest: endpoints publish
- * their counts now and then, in calls of the MPI. Collective. Nothing where `command` is NULL. */
+/* The counts that COMMAND ("penstock ps --peers --json") prints, once they no longer change:
+ * endpoints publish their counts now and then, in calls of the MPI. Collective. Zeros if `command`
+ * is NULL. */
 static inline struct peers peers_so_far(const char* command) {
   struct peers sum = {0};
   int rank, flag;

@@ -1,24 +1,30 @@
-/* What it costs to be many: start, hello, barrier, allreduce, messages, fences, waiting, the end;
- * what OSU's osu_init and osu_hello do, with results that are checked. An ordinary MPI program.
+/* The cost of many ranks: start, hello, barrier, allreduce, messages, fences, waiting, the end; the
+ * work of OSU's osu_init and osu_hello, with checked results. An ordinary MPI program.
  *
  *   ranks [--calls N] [--fences N] [--all] [--idle SECONDS] [--hold FILE] [--pool COMMAND]
- * [--traffic COMMAND]
+ *         [--traffic COMMAND]
  *
- * Rank 0 prints a line a figure, its name and its value:
+ * Rank 0 prints a line for each figure, its name and its value:
+ *
  *   ranks
- *   start_s, start_cpu_s          MPI_Init: the longest wall time, and CPU time of all ranks
- *   start_pool                    bytes taken of the pool then
- *   barrier_cpu_us, allreduce_cpu_us, neighbours_cpu_us    CPU time of a rank and call, or message,
- * of N (10) neighbours_pool               bytes taken of the pool when each rank had talked to two
- * others all_cpu_us, all_pool          with --all: each rank sends a message to each, again and
- * again fence_cpu_us, fence_pool      with --fences: of a window of all ranks, each putting to its
- * neighbour waits                         with --idle: the seconds, when all but rank 0 wait in a
- * barrier and rank 0 sleeps; longer while FILE is there idle_cpu_s, idle_reads        CPU time of
- * all ranks in a second then; lines that all read from the device in a second private_kB, shared_kB
- * the rank with most, before the end: its own memory, and its part of shared memory threads,
- * descriptors          the rank with most cpu_s                         of all ranks until just
- * before MPI_Finalize COMMAND of --pool: 'penstock pool info --json SPEC', which says bytes_used.
- * COMMAND of --traffic: 'penstock ps --traffic=3 --json SPEC'. */
+ *   start_s, start_cpu_s        MPI_Init: the longest wall time, and CPU time of all ranks
+ *   start_pool                  bytes of the pool in use then
+ *   barrier_cpu_us, allreduce_cpu_us, neighbours_cpu_us
+ *                               CPU time of a rank for a call, or message; the mean of N (10)
+ *   neighbours_pool             bytes of the pool in use after each rank had talked to two others
+ *   all_cpu_us, all_pool        with --all: each rank sends a message to each, again and again
+ *   fence_cpu_us, fence_pool    with --fences: in a window of all ranks, each puts to its neighbour
+ *   waits                       with --idle: the seconds in which all but rank 0 wait in a barrier
+ *                               and rank 0 sleeps; longer while FILE exists
+ *   idle_cpu_s, idle_reads      CPU time of all ranks in a second of these; lines that all ranks
+ *                               read from the device in a second
+ *   private_kB, shared_kB       of the rank with most, before the end: its own memory, and its part
+ *                               of shared memory
+ *   threads, descriptors        of the rank with most
+ *   cpu_s                       of all ranks until just before MPI_Finalize
+ *
+ * COMMAND of --pool: 'penstock pool info --json SPEC', which prints bytes_used. COMMAND of
+ * --traffic: 'penstock ps --traffic=3 --json SPEC'. */
 #include <dirent.h>
 #include <getopt.h>
 #include <sys/resource.h>
@@ -41,7 +47,7 @@ static double wall_s(void) {
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* On rank 0. */
+/* Reduces over all ranks; the result is valid on rank 0. */
 static double of_all(double value, MPI_Op op) {
   double result = 0;
   MPI_Reduce(&value, &result, 1, MPI_DOUBLE, op, 0, MPI_COMM_WORLD);
@@ -53,7 +59,7 @@ static void print(const char* name, double value) {
   fflush(stdout);
 }
 
-/* The sum of all numbers behind "field" in what the command says. */
+/* The sum of all numbers behind "field" in the output of the command. */
 static double asked(const char* command, const char* field) {
   char word[256];
   double sum = 0;
@@ -75,7 +81,7 @@ static void print_pool(const char* name, const char* command) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* CPU time of a rank and call. */
+/* Prints the CPU time of a rank for one call. */
 static void print_calls(const char* name, double begun, double calls) {
   print(name, of_all(cpu_s() - begun, MPI_SUM) * 1e6 / (calls * ranks));
 }
@@ -99,7 +105,7 @@ static void allreduces(int calls) {
   print_calls("allreduce_cpu_us", begun, calls);
 }
 
-/* A message to the rank so many places on, and one from the other side. */
+/* Sends a message to the rank `distance` places on, and receives one from the other side. */
 static void exchange(int distance, int call) {
   const int to = (rank + distance) % ranks, from = (rank + ranks - distance) % ranks;
   const long mine = (long)rank * 1000 + call;
@@ -154,7 +160,7 @@ static void idle(double seconds, const char* hold, const char* traffic) {
   const double begun = cpu_s();
   if (rank == 0) {
     const double start = wall_s();
-    usleep(2500000); /* what processes say of their traffic, once a second, is of the wait then */
+    usleep(2500000); /* the traffic that processes report once a second then belongs to the wait */
     if (traffic) reads = asked(traffic, "device_reads_per_second");
     while ((slept = wall_s() - start) < seconds || (hold && access(hold, F_OK) == 0)) usleep(10000);
   }

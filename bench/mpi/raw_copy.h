@@ -1,4 +1,4 @@
-/* A copy past the cache with nothing around it: the limit that puts are measured against. */
+/* A bare copy past the cache: the limit with which puts are compared. */
 #pragma once
 
 #include <stddef.h>

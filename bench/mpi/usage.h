@@ -1,4 +1,4 @@
-/* What a rank has used so far: CPU time, and bytes by TCP sockets. */
+/* Resources that a rank has used so far: CPU time, and bytes by TCP sockets. */
 #pragma once
 
 #include <linux/tcp.h>
@@ -30,7 +30,7 @@ static inline void usage_so_far(struct usage* usage) {
   }
 }
 
-/* A connection that was closed meanwhile, or replaced by a younger one, does not count. */
+/* Ignores a connection that was closed meanwhile, or replaced by a newer one. */
 static inline double usage_grown(const uint64_t* before, const uint64_t* after) {
   double sum = 0;
   for (int fd = 0; fd < max_sockets; ++fd)
@@ -38,7 +38,7 @@ static inline double usage_grown(const uint64_t* before, const uint64_t* after) 
   return sum;
 }
 
-/* What was used between the two, for each of `count` calls. */
+/* The difference of the two, divided by `count` calls. */
 static inline void usage_between(const struct usage* before, const struct usage* after, long count,
                                  double used[used_count]) {
   used[cpu] = (after->cpu - before->cpu) / (double)count;

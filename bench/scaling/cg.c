@@ -1,20 +1,20 @@
 /* Conjugate gradients on a generated sparse matrix, with the messages of NAS CG: the grid of ranks,
- * the halves that a sum over a row is made of, the transpose. One program for three executors:
+ * the sum over a row in halves, the transpose. One program for three executors:
  *
  *   mpicc -O2 cg.c -lm -o cg;    mpiexec -n 4 ./cg --na 1400     real messages, real arithmetic
  *   smpicc -O2 cg.c -o cg;       smpirun -np 4 ... ./cg --skeleton --na 1500000
  *   the same with -trace-ti                                        a trace, for replay
  *
- * --skeleton: nothing is computed; the simulator is told how many floating point operations a
- * product of matrix and vector has. What is sent does not depend on the data. --untimed: outer
- * iterations before those that are measured, as NAS CG has one. Source: Bailey et al., The
- * NAS Parallel Benchmarks (1991), and the description of CG's communication in docs/scale.md.
- * Ranks: a power of two.
+ * --skeleton: computes nothing, and tells the simulator how many floating-point operations a
+ * product of matrix and vector has. The messages do not depend on the data. --untimed: outer
+ * iterations before the measured ones; NAS CG has one. Source: Bailey et al., The NAS Parallel
+ * Benchmarks (1991), and the description of CG's communication in docs/scale.md. Ranks: a power of
+ * two.
  *
- * Prints "iterations SECONDS residual COMPUTING" on rank 0: seconds of the last rank, and those
- * that are computed: two ranks meet at each exchange, so the sum over what lies between two of
- * them, each of the rank that takes longer there; of more ranks, all of the rank that computes
- * longest. */
+ * Prints "iterations SECONDS residual COMPUTING" on rank 0: seconds of the last rank, and the part
+ * of them that is computing. Two ranks meet at each exchange, so for two ranks that part is the sum
+ * over the pieces between exchanges, each of the rank that takes longer; for more ranks it is the
+ * total of the rank that computes longest. */
 #include <math.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -35,9 +35,9 @@ static long na = 1400;
 struct grid {
   int rank, ranks, rows, columns, row, column, levels;
   long piece;     /* elements of the vector that a row's ranks sum up */
-  long half_from; /* of what the transpose sends */
+  long half_from; /* first element that the transpose sends */
   long half;
-  int across; /* who has the transposed piece */
+  int across; /* the rank that has the transposed piece */
 };
 
 static void fail(const char* words) {
@@ -78,7 +78,7 @@ static int partner(const struct grid* g, int level) {
   return g->row * g->columns + place;
 }
 
-/* Seconds that this rank computed between two meetings with the other. */
+/* Seconds that this rank computed between two meetings with the other rank. */
 static struct {
   double* seconds;
   int count, room;
@@ -91,7 +91,7 @@ static void start_to_count(void) {
   computed.since = MPI_Wtime();
 }
 
-/* `meets`: the next second computed is another piece's. */
+/* `meets`: seconds computed from now on belong to the next piece. */
 static void count_until(double now, int meets) {
   if (computed.count == computed.room) {
     computed.room = 2 * computed.room + 64;
@@ -103,7 +103,7 @@ static void count_until(double now, int meets) {
   computed.count += meets;
 }
 
-/* On rank 0. */
+/* Valid on rank 0. */
 static double longest_computing(int ranks) {
   count_until(MPI_Wtime(), 1);
   if (ranks != 2) {
@@ -129,7 +129,7 @@ static void exchange(const struct grid* g, int with, int tag, const double* out,
   computed.since = MPI_Wtime();
 }
 
-/* The sums of `count` numbers over a row of ranks, a level after the other. */
+/* Sums `count` numbers over a row of ranks, one level after the other. */
 static void sum_numbers(const struct grid* g, double* numbers, int count) {
   double got[2];
   for (int level = 1; level <= g->levels; ++level) {
@@ -139,8 +139,8 @@ static void sum_numbers(const struct grid* g, double* numbers, int count) {
 }
 
 /* This rank's part of the matrix, A = diagonal + a band, symmetric: row i has 2 + width on the
- * diagonal and -1 at distances 1 to width / 2. Rows of the rank's row of the grid, columns of its
- * column. */
+ * diagonal and -1 at distances 1 to width / 2. It has the rows of the rank's row of the grid, and
+ * the columns of its column. */
 static void multiply(const struct grid* g, const double* x, double* w) {
   const long columns = na / g->columns, row0 = g->row * g->piece, column0 = g->column * columns;
   const long width = 2 * (nonzer / 2);
@@ -162,7 +162,7 @@ static void multiply(const struct grid* g, const double* x, double* w) {
 /* q = A p: the product of this rank's block, the sum over the row in halves, the transpose. */
 static void product(const struct grid* g, const double* p, double* w, double* q) {
   multiply(g, p, w);
-  /* Twice as many columns as rows: two ranks first swap halves, and each goes on with its own. */
+  /* With twice as many columns as rows, two ranks first swap halves and go on with their own. */
   long out = g->half == g->piece ? 0 : g->half - g->half_from;
   double* own = w + g->half_from;
   for (int level = g->levels; level >= 1; --level) {
@@ -183,7 +183,7 @@ static double dot(const double* a, const double* b, long count) {
   return sum;
 }
 
-/* Solves A z = x by `inner` iterations; the residual's norm. */
+/* Solves A z = x by `inner` iterations; returns the norm of the residual. */
 static double solve(const struct grid* g, const double* x, double* z, double* p, double* q,
                     double* r, double* w) {
   const long own = na / g->columns;
@@ -214,7 +214,7 @@ static double* vector(long elements) {
 #endif
   double* made = malloc((size_t)elements * sizeof *made);
   if (made == NULL) fail("no memory");
-  /* Also for --skeleton: pages that nobody has written are all one, which is never out of cache. */
+  /* Also for --skeleton: untouched pages all map to one page, which never leaves the cache. */
   for (long i = 0; i < elements; ++i) made[i] = 1;
   return made;
 }

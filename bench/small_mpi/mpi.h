@@ -1,5 +1,5 @@
-// What NVIDIA's nccl-tests call of MPI, for processes of one host: so that they are built with
-// MPI=1 (several processes on one GPU) and run where no MPI is installed. SMALL_MPI="RANK RANKS
+// The part of MPI that NVIDIA's nccl-tests call, for processes of one host: so that they can be
+// built with MPI=1 (several processes on one GPU) and run without an MPI. SMALL_MPI="RANK RANKS
 // FILE": FILE is memory that all of them map. A rank that waits for two minutes ends its process.
 #pragma once
 
@@ -70,7 +70,7 @@ inline std::size_t bytes_of(MPI_Datatype type, int count) {
   return size * static_cast<std::size_t>(count);
 }
 
-/// What all ranks bring lies in their slots until the next call of done().
+/// The contributions of all ranks stay in their slots until the next call of done().
 inline void bring(const void* from, std::size_t bytes) {
   if (bytes != 0) std::memcpy(slot(rank), from, bytes);
   barrier();
@@ -128,7 +128,7 @@ inline int MPI_Comm_rank(MPI_Comm, int* rank) {
   *rank = small_mpi::rank;
   return MPI_SUCCESS;
 }
-/// One communicator: parts of the job are not known here.
+/// Only one communicator: parts of the job are not supported.
 inline int MPI_Comm_split(MPI_Comm, int color, int, MPI_Comm* made) {
   if (color != 0) small_mpi::end("NCCL_TESTS_SPLIT is not supported");
   *made = MPI_COMM_WORLD;
@@ -148,7 +148,7 @@ inline int MPI_Bcast(void* data, int count, MPI_Datatype type, int root, MPI_Com
   small_mpi::done();
   return MPI_SUCCESS;
 }
-/// In place.
+/// Only in place.
 inline int MPI_Allgather(const void* from, int, MPI_Datatype, void* to, int count,
                          MPI_Datatype type, MPI_Comm) {
   const std::size_t bytes = small_mpi::bytes_of(type, count);
@@ -170,7 +170,7 @@ inline int MPI_Gather(const void* from, int count, MPI_Datatype type, void* to, 
   small_mpi::done();
   return MPI_SUCCESS;
 }
-/// In place.
+/// Only in place.
 inline int MPI_Allreduce(const void* from, void* to, int count, MPI_Datatype type, MPI_Op op,
                          MPI_Comm) {
   if (from != MPI_IN_PLACE) small_mpi::end("MPI_Allreduce is in place only");

@@ -51,9 +51,9 @@ class Classes {
     return fmt::format("the CPUs to be used lie on one NUMA node (of {} with CPUs)",
                        topology_.sockets().size());
   }
-  /// A series for each way in which the target is used.
+  /// Adds a series for each way in which the target is used.
   struct Place {
-    std::string memory;  ///< in words, "" for none
+    std::string memory;  ///< in words; "": none
     int node = -1;
     bool far = false;
   };
@@ -83,7 +83,7 @@ class Classes {
       add(group, cores, cpus, affinity, form + mount.folder, place);
   }
 
-  /// CXL memory is nobody's own, even where a kernel gives it a socket's number.
+  /// CXL memory belongs to no socket, even if a kernel gives it a socket's number.
   bool own(const Socket& socket, const DaxMount& mount) const {
     return !mount.cxl && (mount.node == socket.node || (mount.node < 0 && !several()));
   }
@@ -140,7 +140,7 @@ class Classes {
     if (std::none_of(memories.begin(), memories.end(), without_cpus))
       absent("2a, 2b on CXL memory", no_far_node());
   }
-  /// What is there of devices that could be a node.
+  /// Names devices that could become such a node.
   std::string no_far_node() const {
     for (const DaxDevice& device : topology_.devices)
       if (device.driver != "kmem")
@@ -154,7 +154,7 @@ class Classes {
     if (!several()) return absent("2b: all sockets and the memory of each node", one_socket());
     for (const Node* node : topology_.memories()) add_node("2b", "all", all_, *node);
   }
-  /// A temporary one in /dev/shm: where the first socket's memory is.
+  /// A temporary pool in /dev/shm, on the first socket's memory.
   void pools() {
     for (const char* target : {"pool", "pool+observe", "pool+tx"})
       add("pool", sockets_[0].name, sockets_[0].cpus, Affinity::close, target, {});

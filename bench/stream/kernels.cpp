@@ -1,4 +1,4 @@
-// Compiled without the loop that becomes a memcpy: the C library's would store past the cache, and
+// Compiled without turning the loop into a memcpy: the C library's would store past the cache, and
 // Copy would no longer be plain stores (CMakeLists.txt).
 #include "bench/stream/kernels.hpp"
 

@@ -1,5 +1,5 @@
-// STREAM's four kernels over double arrays, as published: STREAM 5.10 (McCalpin); papers/3,
-// section 3.2. Initial values, scalar and counted bytes are its.
+// STREAM's four kernels over double arrays, as published: STREAM 5.10 (McCalpin); papers/3, section
+// 3.2. Initial values, scalar and counted bytes are STREAM's.
 #pragma once
 
 #include <array>
@@ -16,19 +16,19 @@ enum class Kernel : std::uint8_t { copy, scale, add, triad };
 inline constexpr std::array<Kernel, 4> all_kernels = {Kernel::copy, Kernel::scale, Kernel::add,
                                                       Kernel::triad};
 inline constexpr double published_scalar = 3.0;
-/// Elements of a cache line: no line is written by two threads.
+/// Elements in a cache line: no line is written by two threads.
 inline constexpr std::uint64_t line_elements = 8;
 
 /// "Copy", "Scale", "Add", "Triad".
 const char* kernel_name(Kernel kernel);
-/// In any case of letters. Error: invalid_argument, which names the four.
+/// In upper or lower case. Errors: invalid_argument, which names the four.
 Result<Kernel> parse_kernel(std::string_view text);
-/// The arrays that it reads and writes: 2 for Copy and Scale, 3 for Add and Triad.
+/// Number of arrays that it reads and writes: 2 for Copy and Scale, 3 for Add and Triad.
 constexpr std::uint64_t arrays_of(Kernel kernel) {
   return kernel == Kernel::copy || kernel == Kernel::scale ? 2 : 3;
 }
-/// Bytes that STREAM counts for one run over arrays of so many elements. What a write fetches
-/// before it is not counted.
+/// Bytes that STREAM counts for one run over arrays of `elements` elements; without the lines that
+/// a write fetches first.
 constexpr std::uint64_t counted_bytes(Kernel kernel, std::uint64_t elements) {
   return arrays_of(kernel) * sizeof(double) * elements;
 }
@@ -46,7 +46,7 @@ struct Share {
   Kernel kernel = Kernel::copy;
   double* to = nullptr;          ///< the whole arrays, not the share's beginning
   const double* from = nullptr;  ///< its first operand
-  const double* also = nullptr;  ///< its second, null for Copy and Scale
+  const double* also = nullptr;  ///< its second operand; null for Copy and Scale
   std::uint64_t first = 0, count = 0;
   double scalar = published_scalar;
 
@@ -54,15 +54,15 @@ struct Share {
   std::size_t bytes() const { return count * sizeof(double); }
 };
 
-/// Elements of thread `index` of `threads`, in equal parts of whole lines, as OpenMP's static
-/// schedule deals them. Parts of the last threads may be empty.
+/// Elements of thread `index` of `threads`, in equal parts of whole lines, as in OpenMP's static
+/// schedule. Parts of the last threads may be empty.
 struct Part {
   std::uint64_t first = 0, count = 0;
 };
 Part part_of(std::uint64_t elements, unsigned index, unsigned threads);
 Share share_of(Kernel kernel, const Arrays& arrays, unsigned index, unsigned threads);
 
-/// The kernel itself, element by element. `to(j)` is assigned, `from(j)` and `also(j)` are read.
+/// The kernel itself, element by element: assigns `to(j)`, reads `from(j)` and `also(j)`.
 template <class To, class From, class Also>
 inline void run_kernel(const Share& share, const To& to, const From& from, const Also& also) {
   const std::uint64_t end = share.first + share.count;
@@ -83,14 +83,14 @@ inline void run_kernel(const Share& share, const To& to, const From& from, const
   }
 }
 
-/// By plain stores.
+/// With plain stores.
 void run_plain(const Share& share);
 
 /// Long enough that hardware mode's publish_bulk goes past the caches (decision 0026).
 inline constexpr std::uint64_t block_elements = 2048;
 
-/// Blocks of results are made in a buffer that stays in the first-level cache, and leave it by
-/// `send(to, from, bytes)`, whole lines of a part.
+/// Makes blocks of results in a buffer that stays in the first-level cache, and stores them by
+/// `send(to, from, bytes)`: whole lines of a part.
 template <class Send>
 void run_in_blocks(const Share& share, const Send& send) {
   alignas(64) double block[block_elements];

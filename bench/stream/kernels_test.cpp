@@ -1,4 +1,4 @@
-// The kernels and their recurrence beside STREAM written down once more, array by array.
+// Compares the kernels and their recurrence with a second, array-by-array version of STREAM.
 #include "bench/stream/kernels.hpp"
 
 #include <gmock/gmock.h>
@@ -30,7 +30,7 @@ struct Published {
   }
 };
 
-/// Arrays whose elements all differ, so that a wrong index shows.
+/// Arrays in which all elements differ, so that a wrong index shows.
 struct Different {
   alignas(64) double a[3 * block_elements], b[3 * block_elements], c[3 * block_elements];
   std::uint64_t elements;

@@ -8,7 +8,7 @@ namespace penstock::bench::stream {
 
 namespace {
 
-/// Sets `function` to that of one of the libraries; gives its name where none has it.
+/// Sets `function` to the first library's function of that name; an error names it if none has one.
 template <class Function>
 const char* find(Function& function, const char* name, void* library, void* other = nullptr) {
   void* symbol = dlsym(library, name);
@@ -40,7 +40,7 @@ Result<NumaLibrary> load_numa() {
     return fail(ErrorCode::unavailable,
                 "the kernel binds no memory to NUMA nodes here: in a container allow mbind "
                 "(--cap-add SYS_NICE), or use the target memory");
-  library.numa_set_bind_policy(1);  // of this node or not at all
+  library.numa_set_bind_policy(1);  // on this node or not at all
   return library;
 }
 

@@ -1,6 +1,6 @@
-// libnuma and libpmemobj, loaded when they are first asked for: no product needs them to be built
-// or to start. Signatures are those of numa.h 2.0 and libpmemobj.h 1.12; libraries_test compares
-// them where these headers are installed.
+// libnuma and libpmemobj, loaded at first use: no product needs them to be built or to start.
+// Signatures are those of numa.h 2.0 and libpmemobj.h 1.12; libraries_test compares them if these
+// headers are installed.
 #pragma once
 
 #include <setjmp.h>
@@ -14,11 +14,11 @@ struct pmemobjpool;
 
 namespace penstock::bench::stream {
 
-/// PMEMoid: an object of a pool, by its place in it.
+/// PMEMoid: identifies an object by its pool and its place in it.
 struct PmemObject {
   std::uint64_t pool = 0, offset = 0;
 };
-/// _pobj_pcache: which pool the calling thread has translated last.
+/// _pobj_pcache: the pool that the calling thread translated last.
 struct PmemPoolCache {
   pmemobjpool* pool;
   std::uint64_t id;
@@ -36,16 +36,16 @@ struct PmemLibrary {
 #include "bench/stream/library_tables.inc"
 #undef PENSTOCK_STREAM_PMEM
 
-  /// What pmemobj_direct reads as inline code does: the calling thread's cache, and the count of
-  /// pools closed since.
+  /// Read by pmemobj_direct's inline code: the calling thread's cache, and the count of pools
+  /// closed since.
   const volatile int* invalidated = nullptr;
   PmemPoolCache& cache() const;
   void* library = nullptr;
 };
 
-/// Errors: not_found, with the package to install; unavailable, where the kernel has no NUMA.
+/// Errors: not_found, which names the package to install; unavailable if the kernel has no NUMA.
 Result<const NumaLibrary*> numa_library();
-/// Error: not_found, with the package to install.
+/// Errors: not_found, which names the package to install.
 Result<const PmemLibrary*> pmem_library();
 
 }  // namespace penstock::bench::stream

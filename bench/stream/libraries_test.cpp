@@ -1,4 +1,4 @@
-// What is declared of libnuma and libpmemobj is what their headers say, where these are installed.
+// Our declarations of libnuma and libpmemobj match their headers, if these are installed.
 #include "bench/stream/libraries.hpp"
 
 #include <gtest/gtest.h>

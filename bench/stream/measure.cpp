@@ -22,7 +22,7 @@ Result<void> not_interrupted() {
   return fail(ErrorCode::unavailable, "interrupted");
 }
 
-/// One kernel by all threads; gives the seconds.
+/// Runs one kernel on all threads; returns the seconds.
 Result<double> time_kernel(Target& target, Kernel kernel, unsigned threads) {
   const Arrays arrays = target.arrays();
   std::vector<Result<void>> done(threads);

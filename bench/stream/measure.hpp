@@ -1,5 +1,5 @@
-// STREAM's loop: each kernel `ntimes` times, the best of the second run and later, and whether the
-// arrays hold then what they should.
+// STREAM's loop: runs each kernel `ntimes` times, takes the best from the second run on, and checks
+// what the arrays then hold.
 #pragma once
 
 #include <vector>
@@ -11,7 +11,7 @@ namespace penstock::bench::stream {
 struct Run {
   std::vector<Kernel> kernels = {all_kernels.begin(), all_kernels.end()};
   unsigned ntimes = 10;      ///< 2 to max_runs
-  std::vector<int> cpus;     ///< thread i runs on cpus[i]; their number is that of the threads
+  std::vector<int> cpus;     ///< thread i runs on cpus[i]; there are as many threads
   bool first_touch = false;  ///< each thread fills its own part; else one fills all
 };
 
@@ -27,18 +27,18 @@ struct Measured {
   std::string facts;
 };
 
-/// Errors: mismatch, where the arrays are wrong afterwards; unavailable, where it was interrupted;
-/// those of the target.
+/// Errors: mismatch if the arrays are wrong afterwards; unavailable if interrupted; those of the
+/// target.
 Result<Measured> measure(Target& target, const Run& run);
 
-/// While one lives SIGINT, SIGTERM and SIGHUP only ask measure() to end.
+/// While one lives, SIGINT, SIGTERM and SIGHUP only ask measure() to end.
 class Interruptible {
  public:
   Interruptible();
   Interruptible(const Interruptible&) = delete;
   Interruptible& operator=(const Interruptible&) = delete;
   ~Interruptible();
-  /// The signal that came, 0 while none has.
+  /// Returns the signal that arrived; 0: none so far.
   static int asked();
 };
 

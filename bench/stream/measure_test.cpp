@@ -1,4 +1,4 @@
-// Validation notices what is wrong: the kernel, the scalar, an element, data that did not arrive.
+// Validation notices a wrong kernel, a wrong scalar, a wrong element, and data that did not arrive.
 #include "bench/stream/measure.hpp"
 
 #include <gmock/gmock.h>
@@ -23,18 +23,18 @@ using testing::HasSubstr;
 
 constexpr std::uint64_t elements = 4096;
 
-/// Two threads where that can be, on whichever CPUs.
+/// Two threads if possible, on any CPUs.
 Run small_run() {
   Run run;
   run.ntimes = 3;
   run.cpus = {allowed_cpus().front()};
-#ifndef __SANITIZE_THREAD__  // libgomp's own synchronization is not known to it
+#ifndef __SANITIZE_THREAD__  // it does not know libgomp's own synchronization
   if (has_openmp()) run.cpus.push_back(allowed_cpus().back());
 #endif
   return run;
 }
 
-/// Memory of this process, and a way to go wrong.
+/// Memory of this process that can be made to fail.
 class Faulty final : public Target {
  public:
   enum class Fault { none, kernel, scalar, element, part };
@@ -120,8 +120,7 @@ TEST(StreamMeasure, ThreadsRunWhereTheyShouldAndTheCallerReturns) {
   EXPECT_EQ(allowed_cpus(), before);
 }
 
-// ---- targets
-// -------------------------------------------------------------------------------------
+// ---- targets ------------------------------------------------------------------------------------
 
 Result<Measured> measured(const TargetSpec& spec) {
   const auto run = small_run();
@@ -170,7 +169,7 @@ TEST(StreamTargets, ObjectsOfLibpmemobj) {
   EXPECT_THAT(absent.error().message, HasSubstr("name a folder that is there"));
 }
 
-/// Nothing of chance: what was not observed stays old.
+/// No random events: data that was not observed stays old.
 constexpr const char* calm = "evict=0,prefetch=0,drop_early=0";
 
 class StreamPool : public testing::Test {

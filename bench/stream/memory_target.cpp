@@ -1,4 +1,4 @@
-// Memory of the process itself: where the kernel puts it, or bound to a NUMA node.
+// Memory of the process itself: placed by the kernel, or bound to a NUMA node.
 #include <sys/mman.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -54,7 +54,7 @@ class NumaMemory final : public OwnMemory {
       : OwnMemory(spec, at, elements), library_(library) {}
   ~NumaMemory() override { library_.numa_free(arrays_.a, 3 * array_bytes(arrays_.elements)); }
 
-  /// Asks the kernel where the pages are: a bound one that is elsewhere is an error.
+  /// Asks the kernel where the pages are: it is an error if bound pages lie elsewhere.
   Result<void> filled() override {
     constexpr std::size_t samples = 96;
     const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));

@@ -14,7 +14,7 @@ namespace penstock::bench::stream {
 
 namespace {
 
-/// Each text by `parse`; `all` where there is none.
+/// Parses each text by `parse`; returns `all` if there are none.
 template <class Value, class Parse>
 Result<std::vector<Value>> parsed(const std::vector<std::string>& texts, const Parse& parse,
                                   std::vector<Value> all) {
@@ -155,8 +155,8 @@ Result<Sized> choose_elements(const StreamOptions& options, const Topology& topo
         options.any_size ? line_elements : caches * caches_an_array / sizeof(double);
     if (options.elements != 0 && options.elements < least)
       return fail(ErrorCode::invalid_argument,
-                  "--elements {} are too few: an array is to be {} times the last-level caches "
-                  "({}), so {} elements at least; --any-size measures caches all the same",
+                  "--elements {} are too few: an array must have {} times the last-level caches "
+                  "({}), so at least {} elements; --any-size allows smaller arrays",
                   options.elements, caches_an_array, base::format_bytes(caches), least);
     const auto most = room(each.target);
     const std::uint64_t needed = options.elements != 0 ? options.elements : least;

@@ -1,5 +1,5 @@
-// Options of penstock bench stream: what they accept, what they refuse in which words, and how many
-// elements come of them.
+// Options of penstock bench stream: which values they accept, how they refuse others, and the
+// resulting number of elements.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -78,8 +78,7 @@ TEST(StreamOptionsChecked, WrongOnesAreNamed) {
   EXPECT_TRUE(check({}));
 }
 
-// ---- how many elements
-// ---------------------------------------------------------------------------
+// ---- numbers of elements ------------------------------------------------------------------------
 
 constexpr std::uint64_t cache = 32 << 20, least = caches_an_array * cache / sizeof(double);
 
@@ -154,8 +153,7 @@ TEST(StreamElements, TooFewForTheCachesAreRefused) {
   EXPECT_THAT(odd.error().message, HasSubstr("--elements 1008"));
 }
 
-// ---- what comes of the figures
-// -------------------------------------------------------------------
+// ---- results from the figures -------------------------------------------------------------------
 
 Figure figure(const Series& series, unsigned threads, std::vector<double> copy) {
   Figure made{.series = &series, .threads = threads, .measured = {}};

@@ -1,5 +1,6 @@
-// Objects of libpmemobj, in a file that has no name once it is made: whatever ends this process,
-// nothing is left. The paper's program left 2.4 GB in its pool at each run (papers/3, section 3.5).
+// Objects of libpmemobj, in a file that loses its name once it is made: nothing is left, however
+// this process ends. The paper's program left 2.4 GB in its pool at each run (papers/3, section
+// 3.5).
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,7 +21,7 @@ namespace {
 
 constexpr std::uint64_t no_snapshot = 1 << 2;  // POBJ_XADD_NO_SNAPSHOT
 
-/// Is the mapping that holds `at` one by MAP_SYNC? smaps says so by the flag "sf".
+/// Does the mapping that holds `at` have MAP_SYNC? smaps shows that by the flag "sf".
 bool mapped_synchronously(const void* at) {
   const std::string text = base::read_file("/proc/self/smaps");
   std::string_view left = text;
@@ -42,7 +43,7 @@ bool mapped_synchronously(const void* at) {
   return false;
 }
 
-/// D_RW(object)[j]: the address is found anew at each element, as pmemobj_direct's inline code
+/// D_RW(object)[j]: computes the address anew for each element, as pmemobj_direct's inline code
 /// does.
 class Translated {
  public:
@@ -75,7 +76,7 @@ class PmemTarget final : public Target {
 
   Result<void> make_arrays() {
     double** const arrays[] = {&arrays_.a, &arrays_.b, &arrays_.c};
-    // What POBJ_ALLOC gives is aligned to 16 bytes; a line is not to have two writers.
+    // POBJ_ALLOC aligns to 16 bytes; a line must not have two writers.
     const std::uint64_t bytes = arrays_.elements * sizeof(double) + coherence::line_bytes;
     for (std::size_t i = 0; i < 3; ++i) {
       if (library_.pmemobj_alloc(pool_, &objects_[i], bytes, i + 1, nullptr, nullptr) != 0)
@@ -103,7 +104,7 @@ class PmemTarget final : public Target {
   }
 
   std::string facts() const override {
-    // What libpmemobj goes by when it chooses how to flush.
+    // libpmemobj chooses by this how to flush.
     const bool synchronous = mapped_synchronously(arrays_.a);
     const bool flushes =
         synchronous || library_.pmem_is_pmem(arrays_.a, arrays_.elements * sizeof(double)) != 0;
@@ -172,10 +173,11 @@ Result<std::uint64_t> pmem_room(const TargetSpec& spec) {
   PENSTOCK_TRY(pmem_library());
   struct stat status {};
   if (stat(spec.place.c_str(), &status) == 0 && !S_ISDIR(status.st_mode))
-    return fail(ErrorCode::invalid_argument,
-                "{} is no folder: name one on a file system that is mounted with -o dax; the pool "
-                "is made in it, and removed",
-                spec.place);
+    return fail(
+        ErrorCode::invalid_argument,
+        "{} is not a folder: name one on a file system that is mounted with -o dax; the pool "
+        "is made in it, and removed",
+        spec.place);
   return free_in(spec.place);
 }
 

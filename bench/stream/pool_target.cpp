@@ -1,5 +1,5 @@
-// Objects of a pool's arena. Another attachment, on another emulated node, reads the results: in
-// software and simulated mode it finds what was published and observed, and nothing else.
+// Objects in a pool's arena. Another attachment, on another emulated node, reads the results: in
+// software and simulated mode it finds only data that was published and observed.
 #include <algorithm>
 #include <vector>
 
@@ -46,7 +46,8 @@ class PoolTarget final : public Target {
     return {};
   }
 
-  /// The reader has copies of the first values from here on: one that does not observe keeps them.
+  /// From here on the reader's cache holds the first values: a reader that does not observe keeps
+  /// them.
   Result<void> filled() override {
     if (!reader_.pool->memory().loads_may_be_stale()) return {};
     const Errors found = PENSTOCK_TRY(compare(first_values()));

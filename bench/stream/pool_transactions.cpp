@@ -1,5 +1,5 @@
-// Objects of a pool that are changed by our transactions: each thread has an undo log and a part of
-// each array of its own, for an object has one writer.
+// Objects of a pool that Penstock's transactions change: each thread has an undo log, and its own
+// part of each array, because an object has one writer.
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 using persist::UndoLog;
 
-/// What one thread writes.
+/// The objects that one thread writes.
 struct Own {
   Part part;
   arena::Object objects[3];
@@ -112,8 +112,8 @@ class TransactionTarget final : public Target {
     own.log = PENSTOCK_TRY(UndoLog::open(*writer_.arena, bytes + headers));
     return {};
   }
-  /// The elements of `part`, by the threads that write them, counted from their own beginning.
-  /// They are published afterwards.
+  /// Visits the elements of `part` with the thread that writes them, counted from the start of that
+  /// thread's objects. Publishes them afterwards.
   template <class Visit>
   void for_parts(Part part, const Visit& visit) {
     for (Own& own : parts_) {

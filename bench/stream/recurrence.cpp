@@ -46,7 +46,7 @@ void ErrorSum::add(const double* block, std::uint64_t elements) {
 }
 
 double ErrorSum::mean() const {
-  if (elements_ == 0) return std::nan("");  // nothing was compared
+  if (elements_ == 0) return std::nan("");  // no element was compared
   const double mean = sum_ / static_cast<double>(elements_);
   return expected_ == 0 ? mean : mean / std::fabs(expected_);
 }

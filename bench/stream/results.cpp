@@ -36,7 +36,7 @@ bool ordinary(const Series& series) {
   return series.target.kind == Kind::numa || series.target.kind == Kind::memory;
 }
 
-/// Both on ordinary memory, stored to in the same way.
+/// Both series use ordinary memory, with the same stores.
 const char* nodes_ratio(const Series& x, const Series& y) {
   if (!ordinary(x) || !ordinary(y) || x.target.store != y.target.store) return nullptr;
   if (x.group == "2a" && !x.far && y.group == "local") return "remote / local";
@@ -45,7 +45,7 @@ const char* nodes_ratio(const Series& x, const Series& y) {
   return nullptr;
 }
 
-/// The same memory by way of libpmemobj and without; of chosen targets nobody knows.
+/// The same memory with and without libpmemobj; unknown for chosen targets.
 const char* direct_ratio(const Series& x, const Series& y) {
   if (x.target.kind != Kind::pmem || !bare(x) || !ordinary(y) || y.target.store != Store::plain)
     return nullptr;
@@ -86,14 +86,16 @@ const char* pool_ratio(const Series& x, const Series& y) {
 }
 
 const char* ratio_name(const Series& x, const Series& y) {
-  if (x.target.mode == coherence::Mode::simulated) return nullptr;  // of a model, not of memory
+  if (x.target.mode == coherence::Mode::simulated)
+    return nullptr;  // this measures a model, not
+                     // memory
   if (x.affinity != y.affinity || x.cpus != y.cpus) return nullptr;
   for (const auto rule : {nodes_ratio, direct_ratio, promise_ratio, pool_ratio})
     if (const char* const name = rule(x, y)) return name;
   return nullptr;
 }
 
-/// Of the series' figures the one with the most threads that `other` has too.
+/// Returns the figures of x and y with the most threads that both have.
 std::pair<const Figure*, const Figure*> largest_common(const std::vector<Figure>& figures,
                                                        const Series* x, const Series* y) {
   std::pair<const Figure*, const Figure*> found;

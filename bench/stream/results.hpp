@@ -11,13 +11,13 @@
 
 namespace penstock::bench::stream {
 
-/// One series with one number of threads, measured as often as it was repeated.
+/// One series with one number of threads, with all its repetitions.
 struct Figure {
   const Series* series = nullptr;
   unsigned threads = 0;
   std::vector<Measured> measured;
 
-  /// Median of the best MB/s of its repetitions; nullopt where the kernel was not measured.
+  /// Median of the best MB/s of its repetitions; nullopt if the kernel was not measured.
   std::optional<double> median(Kernel kernel) const;
 };
 
@@ -30,15 +30,15 @@ struct Facts {
 
 /// A table for each class, then the ratios; for people.
 Report tables_of(const std::vector<Figure>& figures, const Facts& facts);
-/// The same and each single figure, facts of the memory and what is absent; for programs.
+/// The same, each single figure, facts about the memory, and what is absent; for programs.
 Report all_of(const std::vector<Figure>& figures, const std::vector<Absent>& absent,
               const Facts& facts);
-/// What the paper argues with, at the largest number of threads that both series have:
+/// The ratios of the paper's argument, at the largest number of threads that both series have:
 /// remote/local, CXL/remote, App-Direct/Memory-Mode, the price of crash consistency.
 Table ratios_of(const std::vector<Figure>& figures);
-/// Each series once, and what was found out about its memory.
+/// Each series once, with the facts found about its memory.
 std::vector<std::pair<const Series*, std::string>> memory_of(const std::vector<Figure>& figures);
-/// Columns as the paper's files have them, and then which series it is.
+/// Columns as in the paper's files, and then the series.
 std::string csv_of(const std::vector<Figure>& figures, const Facts& facts);
 
 }  // namespace penstock::bench::stream

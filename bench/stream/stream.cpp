@@ -33,7 +33,7 @@ std::string figure_name(const Series& series, unsigned threads) {
   return fmt::format("{}, {} thread{}", series.name, threads, threads == 1 ? "" : "s");
 }
 
-/// What has the same reason, together.
+/// Groups what is absent for the same reason.
 void print_absent(const std::vector<Absent>& absent) {
   if (absent.empty()) return;
   fmt::print("\nnot on this machine\n");
@@ -69,7 +69,7 @@ void print_memory(const std::vector<Figure>& figures) {
     if (!facts.empty()) fmt::print("  {}: {}\n", series->name, facts);
 }
 
-/// The series of a run and what has come of them. A figure that failed is not tried again.
+/// The series of a run and their results. A figure that failed is not tried again.
 class Runner {
  public:
   Runner(const Settings& settings, Sized sized, std::vector<Absent>& absent)
@@ -88,7 +88,7 @@ class Runner {
     broken_.resize(figures_.size());
   }
 
-  /// True unless a result was wrong.
+  /// Measures all figures once. Returns true unless a result was wrong.
   bool round() {
     bool right = true;
     for (std::size_t i = 0; i < figures_.size() && Interruptible::asked() == 0; ++i) {

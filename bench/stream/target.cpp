@@ -77,11 +77,11 @@ Result<std::vector<coherence::Mode>> modes_of(const TargetSpec& spec,
   return std::vector{coherence::Mode::hardware, coherence::Mode::software};
 }
 
-/// Stores of a series: software mode publishes by either.
+/// The stores of a series: software mode can publish by either.
 std::vector<Store> stores_of(const TargetSpec& spec, const TargetOptions& options) {
   const bool either = spec.promise == Promise::none || spec.promise == Promise::observe;
   if (spec.kind == Kind::pmem || !either) return {Store::plain};
-  // Past which cache? Its publish_bulk is plain stores.
+  // Uncached memory has no cache to go past: its publish_bulk is plain stores.
   if (spec.mode == coherence::Mode::uncached) return {Store::plain};
   if (!options.stores.empty()) return options.stores;
   if (spec.mode == coherence::Mode::software) return {Store::past_the_cache, Store::plain};
@@ -205,7 +205,7 @@ Result<std::uint64_t> room(const TargetSpec& spec) {
 
 Result<std::uint64_t> max_elements(const TargetSpec& spec) {
   const std::uint64_t bytes = PENSTOCK_TRY(room(spec));
-  // An undo log holds the old contents of what a kernel writes: an array more.
+  // An undo log holds the old contents of the arrays that a kernel writes: one array more.
   const std::uint64_t arrays = spec.promise == Promise::transaction ? 5 : 3;
   return bytes / (arrays * sizeof(double)) / line_elements * line_elements;
 }

@@ -8,7 +8,7 @@ namespace penstock::bench::stream {
 
 using OpenedTarget = Result<std::unique_ptr<Target>>;
 
-/// Ordinary memory, where the kernel puts it.
+/// Ordinary memory, placed by the kernel.
 OpenedTarget open_memory(const TargetSpec& spec, std::uint64_t elements);
 /// Memory of one NUMA node, bound by libnuma.
 OpenedTarget open_numa(const TargetSpec& spec, std::uint64_t elements);
@@ -17,26 +17,26 @@ OpenedTarget open_pmem(const TargetSpec& spec, std::uint64_t elements);
 /// Objects of a pool's arena.
 OpenedTarget open_pool(const TargetSpec& spec, std::uint64_t elements);
 
-/// The same, a part of its own for each thread, changed by transactions.
+/// The same, with separate objects for each thread, changed by transactions.
 OpenedTarget open_pool_transactions(const TargetSpec& spec, std::uint64_t elements,
                                     unsigned threads);
-/// A temporary pool, or the one that is named, with room for so many bytes in objects.
+/// A temporary pool, or the given one, with room for `bytes` in objects.
 Result<BenchPool> prepare_pool(const TargetSpec& spec, std::uint64_t bytes);
 
-/// Adds the errors of an array that lies in the object, as this attachment finds it; without
-/// observing it, for tests.
+/// Adds the errors of an array in the object, as this attachment finds it; for tests optionally
+/// without observing it.
 void add_errors(ErrorSum& sum, const pool::Pool& reader, const arena::Object& object,
                 std::uint64_t elements, bool observe = true);
 
-/// Bytes that arrays there may take together.
+/// Bytes that arrays on this target may take together.
 Result<std::uint64_t> memory_room();
 Result<std::uint64_t> numa_room(const TargetSpec& spec);
 Result<std::uint64_t> pmem_room(const TargetSpec& spec);
 Result<std::uint64_t> pool_room(const TargetSpec& spec);
 
-/// Bytes a process can still have: 3/4 of what the machine has free.
+/// Bytes that a process can still have: 3/4 of the machine's free memory.
 std::uint64_t free_memory();
-/// 3/4 of what is free in the folder's file system. Error: not_found.
+/// 3/4 of the free space in the folder's file system. Errors: not_found.
 Result<std::uint64_t> free_in(const std::string& folder);
 
 }  // namespace penstock::bench::stream

@@ -13,7 +13,7 @@ namespace penstock::bench::stream {
 
 namespace {
 
-/// The calling thread.
+/// Pins the calling thread.
 void pin_to(const std::vector<int>& cpus) {
   int size = 1;
   for (const int cpu : cpus) size = cpu >= size ? cpu + 1 : size;

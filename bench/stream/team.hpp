@@ -1,4 +1,4 @@
-// A team of threads, by OpenMP where the compiler has it.
+// A team of threads, by OpenMP if the compiler has it.
 #pragma once
 
 #include <functional>
@@ -10,10 +10,10 @@ namespace penstock::bench::stream {
 bool has_openmp();
 
 /// Runs `work(index)` on `threads` threads at once and returns when all have ended. Thread 0 is the
-/// caller. The others wait for the next call, as OpenMP's do. `work` throws nothing.
+/// caller. The others wait for the next call, as OpenMP's threads do. `work` must not throw.
 void run_team(unsigned threads, const std::function<void(unsigned index)>& work);
 
-/// While it lives thread `index` of teams of this size runs on CPU `cpus[index]`; afterwards the
+/// While it lives, thread `index` of teams of this size runs on CPU `cpus[index]`; afterwards the
 /// caller runs where it did before.
 class PinnedTeam {
  public:

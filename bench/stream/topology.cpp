@@ -17,20 +17,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Where a link leads to, all links resolved; "" where that does not exist.
+/// The target of a link, with all links resolved; "" if it does not exist.
 std::string target_of(const std::string& link) {
   std::error_code failed;
   const fs::path path = fs::canonical(link, failed);
   return failed ? "" : path.string();
 }
 
-/// sysfs says -1 for "none", which is no number of read_number().
+/// sysfs writes -1 for "none", which read_number() does not accept.
 int node_in(const std::string& path) {
   const auto number = base::read_number(path);
   return number ? static_cast<int>(*number) : -1;
 }
 
-/// "Node 0 MemFree:  1234 kB", or the same of /proc/meminfo; in bytes, 0 where it is absent.
+/// "Node 0 MemFree:  1234 kB", or the same in /proc/meminfo; in bytes, 0 if it is absent.
 std::uint64_t memory_line(std::string_view text, std::string_view key) {
   const auto at = text.find(std::string(key) + ":");
   if (at == text.npos) return 0;
@@ -41,14 +41,14 @@ std::uint64_t memory_line(std::string_view text, std::string_view key) {
   return kilobytes << 10;
 }
 
-/// Free memory, and what the page cache gives back; not what shared memory holds.
+/// Free memory, and memory that the page cache can give back; not that of shared memory.
 std::uint64_t available(std::string_view text) {
   const std::uint64_t files =
       memory_line(text, "Active(file)") + memory_line(text, "Inactive(file)");
   return memory_line(text, "MemFree") + files;
 }
 
-/// The first of each core, then the second ones.
+/// The first CPU of each core, then the second ones.
 std::vector<int> cores_first(const Roots& roots, std::vector<int> cpus) {
   const auto rank = [&](int cpu) {
     const auto siblings = base::parse_cpu_list(base::read_value(
@@ -92,7 +92,7 @@ std::vector<Node> read_nodes(const Roots& roots) {
   return nodes;
 }
 
-/// Where the kernel knows no NUMA.
+/// For a kernel without NUMA.
 std::vector<Node> one_node(const Roots& roots) {
   const auto cpus =
       base::parse_cpu_list(base::read_value(roots.sys + "/devices/system/cpu/online"));
@@ -119,7 +119,7 @@ std::vector<DaxDevice> read_devices(const Roots& roots) {
   return devices;
 }
 
-/// /proc/mounts: DEVICE FOLDER TYPE OPTIONS 0 0, blanks in FOLDER as \040.
+/// /proc/mounts: DEVICE FOLDER TYPE OPTIONS 0 0, with blanks in FOLDER as \040.
 std::vector<DaxMount> read_mounts(const Roots& roots) {
   std::vector<DaxMount> mounts;
   std::string text = base::read_file(roots.proc + "/mounts");

@@ -1,4 +1,4 @@
-// Nodes, caches, mounts and classes of trees that are made up as the kernel writes them.
+// Nodes, caches, mounts and classes in made-up trees, written as the kernel writes them.
 #include "bench/stream/topology.hpp"
 
 #include <gmock/gmock.h>
@@ -59,7 +59,7 @@ class StreamTopology : public testing::Test {
     write(own + "/cache/index3/shared_cpu_list", shared);
   }
   /// Two sockets of two cores with two threads each, a node of CXL memory, persistent memory by
-  /// memmap near socket 0, and on CXL.
+  /// memmap near socket 0, and persistent memory on CXL.
   void paper() {
     write("/sys/devices/system/node/online", "0-2");
     node(0, "0-1,4-5", 1000, "10 21 14");

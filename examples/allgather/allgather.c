@@ -1,11 +1,11 @@
 /* An all-gather of N nodes with L ranks each, M bytes a rank, through the pool: the published form
- * in three phases, and one in which the ranks of a node share the work; beside them three rings
- * over sockets. All ranks are processes of this machine; each node is a node of the pool, and every
- * byte between nodes goes through the pool or a TCP socket.
+ * in three phases, and a form in which the ranks of a node share the work; compared with three
+ * rings over sockets. All ranks are processes of this machine; each node is a node of the pool, and
+ * every byte between nodes goes through the pool or a TCP socket.
  *
  *   allgather [--nodes N] [--ranks-per-node L] [--bytes M] [--repeat R]
  *
- * Prints for each form what one all-gather takes, and checks all data: bytes through the busiest
+ * Prints what one all-gather takes in each form, and checks all data: bytes through the busiest
  * link of a node, out and in; messages between nodes, of all nodes together (in the pool: announced
  * writes); CPU-seconds of all ranks; seconds only if each rank has a core. Without PENSTOCK_POOL it
  * makes a pool of its own and removes it at the end.
@@ -30,14 +30,14 @@
 #include "node.h"
 #include "penstock/penstock.h"
 
-/* Which ranks are in a ring, and how they lie on nodes. */
+/* The ranks in a ring, and their order on the nodes. */
 enum ring_kind { block_ring, cyclic_ring, leader_ring, ring_kinds };
 enum form { flat_block, flat_cyclic, leaders, published, shared_work, forms };
 static const char* const form_names[] = {
     "ring of ranks, block mapping", "ring of ranks, cyclic mapping", "ring of leaders, aggregated",
     "pool, leaders (published)", "pool, ranks share the work"};
 
-/* By ring and by number in it: the sockets to the next member. */
+/* Sockets to the next member, by ring and number in it. */
 static int sockets[ring_kinds][MAX_RANKS][2];
 
 static _Noreturn void refuse(const char* text) {
@@ -169,7 +169,7 @@ static void measure(process_t* process, enum form form) {
   meet_all(process);
 }
 
-/* Number `self` of all processes: first in block mapping, for one form in cyclic mapping. */
+/* Runs process number `self`: first in block mapping, and for one form in cyclic mapping. */
 static void take_part(const job_t* job, shared_t* shared, char* nodes_memory, int self,
                       const char* job_name) {
   const int ranks = ranks_of(job), node = self / job->per_node, local = self % job->per_node;
@@ -193,7 +193,7 @@ static void take_part(const job_t* job, shared_t* shared, char* nodes_memory, in
   close_pool(&process);
 }
 
-/* What one all-gather moves through the link of a node, by formula. */
+/* Computes the bytes that one all-gather moves through the link of a node. */
 static void expected(const job_t* job, enum form form, uint64_t* out, uint64_t* in) {
   const uint64_t n = (uint64_t)job->nodes, l = (uint64_t)job->per_node, m = job->bytes;
   const uint64_t by_form[] = {(n * l - 1) * m, l * (n * l - 1) * m, (n - 1) * l * m};
@@ -256,7 +256,7 @@ static int run_all(const job_t* job, shared_t* shared, char* nodes_memory, const
   int started = 0, good = 1;
   fflush(stdout);
   for (; started < ranks_of(job); ++started) {
-    const pid_t pid = fork(); /* each process attaches by itself */
+    const pid_t pid = fork(); /* each process must attach by itself */
     if (pid < 0) break;
     if (pid > 0) continue;
     take_part(job, shared, nodes_memory, started, job_name);

@@ -49,14 +49,14 @@ static void await(process_t* process, int rank) {
     must(process, "cxlread", cxlread(&memory, &told, flags + (uint64_t)rank * line, sizeof told));
 }
 
-/* `bytes` from byte `begin` of what a node has. */
+/* Reads `bytes` from byte `begin` of a node's data. */
 static void read_of(process_t* process, char* to, int node, size_t begin, size_t bytes) {
   const size_t at = (size_t)node * (size_t)process->job->per_node * process->job->bytes + begin;
   must(process, "cxlread", cxlread(&memory, to + at, blocks + at, bytes));
   process->counts->between_nodes_in += bytes;
 }
 
-/* As published: the leader writes what its node has, and reads what all others have. */
+/* The published form: the leader writes its node's data, and reads that of all other nodes. */
 static void leader_alone(process_t* process, int node) {
   const job_t* job = process->job;
   const size_t of_node = (size_t)job->per_node * job->bytes;
@@ -71,7 +71,7 @@ static void leader_alone(process_t* process, int node) {
   }
 }
 
-/* Each rank writes its own block, and reads a share of what each other node has. */
+/* Each rank writes its own block, and reads a share of each other node's data. */
 static void each_its_share(process_t* process, int node) {
   const job_t* job = process->job;
   const size_t of_node = (size_t)job->per_node * job->bytes;

@@ -1,4 +1,4 @@
-/* The baselines: rings. Between nodes blocks go through TCP sockets, within a node through memory.
+/* The baselines: rings. Blocks go through TCP sockets between nodes, and through memory within one.
  */
 #define _DEFAULT_SOURCE
 #include <errno.h>
@@ -8,7 +8,7 @@
 
 #include "node.h"
 
-/* A block on its way. */
+/* A block in transit. */
 typedef struct {
   char* at;
   size_t bytes, done;
@@ -19,7 +19,7 @@ static char* letter_to(const process_t* process, int rank) {
   return process->letters + (size_t)local_of(job, process->mapping, rank) * job->bytes;
 }
 
-/* True when all of it has left. */
+/* Returns true when all of it has left. */
 static int send_some(process_t* process, passage_t* out, int next, uint64_t turn) {
   if (process->to_next >= 0) {
     const ssize_t sent = send(process->to_next, out->at + out->done, out->bytes - out->done,
@@ -69,8 +69,8 @@ static void exchange(process_t* process, passage_t out, passage_t in, int next, 
   }
 }
 
-/* `members` in a ring, this one is number `self`; blocks of `bytes` in `all`, by number. `before`:
- * messages that went through the mailboxes of this ring. */
+/* `members` form a ring, in which this one is number `self`; `all` holds blocks of `bytes`, by
+ * number. `before`: messages that have already gone through the mailboxes of this ring. */
 static void ring(process_t* process, int members, int self, char* all, size_t bytes,
                  uint64_t before) {
   const int next = (self + 1) % members;
@@ -89,7 +89,7 @@ void ring_of_ranks(process_t* process) {
   process->steps[process->mapping] += (uint64_t)ranks - 1;
 }
 
-/* Into the node's memory; the leaders' ring, of all that a node has; out of it. */
+/* Into the node's memory; a ring of the leaders, with all data of a node; out of it. */
 void ring_of_leaders(process_t* process) {
   const job_t* job = process->job;
   const int node = process->rank / job->per_node;

@@ -4,9 +4,9 @@
     penstock run -n 4 -- python examples/checkpoint/heat.py --pool /var/tmp/plate
     penstock run -n 3 -- python examples/checkpoint/heat.py --pool /var/tmp/plate     goes on after a kill
 
-The plate is divided into slabs of rows, one a rank. Each rank writes its slab into the copy that is not valid, and
-flushes it; after a barrier rank 0 commits. Whenever the job is killed, one version is whole; any number of ranks goes
-on from it, and the result is the same bit by bit, for each cell is computed in the same way wherever it lies.
+The plate is divided into slabs of rows, one for each rank. Each rank writes its slab into the copy that is not valid, and
+flushes it; after a barrier rank 0 commits. Whenever the job is killed, one version is whole; any number of ranks can go
+on from it, and the result is the same bit by bit, because a cell's value does not depend on the rank that computes it.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import numpy as np
 import penstock.pool
 from mpi4py import MPI
 
-LINE_CELLS = 8  # a row is whole lines
+LINE_CELLS = 8  # a row consists of whole lines
 
 
 def arguments():
@@ -44,7 +44,7 @@ def share(rows, parts, index):
 
 
 class Plate:
-    """One rank's slab, with a row above and a row below that are its neighbours'."""
+    """One rank's slab, with copies of a neighbour's row above and below."""
 
     def __init__(self, comm, points):
         self.comm, self.points = comm, points
@@ -80,11 +80,12 @@ def save(plate, saved, step):
     plate.comm.Barrier()  # all slabs are at the device
     if plate.comm.rank == 0:
         saved.commit(step)
-    plate.comm.Barrier()  # before anybody begins the next
+    plate.comm.Barrier()  # before any rank begins the next one
 
 
 def restore(plate, saved):
-    """The step to go on from: of the valid version, which all ranks find; 0 at first."""
+    """Returns the step to resume from: that of the valid version, which all ranks find; 0 at
+    first."""
     info = saved.info()
     if info.version == 0:
         return 0
@@ -93,7 +94,7 @@ def restore(plate, saved):
 
 
 def save_to_file(plate, folder, step):
-    """The same, as programs do it otherwise: a new file, made durable, then given its name."""
+    """The usual way instead: a new file, made durable, then renamed."""
     path = Path(folder, f"penstock-checkpoint-{os.getuid()}")
     if plate.comm.rank == 0:
         path.with_suffix(".new").write_bytes(step.to_bytes(8, "little"))
@@ -124,7 +125,7 @@ def timed(plate, times, action):
 
 
 def compare(plate, saved, options):
-    """The last state once more, to the pool and to files, in turn."""
+    """Saves the last state again, to the pool and to files, in turn."""
     times = 9
     mine = timed(plate, times, lambda: save(plate, saved, options.steps))
     if plate.comm.rank == 0:

@@ -3,8 +3,8 @@
 
     examples/checkpoint/kill_and_go_on.py --pool /var/tmp/plate --size 64M --kills 5
 
-All ranks are killed by SIGKILL. At the end the plate must be, bit by bit, that of a run that nobody disturbed. Prints
-where each job went on, and how long a checkpoint takes beside a file on tmpfs and on disk.
+All ranks are killed by SIGKILL. At the end the plate must equal, bit by bit, that of an undisturbed run. Prints where
+each job went on, and how long a checkpoint takes compared with a file on tmpfs and on disk.
 """
 
 import argparse
@@ -44,12 +44,12 @@ def command(options, ranks, name, *more):
 
 
 def run(options, ranks, name, *more):
-    """To the end."""
+    """Runs the program to its end."""
     subprocess.run(command(options, ranks, name, *more), check=True, timeout=300)
 
 
 def version(pool):
-    """Of the checkpoint that is written: 0 before it is there."""
+    """The step of the committed checkpoint: 0 before there is one."""
     try:
         with pool.checkpoint("killed") as saved:
             return saved.info().version
@@ -58,7 +58,8 @@ def version(pool):
 
 
 def run_and_kill(options, ranks, pool, draw):
-    """Until some checkpoints more were committed, and then a moment longer. False: it was quicker."""
+    """Waits until more checkpoints were committed, and a moment longer. False: the job ended
+    before."""
     until = version(pool) + draw.randint(1, 3)
     with tempfile.TemporaryDirectory() as pids:
         job = subprocess.Popen(command(options, ranks, "killed", "--pids", pids), stdout=subprocess.DEVNULL,
@@ -85,7 +86,7 @@ def result(pool, name, options):
 
 
 def make_pool(options):
-    """False: there is one."""
+    """Makes the pool; returns False if it exists already."""
     try:
         penstock.pool.create(options.pool, options.size)
         return True

@@ -1,15 +1,15 @@
-/* Collectives for C: broadcast, allreduce and the like between the processes of a pool. Nothing is
- * sent: a rank publishes in memory of its own in the pool, and the others read there.
+/* Collectives for C: broadcast, allreduce and the like between the processes of a pool. No message
+ * is sent: a rank publishes in its own memory in the pool, and the others read there.
  *
  * Results, ownership, units: penstock.h.
  * Order      All ranks of a communicator make the same calls in the same order.
  * Threads    One thread at a time uses a communicator; several communicators are independent.
- * Memory     Buffers are ordinary memory of the process, in the pool or not. What a rank stored to
- *            its input before a call is what the others get. From the pool, whole lines in parts of
- *            16 KB or more, of calls of 2 MB or more, are not copied: the others read them where
- *            they are, and the call of this rank ends when they have.
- * Results    of reductions depend on the ranks' values alone: operands come in rank order, 16- and
- *            8-bit floats are accumulated in 32 bits and rounded once.
+ * Memory     Buffers are ordinary memory of the process, in the pool or not. The others get the
+ *            input that a rank had stored before its call. In calls of 2 MB or more, whole lines of
+ *            input in the pool that form parts of 16 KB or more are not copied: the others read
+ *            them in place, and the call returns once they have done so.
+ * Rounding   The result of a reduction depends on the ranks' values alone: operands come in rank
+ *            order, 16- and 8-bit floats are accumulated in 32 bits and rounded once.
  * Source     CCCL, sections 3 and 4; docs/protocols/collectives.md.
  *
  * Example    examples/allreduce.c
@@ -36,7 +36,7 @@ typedef enum penstock_collective {
   PENSTOCK_REDUCE_SCATTER = 7,
   PENSTOCK_ALLREDUCE = 8,
   PENSTOCK_SCAN = 9,   /* rank r gets the reduction of ranks 0 to r */
-  PENSTOCK_EXSCAN = 10 /* of ranks 0 to r - 1; rank 0 gets nothing */
+  PENSTOCK_EXSCAN = 10 /* ... of ranks 0 to r - 1; rank 0 gets nothing */
 } penstock_collective_t;
 
 typedef enum penstock_datatype {
@@ -62,7 +62,7 @@ typedef enum penstock_operation {
   PENSTOCK_PRODUCT = 1,
   PENSTOCK_MINIMUM = 2,
   PENSTOCK_MAXIMUM = 3,
-  PENSTOCK_AVERAGE = 4,           /* of integers towards zero */
+  PENSTOCK_AVERAGE = 4,           /* integers are rounded towards zero */
   PENSTOCK_PREMULTIPLIED_SUM = 5, /* of each value times `factor`, the same on all ranks */
   PENSTOCK_BIT_AND = 6,
   PENSTOCK_BIT_OR = 7,
@@ -72,8 +72,8 @@ typedef enum penstock_operation {
   PENSTOCK_LOGICAL_XOR = 11
 } penstock_operation_t;
 
-/* How ranks that do not know each other yet exchange `bytes` each: `mine` of every rank, in rank
- * order, into `all`. By a key-value store, MPI_Allgather, ... Returns 0, or not 0 when it failed.
+/* Exchanges `bytes` between ranks that cannot reach each other yet: stores every rank's `mine`, in
+ * rank order, into `all`; by a key-value store or MPI_Allgather, for example. Returns 0 on success.
  */
 typedef int (*penstock_exchange_t)(void* user, const void* mine, void* all, uint64_t bytes);
 
@@ -82,23 +82,23 @@ typedef struct {
   uint32_t rank, ranks;
   const char* name; /* in messages: "process group 3"; NULL: "communicator" */
   penstock_exchange_t exchange;
-  void* user;          /* of exchange */
-  uint64_t slot_bytes; /* of a chunk; 0: by the pool's size, and longer with `gpu` */
+  void* user;          /* first argument of exchange */
+  uint64_t slot_bytes; /* length of a chunk; 0: by the pool's size, longer with `gpu` */
   int check;           /* compare the calls of all ranks; makes each as slow as a barrier */
-  int gpu; /* not 0: calls are enqueued on the current device too (gpu.h); it is looked at now */
+  int gpu; /* nonzero: calls are also enqueued on the device that is current now (gpu.h) */
 } penstock_comm_options_t;
 
-/* Collective: all ranks open it, each with the same `ranks` and `check`; of `slot_bytes` rank 0's
- * counts. `exchange` is called once. Takes about 1/32 of the pool, 4 MB a rank at most. Errors:
- * invalid_argument, no_space, mismatch (a rank has another pool), peer_dead, unavailable (the
- * exchange failed). */
+/* Opens a communicator. Collective: all ranks call it, with the same `ranks` and `check`; rank 0's
+ * `slot_bytes` counts. Calls `exchange` once. Takes about 1/32 of the pool, at most 4 MB a rank.
+ * Errors: invalid_argument, no_space, mismatch (a rank uses another pool), peer_dead, unavailable
+ * (the exchange failed). */
 PENSTOCK_API penstock_status_t penstock_comm_open(penstock_pool_t* pool,
                                                   const penstock_comm_options_t* options,
                                                   penstock_comm_t** comm);
-/* The attachment of a rank's process, for penstock_pool_alive(); 0: there is no such rank. */
+/* Returns the token of a rank's process, for penstock_pool_alive(); 0 if there is no such rank. */
 PENSTOCK_API uint64_t penstock_comm_token(const penstock_comm_t* comm, uint32_t rank);
-/* This rank makes no more calls. Does not wait: the space in the pool is free once all ranks have
- * closed. NULL is ignored. */
+/* Gives the handle back: this rank makes no more calls. Does not wait; the pool's space becomes
+ * free once all ranks have closed. NULL is ignored. */
 PENSTOCK_API void penstock_comm_close(penstock_comm_t* comm);
 
 /* A part of a buffer that belongs to one rank. */
@@ -118,32 +118,32 @@ typedef struct {
  * | reduce_scatter            | one each rank       | one                 |
  * | allreduce, scan, exscan   | one                 | one                 |
  *
- * In place: `input` is `output`; of gather, scatter (root) and allgather the rank's own block lies
- * in its place in the long buffer, and is named by both lists. */
+ * In place: `input` is `output`. For gather, scatter (at the root) and allgather the rank's own
+ * block then lies at its place in the long buffer, and both lists name it. */
 typedef struct {
   size_t struct_bytes; /* sizeof(penstock_call_t) */
-  const char* name;    /* in messages and `penstock ps`; valid during the call; NULL: ours */
+  const char* name;    /* in messages and `penstock ps`; valid during the call; NULL: a default */
   int32_t collective;  /* penstock_collective_t */
   uint32_t root;
-  int32_t datatype, operation; /* of reductions */
-  double factor;               /* of PENSTOCK_PREMULTIPLIED_SUM */
+  int32_t datatype, operation; /* for reductions */
+  double factor;               /* for PENSTOCK_PREMULTIPLIED_SUM */
   const void* input;
   void* output;
   const penstock_block_t* input_blocks;
   const penstock_block_t* output_blocks;
-  uint32_t input_count, output_count; /* of blocks */
+  uint32_t input_count, output_count; /* number of blocks */
   uint64_t max_block_bytes;           /* the longest block of any rank ... */
   int max_is_known;                   /* ... if all ranks know it: short calls are faster then */
   uint64_t timeout_ns;                /* 0: none */
   const volatile int* cancelled;      /* another thread stores 1 to end the wait; NULL: none */
-  const void* factor_at; /* gpu.h: the factor lies there, of the type; NULL: `factor` */
+  const void* factor_at; /* gpu.h: address of the factor, as a value of the type; NULL: `factor` */
 } penstock_call_t;
 
-/* Blocks until this rank's part is done: its output is there, its input may be changed. Errors:
- * invalid_argument, on all ranks alike: nothing was done; peer_dead, deadline and unavailable
- * (cancelled) name the ranks that were waited for, mismatch the rank whose call differs. After
- * these every later call of this rank fails, and of the others each that would need it: close the
- * communicator and open another. */
+/* Runs one collective. Blocks until this rank's part is done: its output is complete, its input may
+ * be changed. Errors: invalid_argument, on all ranks alike (nothing was done); peer_dead, deadline
+ * and unavailable (cancelled), which name the ranks waited for; mismatch, which names the rank
+ * whose call differs. After any but the first, every later call of this rank fails, and so does
+ * every call of other ranks that needs it: close the communicator and open another. */
 PENSTOCK_API penstock_status_t penstock_comm_run(penstock_comm_t* comm,
                                                  const penstock_call_t* call);
 

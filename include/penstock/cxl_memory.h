@@ -1,6 +1,6 @@
-/* Five calls for the memory of a pool that the ranks of a job share, after those that a published
- * all-gather over CXL memory is made of (paper 5, which names cxlwrite and cxlread alone; the rest
- * is our reading). Offsets take the place of pointers: they mean the same in every process.
+/* Five calls for memory in a pool that the ranks of a job share, after those of a published
+ * all-gather over CXL memory (paper 5, which names cxlwrite and cxlread only; the rest is our
+ * reading). Offsets take the place of pointers: they mean the same in every process.
  *
  *   cxlinit(spec, job, rank, ranks, &memory)  attaches this rank to the pool
  *   cxlalloc(&memory, key, bytes, &offset)    memory that all ranks of the job reach; all call it
@@ -8,16 +8,20 @@
  *   cxlread(&memory, to, offset, bytes)       copies out of the pool
  *   cxlfinal(&memory)                         gives the memory back and detaches; all call it
  *
- * Results    penstock_status_t: PENSTOCK_OK (0), or what went wrong; then penstock_last_error()
- * says it in words. Units      Sizes and offsets in bytes, from the pool's begin. Ordering   What
- * cxlwrite copied is at the device when it returns, before all that this rank writes later. What
- * cxlread gives is what lay at the device after it was called. So data, then a flag, each by
- * cxlwrite; who finds the flag by cxlread finds the data by the next. A flag of 8 aligned bytes is
- * never seen in parts. Lines      At any moment one rank at most writes to a line of 64 bytes:
- * cxlwrite of a part of a line also writes the rest of it, as it was. Threads    One thread at a
- * time uses a cxl_memory_t. Deaths     cxlalloc and cxlfinal notice them (peer_dead). Memory of a
- * job whose rank 0 dies is freed when others find it dead. Example    examples/allgather Source
- * "CXL collectives", the all-gather in three phases and its memory manager.
+ * Results    penstock_status_t: PENSTOCK_OK (0), or the kind of error; penstock_last_error()
+ *            describes it.
+ * Units      Sizes and offsets in bytes, from the start of the pool.
+ * Ordering   When cxlwrite returns, its bytes are at the device, before all later writes of this
+ *            rank. cxlread gives bytes that were at the device after it was called. So write data,
+ *            then a flag: a rank that reads the flag finds the data by its next cxlread. A flag of
+ *            8 aligned bytes is never seen in parts.
+ * Lines      At any moment at most one rank writes to a line of 64 bytes: a cxlwrite of a part of
+ *            a line also writes back the rest of it, as it was.
+ * Threads    One thread at a time uses a cxl_memory_t.
+ * Deaths     cxlalloc and cxlfinal notice them (peer_dead). The memory of a job whose rank 0 has
+ *            died is freed when others find it dead.
+ * Example    examples/allgather
+ * Source     "CXL collectives", the all-gather in three phases and its memory manager.
  */
 #ifndef PENSTOCK_CXL_MEMORY_H
 #define PENSTOCK_CXL_MEMORY_H
@@ -33,21 +37,21 @@
 extern "C" {
 #endif
 
-/* Of one rank. Its members are the calls' own, but for `pool`, which may be used with penstock.h.
- */
+/* One rank's handle. Its members belong to these calls, except `pool`, which may be used with
+ * penstock.h. */
 typedef struct cxl_memory {
   penstock_pool_t* pool;
   penstock_object_t* lines; /* see cxl_memory_line */
-  char* base;               /* of the pool in this process */
-  uint64_t bytes;           /* of the pool */
+  char* base;               /* where this process has mapped the pool */
+  uint64_t bytes;           /* length of the pool */
   uint32_t rank, ranks;
   uint64_t allocations;
   char job[PENSTOCK_MAX_NAME_BYTES + 1];
 } cxl_memory_t;
 
-/* What the ranks tell each other lies in an object with the job's name, which rank 0 makes. Line 0:
- * how many allocations rank 0 has made. Two lines for each rank, which it alone writes: its token,
- * and a doorbell that it rings when it leaves. */
+/* The job's object, which rank 0 makes and which has the job's name. Line 0: how many allocations
+ * rank 0 has made. Two lines for each rank, which it alone writes: its token, and a doorbell that
+ * it rings when it leaves. */
 static inline uint64_t cxl_memory_line(uint32_t rank, int bell) {
   return 64 * (1 + 2 * (uint64_t)rank + (bell ? 1 : 0));
 }
@@ -80,7 +84,7 @@ static inline penstock_status_t cxl_memory_ring(const cxl_memory_t* memory, uint
   return status;
 }
 
-/* Rank 0 makes the lines; the others look for them every millisecond. */
+/* Rank 0 makes the lines; the others poll for them every millisecond. */
 static inline penstock_status_t cxl_memory_open_lines(cxl_memory_t* memory) {
   penstock_object_options_t options;
   int looks;
@@ -97,10 +101,11 @@ static inline penstock_status_t cxl_memory_open_lines(cxl_memory_t* memory) {
   }
 }
 
-/* `spec`: a pool that exists; NULL: PENSTOCK_POOL. `job`: a name of at most 40 bytes that no other
- * running job in this pool uses; the same on all ranks. Ranks other than 0 wait for rank 0 to come,
- * half a minute at most. Errors: those of penstock_pool_attach and penstock_arena_create (rank 0:
- * already_exists, where another job has the name); not_found when rank 0 does not come. */
+/* Attaches this rank. `spec`: a pool that exists; NULL: PENSTOCK_POOL. `job`: a name of at most 40
+ * bytes, the same on all ranks, that no other running job in this pool uses. Ranks other than 0
+ * wait for rank 0, half a minute at most. Errors: those of penstock_pool_attach and
+ * penstock_arena_create (rank 0: already_exists if another job has the name); not_found if rank 0
+ * does not come. */
 static inline penstock_status_t cxlinit(const char* spec, const char* job, uint32_t rank,
                                         uint32_t ranks, cxl_memory_t* memory) {
   penstock_attach_options_t options;
@@ -133,9 +138,9 @@ static inline penstock_status_t cxlinit(const char* spec, const char* job, uint3
   return status;
 }
 
-/* Memory of zero bytes from `offset` on, on a line. All ranks call it with the same keys in the
- * same order; a key is used once. Ranks other than 0 wait for rank 0. Errors: those of
- * penstock_arena_create; deadline and peer_dead, of rank 0. */
+/* Allocates zeroed memory; `*offset` is a multiple of a line. All ranks call it with the same keys
+ * in the same order; a key is used once. Ranks other than 0 wait for rank 0. Errors: those of
+ * penstock_arena_create; deadline and peer_dead, for rank 0. */
 static inline penstock_status_t cxlalloc(cxl_memory_t* memory, const char* key, uint64_t bytes,
                                          uint64_t* offset) {
   char name[2 * PENSTOCK_MAX_NAME_BYTES + 2];
@@ -162,25 +167,25 @@ static inline penstock_status_t cxlalloc(cxl_memory_t* memory, const char* key, 
   return PENSTOCK_OK;
 }
 
-/* Publishes and orders (penstock_write). `offset` needs no alignment. Errors: invalid_argument,
- * where the bytes do not lie in the pool. */
+/* Copies into the pool, publishes and orders (penstock_write). `offset` needs no alignment. Errors:
+ * invalid_argument if the bytes do not lie in the pool. */
 static inline penstock_status_t cxlwrite(cxl_memory_t* memory, uint64_t offset, const void* from,
                                          uint64_t bytes) {
   char* const to = offset <= memory->bytes ? memory->base + offset : NULL;
   return penstock_write(memory->pool, to, from, bytes);
 }
 
-/* Observes and copies (penstock_read). Errors: as of cxlwrite. */
+/* Observes and copies out of the pool (penstock_read). Errors: as for cxlwrite. */
 static inline penstock_status_t cxlread(cxl_memory_t* memory, void* to, uint64_t offset,
                                         uint64_t bytes) {
   const char* const from = offset <= memory->bytes ? memory->base + offset : NULL;
   return penstock_read(memory->pool, to, from, bytes);
 }
 
-/* This rank reads and writes no more. Rank 0 waits for all others to say so, and frees what was
- * allocated; the others return at once. Errors of rank 0: peer_dead, after which it is detached
- * too; deadline, when another is not done: then nothing has happened, and it may be called again.
- */
+/* Ends this rank's use of the memory. Rank 0 waits until all others have called it, frees the
+ * memory and detaches; the others return at once. Errors of rank 0: peer_dead (it has detached all
+ * the same); deadline, while another rank is not done: nothing has happened, and rank 0 may call it
+ * again. */
 static inline penstock_status_t cxlfinal(cxl_memory_t* memory) {
   penstock_status_t status = PENSTOCK_OK;
   uint32_t rank;

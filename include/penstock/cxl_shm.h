@@ -8,9 +8,9 @@
  *   cxl_shm_destroy(&obj)               deletes the object and closes the handle
  *   cxl_shm_close(&obj)                 closes the handle
  *
- * Ordering: between hosts no cache is coherent. After storing to obj.addr call cxl_shm_publish;
- * before loading what another wrote call cxl_shm_observe. Thread-safe but for one object handle
- * used by two threads. init and finalize are counted.
+ * Ordering: caches of different hosts are not coherent. After storing to obj.addr call
+ * cxl_shm_publish; before loading what another process wrote call cxl_shm_observe. Thread-safe,
+ * except that two threads may not use one object handle. Calls of init and finalize are counted.
  */
 #ifndef PENSTOCK_CXL_SHM_H
 #define PENSTOCK_CXL_SHM_H
@@ -120,7 +120,7 @@ static inline int cxl_shm_destroy(cxl_shm_obj_t* obj) {
   return cxl_shm_result(status);
 }
 
-/* As penstock_publish and penstock_observe, on `size` bytes from `offset` of an open object. */
+/* penstock_publish and penstock_observe for `size` bytes from `offset` of an open object. */
 static inline int cxl_shm_publish(const cxl_shm_obj_t* obj, size_t offset, size_t size) {
   if (!cxl_shm_attached()) return -1;
   if (offset > obj->size || size > obj->size - offset)

@@ -1,20 +1,21 @@
 /* Collectives of GPUs for C: the calls of collectives.h, enqueued on a CUDA stream. The data goes
- * straight between the GPU's memory and the pool; reductions are done by kernels. NVIDIA's driver
- * is loaded when it is first needed; nothing of CUDA is needed to build.
+ * straight between the GPU's memory and the pool; kernels do the reductions. NVIDIA's driver is
+ * loaded at its first use; building needs nothing of CUDA.
  *
  * Results, ownership, units: penstock.h.
  * Order      All ranks of a communicator enqueue the same calls in the same order, whichever
- *            streams they use. Calls of one communicator are done in that order.
- * Threads    One thread at a time enqueues; error and abort are for any thread at any time.
- * Memory     Buffers are memory of the current device, or of the host as the GPU reaches it
+ *            streams they use. The calls of one communicator are done in that order.
+ * Threads    One thread at a time enqueues; any thread may call error and abort at any time.
+ * Memory     Buffers are memory of the current device, or host memory that the GPU reaches
  *            (cudaHostAlloc, cudaHostRegister). A call is ordered on its stream as a kernel is.
- * Form       In hardware and uncached mode, where all ranks open the communicator with `gpu` set,
- * the streams wait for words of the pool by themselves (the direct form); else a thread of the host
- * keeps the protocol. PENSTOCK_LOG=info says which. Results are the same. Graphs     In the direct
- * form a stream may capture: the call is done as often as the graph is launched, on all ranks
- * alike. The program orders graphs and other calls of one communicator by streams and events. The
- * communicator outlives the graph's launches. Results    of reductions are those of hosts, bit by
- * bit. Source     CCCL, section 4; docs/protocols/collectives.md, "Data that a GPU moves".
+ * Form       The streams themselves wait for words of the pool (the direct form) in hardware and
+ *            uncached mode, if all ranks open the communicator with `gpu` set; else a thread of the
+ *            host keeps the protocol. PENSTOCK_LOG=info says which. Results are the same.
+ * Graphs     In the direct form a stream may capture: the call is done each time the graph is
+ *            launched, equally often on all ranks. The program orders graphs and other calls of one
+ *            communicator by streams and events. The communicator outlives the graph's launches.
+ * Rounding   Reductions give the results of hosts, bit by bit.
+ * Source     CCCL, section 4; docs/protocols/collectives.md, "Data that a GPU moves".
  */
 #ifndef PENSTOCK_GPU_H
 #define PENSTOCK_GPU_H
@@ -26,21 +27,21 @@ extern "C" {
 #endif
 
 /* Enqueues the call on `stream` (a cudaStream_t or CUstream of the current device; NULL: its
- * default stream) and returns before it is done. `cancelled` of the call does not count. Several
- * ranks may share a GPU. A thread that enqueues for several ranks does so for each by a thread of
- * its own when a call takes more than a thousand copies. Errors: invalid_argument, also where the
- * stream captures a graph and the form is not the direct one; not_found (no driver); unavailable
- * (the driver refuses, or an earlier call has failed). */
+ * default stream) and returns before the call is done. Ignores the call's `cancelled`. Several
+ * ranks may share a GPU. A thread that enqueues for several ranks does so through a thread for each
+ * rank if a call takes more than a thousand copies. Errors: invalid_argument, also if the stream
+ * captures a graph and the form is not the direct one; not_found (no driver); unavailable (the
+ * driver refuses, or an earlier call has failed). */
 PENSTOCK_API penstock_status_t penstock_comm_enqueue(penstock_comm_t* comm,
                                                      const penstock_call_t* call, void* stream);
-/* Whether a call that was enqueued has failed; no wait. A call that a stream has done was done
- * right if this, asked then, says so. Once one has failed, streams wait for none of this
- * communicator any more, and the results of those that were not done are undefined. Errors: those
- * of penstock_comm_run. */
+/* Returns whether an enqueued call has failed; does not wait. A call that its stream has completed
+ * is right if this function, called then, reports no error. After a failure the streams no longer
+ * wait for this communicator, and the results of calls that were not done are undefined. Errors:
+ * those of penstock_comm_run. */
 PENSTOCK_API penstock_status_t penstock_comm_error(penstock_comm_t* comm);
-/* Waits until all that was enqueued is done. Errors: those of penstock_comm_error. */
+/* Waits until all enqueued calls are done. Errors: those of penstock_comm_error. */
 PENSTOCK_API penstock_status_t penstock_comm_drain(penstock_comm_t* comm);
-/* Ends all calls with an error, on all ranks that need this one. */
+/* Ends all calls with an error, on every rank that needs this one. */
 PENSTOCK_API penstock_status_t penstock_comm_abort(penstock_comm_t* comm);
 
 #ifdef __cplusplus

@@ -1,23 +1,23 @@
 /* Penstock for C: pools, named objects in them, and synchronization by loads and stores.
  *
- * Results    Functions that can fail give a penstock_status_t: PENSTOCK_OK (0) or what went wrong.
- *            penstock_last_error() then says it in words. On failure, results that were asked for
- *            by pointer are left untouched, but for handles, which become NULL.
- * Ownership  Handles (_t pointers) are the caller's and are given back to the function named with
- *            them. Every handle keeps its attachment alive: the process detaches when the pool's
- *            handle and all handles made from it are given back. When the process ends, handles
- *            that are still open are given back after its exit handlers. Strings passed in are
- *            copied.
- * Threads    Thread-safe. A handle is given back once and not used afterwards. Calls of other
- *            threads that are under way then keep it, and their waits end (unavailable). One
- *            thread at a time may use a handle of a barrier, lock or undo log; others are refused.
+ * Results    Functions that can fail return a penstock_status_t: PENSTOCK_OK (0) or the kind of
+ *            error; penstock_last_error() then describes it. On failure, results that the caller
+ *            asked for by pointer are left untouched, except handles, which become NULL.
+ * Ownership  The caller owns handles (_t pointers) and gives each back to the function named with
+ *            it. Every handle keeps its attachment alive: the process detaches when the pool's
+ *            handle and all handles made from it are given back. Handles that are still open when
+ *            the process ends are given back after its exit handlers. Strings passed in are copied.
+ * Threads    Thread-safe. A handle is given back once and not used afterwards. Calls that other
+ *            threads are making with it at that moment keep it until they return, and their waits
+ *            end (unavailable). One thread at a time may use a handle of a barrier, lock or undo
+ *            log; others are refused.
  * Fork       A child of fork() attaches by itself. Its parent's handles are refused there
  *            (invalid_argument, or 0 or NULL from functions that return no status), and giving them
  *            back does nothing.
  * Units      Sizes in bytes, times in ns. A timeout of 0 means the default (PENSTOCK_TIMEOUT_MS).
- * Memory     Object bytes are ordinary memory of this process, but between hosts no cache is
- *            coherent: write, then penstock_publish(); penstock_observe(), then read. At any moment
- *            one process at most writes to a 64-byte line.
+ * Memory     Object bytes are ordinary memory of this process, but caches of different hosts are
+ *            not coherent: write, then penstock_publish(); penstock_observe(), then read. At any
+ *            moment at most one process writes to a 64-byte line.
  *
  * Example    examples/work_queue.c: a lock, a barrier and a doorbell in one object.
  * Source     cMPI sections 3.1 (arena), 3.4 (synchronization), 3.5 (coherence), table 2.
@@ -42,7 +42,7 @@ extern "C" {
 
 typedef enum penstock_status {
   PENSTOCK_OK = 0,
-  PENSTOCK_INVALID_ARGUMENT = 1, /* what was passed cannot be used */
+  PENSTOCK_INVALID_ARGUMENT = 1, /* an argument cannot be used */
   PENSTOCK_NOT_FOUND = 2,        /* no such pool or object */
   PENSTOCK_ALREADY_EXISTS = 3,   /* the name is taken */
   PENSTOCK_PERMISSION = 4,       /* the operating system refused */
@@ -51,7 +51,7 @@ typedef enum penstock_status {
   PENSTOCK_NO_SPACE = 7,         /* the pool, /dev/shm or memory is full */
   PENSTOCK_NO_SLOTS = 8,         /* a table of the pool is full */
   PENSTOCK_DEADLINE = 9,         /* a wait reached its deadline */
-  PENSTOCK_PEER_DEAD = 10,       /* the process waited for has died */
+  PENSTOCK_PEER_DEAD = 10,       /* the awaited process has died */
   PENSTOCK_UNAVAILABLE = 11,     /* try again later */
   PENSTOCK_INTERNAL = 12         /* a defect of Penstock */
 } penstock_status_t;
@@ -79,32 +79,33 @@ typedef struct penstock_doorbell penstock_doorbell_t; /* penstock_doorbell_close
 PENSTOCK_API const char* penstock_version(void);
 /* Stable lower-case name, such as "no_space"; "ok" for PENSTOCK_OK. Static. */
 PENSTOCK_API const char* penstock_status_name(int32_t status);
-/* What the last failed call of this thread met, needed, and the command that fixes it. Valid until
- * the next call of this thread; "" before the first failure. */
+/* Describes the last failed call of this thread: what it found, what it needed, the command that
+ * fixes it. Valid until the next call of this thread; "" before the first failure. */
 PENSTOCK_API const char* penstock_last_error(void);
-/* From now on waits of this thread call `look(user)` some 50 times a second; a result other than 0
- * ends the wait (unavailable). For languages that handle signals between their own instructions.
- * A NULL `look` ends this. Waits that `look` itself makes do not call it. */
+/* From now on waits of this thread call `look(user)` some 50 times a second; a nonzero result ends
+ * the wait (unavailable). For languages that handle signals between their own instructions. A NULL
+ * `look` ends this. Waits that `look` itself makes do not call it. */
 PENSTOCK_API void penstock_interrupt_by(int (*look)(void* user), void* user);
 
 /* ---- Pools --------------------------------------------------------------------------------- */
 /* SPEC: "/dev/daxX.Y", a file path or "shm:NAME"; several joined by commas interleave. */
 
 typedef struct {
-  size_t struct_bytes;    /* sizeof(penstock_pool_options_t) */
-  uint64_t bytes;         /* of all parts together; 0 with /dev/daxX.Y: all there is */
-  int32_t mode;           /* penstock_mode_t */
-  uint32_t max_processes; /* process slots, two a rank; 0: by the size, for up to 4,096 ranks */
-  uint32_t max_nodes;     /* at once; 0: 64 */
-  uint32_t permissions;   /* 0: 0600 */
-  const char* group;      /* that may attach too; NULL: none */
-  int overwrite;          /* replace an existing pool */
+  size_t struct_bytes; /* sizeof(penstock_pool_options_t) */
+  uint64_t bytes;      /* of all parts together; 0 with /dev/daxX.Y: the whole device */
+  int32_t mode;        /* penstock_mode_t */
+  uint32_t
+      max_processes;  /* process slots, two for each rank; 0: by the size, for up to 4,096 ranks */
+  uint32_t max_nodes; /* most hosts at once; 0: 64 */
+  uint32_t permissions; /* 0: 0600 */
+  const char* group;    /* group that may attach too; NULL: none */
+  int overwrite;        /* replace an existing pool */
 } penstock_pool_options_t;
 
 typedef struct {
   size_t struct_bytes;
-  int32_t mode;       /* penstock_mode_t; when given it must be the pool's */
-  int32_t rank;       /* of the job, shown by `penstock ps`; -1: unknown */
+  int32_t mode;       /* penstock_mode_t; if set, it must be the pool's */
+  int32_t rank;       /* rank in the job, shown by `penstock ps`; -1: unknown */
   const char* job;    /* job key; NULL: none */
   int reserved_names; /* nonzero: may name objects "penstock.*"; for Penstock's own libraries */
 } penstock_attach_options_t;
@@ -116,28 +117,29 @@ typedef struct {
   uint32_t max_processes, max_nodes;
   uint64_t created_wall_ns; /* since 1970 */
   uint32_t node;            /* this process's host in the pool */
-  uint64_t token;           /* names this attachment in waits of others; never 0 */
+  uint64_t token;           /* identifies this attachment in other processes' waits; never 0 */
   uint64_t object_bytes_total, object_bytes_used, object_bytes_largest_free;
-  uint64_t objects, name_slots; /* of all, also Penstock's own */
+  uint64_t objects, name_slots; /* includes Penstock's own objects */
 } penstock_pool_info_t;
 
-/* Creates a pool; attaches nobody. Space is reserved at once. Errors: already_exists,
+/* Creates a pool and reserves its space at once; attaches no process. Errors: already_exists,
  * invalid_argument, no_space, permission. */
 PENSTOCK_API penstock_status_t penstock_pool_create(const char* spec,
                                                     const penstock_pool_options_t* options);
-/* A pool in /dev/shm for `ranks` processes on one host. It grows to PENSTOCK_SIZE bytes; by default
- * to 4 GB, or 512 MB a rank, or half of /dev/shm. `spec`: room for its SPEC, 64 bytes are enough.
- * Who made it removes it at the end; one that was left by a killed program is removed by the next
- * call, or the next `penstock run`. Errors: as penstock_pool_create. */
+/* Creates a pool in /dev/shm for `ranks` processes on one host. It grows to PENSTOCK_SIZE bytes; by
+ * default to 4 GB, or 512 MB a rank, or half of /dev/shm. `spec`: room for its SPEC; 64 bytes are
+ * enough. The creating process removes it when it ends; if that process was killed, the next call
+ * or the next `penstock run` removes the pool. Errors: as for penstock_pool_create. */
 PENSTOCK_API penstock_status_t penstock_pool_create_temporary(uint32_t ranks, char* spec,
                                                               size_t spec_bytes);
-/* What PENSTOCK_POOL names; "" where it is not set. Valid until the next call of this thread. */
+/* Returns PENSTOCK_POOL, or "" if it is not set. Valid until the next call of this thread. */
 PENSTOCK_API const char* penstock_default_spec(void);
-/* Removes files and segments. Refuses while living processes are attached, unless `force`. */
+/* Removes the pool's files and segments. Refuses while living processes are attached, unless
+ * `force`. */
 PENSTOCK_API penstock_status_t penstock_pool_remove(const char* spec, int force);
-/* Maps the pool and takes a slot in its process table; objects of processes found dead are freed.
- * Milliseconds however large the pool is. `spec` NULL: PENSTOCK_POOL. `options` NULL: the
- * defaults. Errors: not_found, wrong_format, mismatch, permission, no_slots. */
+/* Maps the pool and takes a slot in its process table; frees the objects of processes that it finds
+ * dead. Takes milliseconds, however large the pool is. `spec` NULL: PENSTOCK_POOL. `options` NULL:
+ * the defaults. Errors: not_found, wrong_format, mismatch, permission, no_slots. */
 PENSTOCK_API penstock_status_t penstock_pool_attach(const char* spec,
                                                     const penstock_attach_options_t* options,
                                                     penstock_pool_t** pool);
@@ -147,30 +149,30 @@ PENSTOCK_API void penstock_pool_detach(penstock_pool_t* pool);
 PENSTOCK_API penstock_status_t penstock_pool_info(const penstock_pool_t* pool,
                                                   penstock_pool_info_t* info);
 
-/* Whether the process of this attachment (`token` of its penstock_pool_info) lives: 1, or 0 once it
- * has detached or died. `who`, if not NULL, gets its description, such as "rank 3 (pid 1234 on host
- * a, node 1)", cut at `bytes`. A system call: for waits that last, not for hot paths. */
+/* Returns 1 while the process of this attachment (`token` of its penstock_pool_info) lives, 0 once
+ * it has detached or died. `who`, if not NULL, gets its description, such as "rank 3 (pid 1234 on
+ * host a, node 1)", cut at `bytes`. Makes a system call: for waits that last, not for hot paths. */
 PENSTOCK_API int penstock_pool_alive(const penstock_pool_t* pool, uint64_t token, char* who,
                                      size_t bytes);
 
-/* One attachment to PENSTOCK_POOL, shared by the whole process and counted: the last of as many
- * detaches as there were attaches ends it. */
+/* Attaches to PENSTOCK_POOL. The process has one such attachment and counts its users: it ends when
+ * penstock_default_detach has been called as often. */
 PENSTOCK_API penstock_status_t penstock_default_attach(void);
 PENSTOCK_API void penstock_default_detach(void);
-/* Borrowed, not to be detached; NULL when not attached. */
+/* Returns the shared attachment, which must not be detached; NULL if there is none. */
 PENSTOCK_API penstock_pool_t* penstock_default_pool(void);
 
 /* ---- Arena: named objects ------------------------------------------------------------------ */
-/* Names: 1 to 63 bytes. Any process of any host creates, opens and destroys. Names that begin with
- * "penstock." are those of Penstock's own objects: they are not listed, and naming one is
- * invalid_argument. */
+/* Names have 1 to 63 bytes. Any process of any host creates, opens and destroys. Names that begin
+ * with "penstock." are reserved for Penstock's own objects: these are not listed, and a call that
+ * names one fails (invalid_argument). */
 
 typedef struct {
   size_t struct_bytes;
   int32_t lifetime;   /* penstock_lifetime_t; 0: pool */
   uint64_t alignment; /* in the pool; a power of two up to 2 MiB; 0: 64 */
   int skip_zeroing;   /* contents are undefined instead of zero */
-  int open_existing;  /* an object of that name and size is opened instead */
+  int open_existing;  /* opens an object of that name and size if there is one */
 } penstock_object_options_t;
 
 typedef struct {
@@ -178,31 +180,31 @@ typedef struct {
   void* data;       /* in this process; other processes map the pool elsewhere */
   uint64_t bytes;
   uint64_t offset;     /* in the pool: the same in every process */
-  uint64_t generation; /* tells it from a later object of the same name */
+  uint64_t generation; /* distinguishes it from a later object of the same name */
 } penstock_object_info_t;
 
-/* The contents are zero unless `skip_zeroing` is set. `options` NULL: the defaults.
- * Takes the pool's lock. Errors: already_exists, invalid_argument, no_space, no_slots; unavailable,
- * where the pool cannot keep a persistent one. */
+/* Creates an object. Its contents are zero unless `skip_zeroing` is set. `options` NULL: the
+ * defaults. Takes the pool's lock. Errors: already_exists, invalid_argument, no_space, no_slots;
+ * unavailable if the pool cannot keep a persistent object. */
 PENSTOCK_API penstock_status_t penstock_arena_create(penstock_pool_t* pool, const char* name,
                                                      uint64_t bytes,
                                                      const penstock_object_options_t* options,
                                                      penstock_object_t** object);
-/* Takes no lock. What the creator published before creating is not implied: observe. Errors:
- * not_found, wrong_format. */
+/* Opens an object by name. Takes no lock. Does not observe: do so before reading what the creator
+ * published. Errors: not_found, wrong_format. */
 PENSTOCK_API penstock_status_t penstock_arena_open(penstock_pool_t* pool, const char* name,
                                                    penstock_object_t** object);
-/* Gives the handle back; the object stays. What this process stored to it and did not publish is
- * sent on, and its copies are dropped. NULL is ignored. */
+/* Gives the handle back; the object stays. Writes back unpublished stores of this process and drops
+ * its copies. NULL is ignored. */
 PENSTOCK_API void penstock_arena_close(penstock_object_t* object);
-/* The name disappears and the space is given back at once: all users must have agreed not to touch
- * it, and those of other hosts must have published what they stored. Gives the handle back, also on
- * failure. Errors: not_found when another has destroyed it; unavailable while an undo log of
- * another process has it, or a transaction changes it. */
+/* Removes the name and frees the space at once: all users must have agreed not to touch the object,
+ * and users on other hosts must have published their stores. Gives the handle back, also on
+ * failure. Errors: not_found if another process has destroyed it; unavailable while another
+ * process's undo log holds it, or a transaction changes it. */
 PENSTOCK_API penstock_status_t penstock_arena_destroy(penstock_object_t* object);
 /* The same, but the handle stays, to be given to penstock_arena_close. */
 PENSTOCK_API penstock_status_t penstock_arena_remove(penstock_object_t* object);
-/* Calls `visit` for every object of users, by name. */
+/* Calls `visit` for every object of users, in the order of their names. */
 PENSTOCK_API penstock_status_t penstock_arena_list(penstock_pool_t* pool,
                                                    void (*visit)(const penstock_object_info_t* info,
                                                                  void* user),
@@ -212,85 +214,85 @@ PENSTOCK_API penstock_status_t penstock_arena_list(penstock_pool_t* pool,
 PENSTOCK_API penstock_status_t penstock_arena_collect(penstock_pool_t* pool, int dry_run,
                                                       uint32_t* processes, uint32_t* objects,
                                                       uint64_t* bytes);
-/* Never fails; no device access. */
+/* Describes the object. Never fails; no device access. */
 PENSTOCK_API void penstock_object_info(const penstock_object_t* object,
                                        penstock_object_info_t* info);
 PENSTOCK_API void* penstock_object_data(const penstock_object_t* object);
 PENSTOCK_API uint64_t penstock_object_bytes(const penstock_object_t* object);
 
 /* ---- Memory -------------------------------------------------------------------------------- */
-/* Errors of all four: invalid_argument when the bytes do not lie in the pool. */
+/* Errors of all four: invalid_argument if the bytes do not lie in the pool. */
 
-/* What this process stored to [at, at + bytes) is at the device on return, before anything that it
- * publishes later. Whole lines travel: no other host may have written to them meanwhile. */
+/* On return this process's stores to [at, at + bytes) are at the device, before anything that it
+ * publishes later. Writes whole lines: no other host may have written to them meanwhile. */
 PENSTOCK_API penstock_status_t penstock_publish(penstock_pool_t* pool, const void* at,
                                                 uint64_t bytes);
-/* Loads of [at, at + bytes) made after it see what others had published before it. Stores of this
+/* Later loads of [at, at + bytes) see all that others published before the call. Stores of this
  * process to these lines that it has not published may be lost. */
 PENSTOCK_API penstock_status_t penstock_observe(penstock_pool_t* pool, const void* at,
                                                 uint64_t bytes);
-/* Copies from private memory into the pool past the caches and publishes: faster than storing and
+/* Copies from private memory into the pool past the caches and publishes: faster than stores and
  * penstock_publish for more than a few lines. `to` needs no alignment. */
 PENSTOCK_API penstock_status_t penstock_write(penstock_pool_t* pool, void* to, const void* from,
                                               uint64_t bytes);
-/* Observes and copies out to private memory. */
+/* Observes and copies into private memory. */
 PENSTOCK_API penstock_status_t penstock_read(penstock_pool_t* pool, void* to, const void* from,
                                              uint64_t bytes);
 
 /* ---- Synchronization in an object ---------------------------------------------------------- */
-/* Made of lines in an object that all participants open; no atomic instruction touches the pool.
- * `offset` is within the object and a multiple of 64. The lines are zero at first (a new object's
- * are), and are not used again for another purpose while a participant is left. Opening: errors
- * invalid_argument (does not fit the object, self not below participants). */
+/* These are made of lines in an object that all participants open; no atomic instruction touches
+ * the pool. `offset` is within the object and a multiple of 64. The lines must be zero at first
+ * (those of a new object are), and serve no other purpose while a participant is left. Errors of
+ * opening: invalid_argument (does not fit the object, self not below participants). */
 
-/* Barrier: one line a participant. */
+/* Barrier: one line for each participant. */
 PENSTOCK_API uint64_t penstock_barrier_bytes(uint32_t participants);
-/* `self`: 0 .. participants - 1, one handle each, opened once per zeroed object. */
+/* `self`: 0 .. participants - 1; each is opened once per zeroed object. */
 PENSTOCK_API penstock_status_t penstock_barrier_open(const penstock_object_t* object,
                                                      uint64_t offset, uint32_t participants,
                                                      uint32_t self, penstock_barrier_t** barrier);
-/* Blocks until all participants have entered this round. What each published before is visible to
- * what each observes after. Errors: deadline, peer_dead; both name the participant. */
+/* Blocks until all participants have entered this round. What any of them published before is
+ * visible to what any observes after. Errors: deadline, peer_dead; both name the participant. */
 PENSTOCK_API penstock_status_t penstock_barrier_wait(penstock_barrier_t* barrier,
                                                      uint64_t timeout_ns);
-/* Ends the waits of other threads in this handle, and later ones (unavailable). For a program that
+/* Ends the waits of other threads on this handle, and later waits (unavailable). For a program that
  * closes the handle only after these threads have left it. */
 PENSTOCK_API void penstock_barrier_cancel(penstock_barrier_t* barrier);
 PENSTOCK_API void penstock_barrier_close(penstock_barrier_t* barrier);
 
-/* Lock (Lamport's bakery): one line a participant; the dead are passed over. */
+/* Lock (Lamport's bakery): one line for each participant; dead participants are passed over. */
 PENSTOCK_API uint64_t penstock_lock_bytes(uint32_t participants);
 /* `self`: one process at a time acts for a participant. */
 PENSTOCK_API penstock_status_t penstock_lock_open(const penstock_object_t* object, uint64_t offset,
                                                   uint32_t participants, uint32_t self,
                                                   penstock_lock_t** lock);
-/* Not recursive. What earlier holders published is visible to observes made after. Errors:
- * deadline. */
+/* Acquires the lock. Not recursive. What earlier holders published is visible to later observes.
+ * Errors: deadline. */
 PENSTOCK_API penstock_status_t penstock_lock_acquire(penstock_lock_t* lock, uint64_t timeout_ns);
-/* The same, held together with all others that share it, for a process that only reads. */
+/* The same, shared with all other readers: for a process that only reads. */
 PENSTOCK_API penstock_status_t penstock_lock_acquire_shared(penstock_lock_t* lock,
                                                             uint64_t timeout_ns);
-/* What the holder published before is visible to the next holder. Errors: invalid_argument, when
- * this handle does not hold the lock. */
+/* Releases the lock. What the holder published before is visible to the next holder. Errors:
+ * invalid_argument if this handle does not hold the lock. */
 PENSTOCK_API penstock_status_t penstock_lock_release(penstock_lock_t* lock);
 /* As penstock_barrier_cancel. */
 PENSTOCK_API void penstock_lock_cancel(penstock_lock_t* lock);
-/* A lock still held is released. */
+/* Closes the handle; releases the lock if it is still held. */
 PENSTOCK_API void penstock_lock_close(penstock_lock_t* lock);
 
-/* Doorbell: one line, one ringer, any number of listeners, a number that only grows. */
+/* Doorbell: one line, one ringer, any number of listeners; its number only grows. */
 PENSTOCK_API uint64_t penstock_doorbell_bytes(void);
 PENSTOCK_API penstock_status_t penstock_doorbell_open(const penstock_object_t* object,
                                                       uint64_t offset,
                                                       penstock_doorbell_t** doorbell);
-/* Ringer only. What it published before is visible to what a listener observes after it has read
- * this number. */
+/* Ringer only. A listener that has read this number and then observes sees all that the ringer
+ * published before. */
 PENSTOCK_API penstock_status_t penstock_doorbell_ring(penstock_doorbell_t* doorbell,
                                                       uint64_t number);
 /* The latest number, 0 at first. One device access. */
 PENSTOCK_API uint64_t penstock_doorbell_read(const penstock_doorbell_t* doorbell);
-/* Waits until the number is >= `number`. `ringer`: its token (penstock_pool_info), whose death
- * ends the wait; 0: unknown. Errors: deadline, peer_dead. */
+/* Waits until the number is >= `number`. `ringer`: its token (penstock_pool_info), whose death ends
+ * the wait; 0: unknown. Errors: deadline, peer_dead. */
 PENSTOCK_API penstock_status_t penstock_doorbell_wait(const penstock_doorbell_t* doorbell,
                                                       uint64_t number, uint64_t timeout_ns,
                                                       uint64_t ringer);

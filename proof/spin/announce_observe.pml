@@ -1,5 +1,5 @@
 /* Announce and observe: src/sync/doorbell.cpp (Doorbell::ring, Doorbell::read, Doorbell::wait) with
- * data published before the ring and observed after it, as its users do.
+ * data that its users publish before the ring and observe after it.
  *
  * The ringer publishes two lines of data and rings; LISTENERS listeners wait, check the data and ring
  * back on bells of their own; the ringer waits for all of them before it writes the data again.

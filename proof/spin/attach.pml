@@ -7,11 +7,11 @@
  *   process 3 (node 2) attaches, detaches
  * Proved: a slot never has two living owners; a process that takes a slot draws a generation greater than
  * that of every owner before; the owner of a dead process's objects is reported once; the details of an attached
- * process are its own; in the end no slot is left attached but by the dead. No process waits for ever.
- * The lock is that of lock.pml, as a whole (see object.pml). A process found dead is dead.
+ * process are its own; in the end only dead processes' slots are left attached. No process waits for ever.
+ * The lock is that of lock.pml, as one step (see object.pml). A process that is found dead is dead.
  * Bounds: 1 slot (with a crash and no stale copies, or with 1 stale copy a node and no crash); 2 slots
  * with neither; in the world `pair` processes 2 and 3 only. Left out: leases, attaching processes, the node table (names:
- * renaming.pml), a living process that others take for dead. */
+ * renaming.pml), a living process that others declare dead. */
 /* run crash: -DSLOTS=1 -DCOPIES=0 -DMORTAL=1 */
 /* run pair: -DSLOTS=1 -DCOPIES=1 -DMORTAL=0 -DPAIR */
 /* also race: -DSLOTS=1 -DCOPIES=1 -DMORTAL=0 */
@@ -42,13 +42,13 @@
 #define STORE_FENCE_CHANGED 11      /* site store_fence: ProcessTable::set_state, second */
 #define INVALIDATE_DETAILS 12 /* site invalidate: ProcessTable::origin */
 #define LOAD_FENCE_DETAILS 13     /* site load_fence: ProcessTable::origin */
-#define RELEASE 200           /* never weakened here: lock.pml does */
+#define RELEASE 200           /* weakened in lock.pml, not here */
 
 /* beyond INVALIDATE_STATE: under the lock `used` has just dropped the copies of all states. Without it a
- * process reads its own state, which others change only while they take the living for dead. */
+ * process reads its own state, which others change only if they take a living process for dead. */
 /* beyond LOAD_FENCE_STATE: as INVALIDATE_STATE. */
 /* equivalent STORE_FENCE_TAKEN: the lock's release orders the state before the lock is seen free. */
-/* beyond STORE_FENCE_CHANGE: what a process did in the pool before it left is not modelled. */
+/* beyond STORE_FENCE_CHANGE: a process's actions in the pool before it leaves are not modelled. */
 
 #include "memory.pml"
 
@@ -61,10 +61,10 @@
 #define CHECKSUM_OF(generation, rest) (16 * (generation) + (rest))
 
 byte lock_holder;          /* process */
-bool dead, done[4];        /* process 1 was killed; has done */
+bool dead, done[4];        /* process 1 was killed; the process is done */
 byte owner[SLOTS];         /* the process whose attachment is under way or complete */
-byte greatest[SLOTS];      /* generation that was taken and let go of the lock with */
-byte told[SLOTS];          /* bit g: the owner of generation g was told dead */
+byte greatest[SLOTS];      /* greatest generation taken by a process that then released the lock */
+byte told[SLOTS];          /* bit g: the owner of generation g was reported dead */
 
 #define IS_DEAD(process) ((process) == 0 || ((process) == 1 && dead && buffered[0] == 0))
 
@@ -119,8 +119,8 @@ inline used() {
   }
 }
 
-/* Into `chosen`, SLOTS when all are held by the living: one never used, else one that was left, else
- * one of the dead. */
+/* Stores into `chosen` a slot that was never used, else one that was left, else a dead process's; SLOTS
+ * if living processes hold all. */
 inline choose_slot() {
   used();
   chosen = SLOTS; class = 0; slot = 0;
@@ -236,7 +236,7 @@ inline reap() {
   byte self = me - 1, slot, generation, rest, checksum, chosen, class, mine = SLOTS, mine_generation; \
   bool whole
 
-/* Inside d_step: the youngest word in the store buffer of the dead is lost. */
+/* Inside d_step: loses the youngest word in the dead process's store buffer. */
 inline lose_last() {
   buffered[0]--;
   address_of[ENTRY(0, buffered[0])] = 0;

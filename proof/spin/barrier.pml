@@ -1,8 +1,8 @@
 /* Barrier: src/sync/barrier.cpp (Barrier::wait, drop_arrived).
  *
  * Each participant publishes its data, waits, and observes the data of the others, ROUNDS times.
- * Proved: it finds the data of this round or, of one that ran ahead, of the next; no process waits for ever.
- * Bounds: 2 participants with 3 rounds, 3 with 1 (and 1 stale copy a node); one line of data each. Left out: deadlines, the dead. */
+ * Proved: it finds the data of this round, or of the next for a participant that ran ahead; no process waits for ever.
+ * Bounds: 2 participants with 3 rounds, 3 with 1 (and 1 stale copy a node); one line of data each. Left out: deadlines, deaths. */
 /* run two: -DPARTICIPANTS=2 -DROUNDS=3 */
 /* also three: -DPARTICIPANTS=3 -DROUNDS=1 -DCOPIES=1 */
 #if PARTICIPANTS == 3
@@ -89,7 +89,7 @@ proctype participant(byte self) {
   byte last[PARTICIPANTS];
   do
   :: round <= ROUNDS ->
-     started >= self; /* all are alike: let them begin in the order of their numbers */
+     started >= self; /* all are equal: they begin in the order of their numbers */
      publish(PUBLISH_DATA, self, DATA(self), round);
      if
      :: started == self -> started++

@@ -1,18 +1,18 @@
 /* Lock: src/sync/lock.cpp (Lock::acquire, release, take_over; Entries; Queue), Lamport's bakery.
  *
  * Participant 0 has two processes one after the other: the first (token 1) may be killed between any
- * two steps, holding or not; the second (token 2) takes the same line over when the first is dead or has
+ * two steps, holding or not; the second (token 2) takes over the same line when the first is dead or
  * done. The others (tokens 3, 4) have one process each. Under the lock each observes a line of data,
- * finds what the last holder left there, and publishes a new value.
- * In the world `torn` the words token, number with choosing, and checksum of a line arrive apart, the checksum
- * last, are loaded apart, the checksum first, and the killed may have written a part of them.
+ * finds the last holder's value there, and publishes a new one.
+ * In the world `torn` the words token, number with choosing, and checksum of a line arrive separately, the
+ * checksum last, and are loaded separately, the checksum first; a killed process may have written a part of them.
  * In the world `shared` participant 0 wants the lock alone, and the others share it: they observe the data
- * and publish nothing. In the world `way` it also makes way at any time for one that shares the lock: gives
- * its number back, waits until the other's is another, and asks again.
+ * and publish nothing. In the world `way` it also makes way at any time for a sharer of the lock: it
+ * withdraws its number, waits until the sharer's number changes, and asks again.
  * Proved: one living holder at a time, or those who share it; the holder sees what earlier holders
- * published; no process waits for ever, also not for the dead. Assumed: a process that is found dead has an empty
- * store buffer; what was there has arrived, or (its host is lost) never will.
- * Bounds: 2 participants (2 acquisitions of the living one); torn, and with 3 participants of which none
+ * published; no process waits for ever, also not for a dead one. Assumed: a process that is found dead has an
+ * empty store buffer; its stores have arrived or, if its host is lost, never will.
+ * Bounds: 2 participants (2 acquisitions by the living one); torn, and with 3 participants of which none
  * dies, one acquisition each and no stale copies. In the long form also torn with 1 stale copy a node, and
  * 3 participants of which one dies and has no successor. Left out: deadlines. */
 /* run two: -DPARTICIPANTS=2 -DTIMES=2 */
@@ -39,7 +39,7 @@
 #define BUF 2
 #endif
 #define READS(n, l) ((l) != (n) && !gone[n])
-bool gone[PARTICIPANTS]; /* all processes of the participant have done */
+bool gone[PARTICIPANTS]; /* all processes of the participant are done */
 
 #define PUBLISH_ENTRY 1         /* site publish: Entries::publish */
 #define FULL_FENCE_ENTRY 2      /* site full_fence: Entries::publish */
@@ -60,9 +60,9 @@ bool gone[PARTICIPANTS]; /* all processes of the participant have done */
 #define TORN_LINE 255
 
 bool dead_token[5];
-byte holders;    /* a bit for each living one inside */
-byte left;       /* what the last holder left in the data */
-bool data_lost;  /* it died before that was there */
+byte holders;    /* a bit for each living holder */
+byte left;       /* the last holder's value of the data */
+bool data_lost;  /* it died before that value arrived */
 
 #define FOUND_DEAD(token) (dead_token[token] && buffered[NODE_OF(token)] == 0)
 
@@ -77,7 +77,7 @@ inline publish_entry(choosing, number) {
   full_fence(FULL_FENCE_ENTRY, self)
 }
 
-/* The line of i into last[i]; TORN_LINE and its token into rival[i] when it is not whole. */
+/* Stores the line of i into last[i]; if it is not whole, TORN_LINE, and its token into rival[i]. */
 inline load_entry(i) {
 #ifdef TORN
   load(self, (i) * WORDS + 2, checksum);
@@ -99,7 +99,7 @@ inline load_entry(i) {
 #endif
 }
 
-/* A new look at i may show something else than the last one. */
+/* A new look at i may differ from the last one. */
 #ifdef TORN
 #define NEWS(i) \
   (IS_PENDING(i) && \
@@ -130,7 +130,7 @@ inline refresh(i) {
   fi
 }
 
-/* number == 0: reading numbers; else waiting for those in front. */
+/* number == 0: reads numbers; else waits for the participants in front. */
 inline step(i) {
   if
   :: IS_PENDING(i) ->
@@ -235,7 +235,7 @@ inline take_over() {
 }
 
 #ifdef WAY
-/* For participant 1, until it has another number than `way`. */
+/* Waits for participant 1 until its number is not `way`. */
 inline await_that_it_goes() {
   do
   :: atomic { invalidate(INVALIDATE_OTHERS, self, 1); load_fence(LOAD_FENCE_OTHERS, self) };
@@ -251,7 +251,7 @@ inline await_that_it_goes() {
 #endif
 
 #ifdef WAY
-#define DRAWN drawn = number /* nobody draws one twice */
+#define DRAWN drawn = number /* no number is drawn twice */
 #else
 #define DRAWN skip
 #endif
@@ -344,7 +344,7 @@ inline forget_all() {
 
 bool first_done;
 
-/* Inside d_step: the youngest word in participant 0's store buffer is lost. */
+/* Inside d_step: loses the youngest word in participant 0's store buffer. */
 inline lose_last() {
   buffered[0]--;
   data_lost = data_lost || address_of[ENTRY(0, buffered[0])] == DATA * WORDS;
@@ -366,7 +366,7 @@ proctype mortal(byte self, token) {
     dead_token[1]
   };
   atomic { forget_all() };
-  /* What it had handed over arrives, or is lost. */
+  /* Its buffered stores arrive, or are lost. */
   do
   :: buffered[0] == 0 -> break
   :: d_step { dead_token[1] && buffered[0] > 0 -> lose_last() }

@@ -6,31 +6,31 @@
  * and may define:
  *   READS(n, l)           node n ever loads line l (else it needs no copies of it); default: yes
  *   TAGGED(l)             line l is written by publish_line, its last word last; default: yes
- *   COPIES                copies that differ from the device that a node holds at once, at most
- *   ROOM                  words that somebody waits to put at once, at most; default: 1
+ *   COPIES                most copies that a node holds at once and that differ from the device
+ *   ROOM                  most words that a process waits to put at once; default: 1
  *   DEVICE_CHECK          a statement that runs after each change of the device
  *   MUTANTS               set: the verifier weakens the site whose number the environment's MUTANT is;
- *                         with DIRTY_LINES too if it is a publish, which then is a plain store
+ *                         with DIRTY_LINES too if it is a publish, which then becomes a plain store
  *
  * Device: dev[]. Each node has
  *   - a store buffer. `put` (a non-temporal store of one word) appends to it. `world` delivers any
- *     word of it that has no earlier word of the same address in front, and no `store_fence`. The last word
+ *     word that has no earlier word of the same address, and no `store_fence`, in front of it. The last word
  *     of a tagged or checksummed line waits for the others of the line.
  *   - a cache. A node may fetch a line at any time, and drop it at any time. A copy matters only
- *     where it differs from the device. So a fetch is chosen at the last moment at which it gives
- *     what it gives: just before the device changes, each other node may take a copy of the old line.
+ *     where it differs from the device. So a fetch happens at the last moment at which it has
+ *     the same result: just before the device changes, each other node may take a copy of the old line.
  *     A copy that is equal to the device counts as absent.
  *   - dirty lines, by `store` (plain stores): only mutants have them. Written back whole, at any time.
  *   - invalidations under way: each takes effect, once, between `invalidate` and `load_fence`.
- * Loads see what is in the own store buffer, then the own copy, then the device.
+ * Loads see the own store buffer, then the own copy, then the device.
  *
- * `quiet` is chosen in the beginning. When set, nothing happens that nothing compels: no copy is
- * dropped, no dirty line is written back, no invalidation takes effect before its `load_fence`, and what
- * no `store_fence` follows stays in the store buffer unless that is full. Waits block until a new look would
- * show another value. So a process that relies on luck is found as an invalid end state (a deadlock). */
+ * `quiet` is chosen at the beginning. If it is set, only events that some operation compels happen: no copy is
+ * dropped, no dirty line is written back, no invalidation takes effect before its `load_fence`, and a
+ * word that no `store_fence` follows stays in the store buffer unless that is full. Waits block until a new
+ * look would show another value. So a process that relies on luck is found as an invalid end state (a deadlock). */
 
 #ifdef MUTANTS
-byte mutant; /* set by choose_quiet, before anything else happens */
+byte mutant; /* set by choose_quiet, before all else */
 #define MUTANT mutant
 #else
 #define MUTANT 0
@@ -62,7 +62,7 @@ byte state_of[NODES * LINES];         /* of a node's copy of a line */
 byte copied[NODES * LINES * WORDS];   /* its words */
 bit dropping[NODES * LINES];          /* invalidated, not yet load-fenced */
 #ifdef DIRTY_LINES
-bit leaving[NODES * LINES];           /* dirty, and somebody waits until it is written back */
+bit leaving[NODES * LINES];           /* dirty, and a process waits until it is written back */
 #define IS_LEAVING(n, l) leaving[COPY(n, l)]
 #else
 #define IS_LEAVING(n, l) false
@@ -70,15 +70,15 @@ bit leaving[NODES * LINES];           /* dirty, and somebody waits until it is w
 byte buffered[NODES];                 /* words in the store buffer: */
 byte address_of[NODES * BUF];
 byte value_of[NODES * BUF];
-byte orders_before[NODES * BUF];      /* `store_fence`s in front of it that still hold it back */
+byte orders_before[NODES * BUF];      /* `store_fence`s in front of the word that still hold it back */
 byte orders[NODES];                   /* `store_fence`s in the store buffer */
 
-byte t_node, t_address, t_value, t_line;  /* of the change under way; 0 in between */
+byte t_node, t_address, t_value, t_line;  /* of the present change; 0 in between */
 hidden byte k, m;                         /* inside d_step only */
 
 /* ---- what a node holds ------------------------------------------------------------------------ */
 
-/* What a load of word a gives, but for the own store buffer. */
+/* The result of a load of word a, apart from the own store buffer. */
 #define SEEN(n, a) (state_of[COPY(n, LINE(a))] == ABSENT -> dev[a] : copied[COPIED(n, a)])
 
 #if WORDS == 1
@@ -124,7 +124,7 @@ inline fetch(n, l, as) {
   :: else \
   fi;
 
-/* Copies that do not differ from the device any more are forgotten. */
+/* Forgets copies that no longer differ from the device. */
 inline forget_change() {
   ALL_NODES(FORGET_EQUAL)
   t_node = 0; t_address = 0; t_value = 0; t_line = 0
@@ -166,7 +166,7 @@ inline forget_change() {
   :: true \
   fi;
 
-/* The whole line, also words that another node has written since. */
+/* Writes the whole line, including words that another node has written since. */
 inline write_back(n, l) {
   t_node = n; t_line = l;
   leaving[COPY(n, l)] = 0;
@@ -222,7 +222,7 @@ inline take_entry(n, i) {
   pass_orders(n)
 }
 
-/* `store_fence`s that nothing is in front of any more hold nothing back. */
+/* A `store_fence` with nothing in front of it no longer holds anything back. */
 inline pass_orders(n) {
   if
   :: buffered[n] == 0 -> orders[n] = 0
@@ -272,7 +272,7 @@ inline deliver(n, i) {
 #define FREE5(n) \
   !HELD(n, 0, 5) && !HELD(n, 1, 5) && !HELD(n, 2, 5) && !HELD(n, 3, 5) && !HELD(n, 4, 5)
 
-/* A copy, a dirty line, or an invalidation under way: it goes, or takes effect. */
+/* Drops a copy, writes back a dirty line, or lets an invalidation take effect. */
 #define PICK_COPY(n, l) \
   d_step { \
     IS_LEAVING(n, l) || \
@@ -339,7 +339,7 @@ inline put(n, a, v) {
   buffered[n]++
 }
 
-/* A word by a non-temporal store; weakened: by a plain store. */
+/* Puts a word by a non-temporal store; weakened: by a plain store. */
 inline publish(site, n, a, v) {
   if
   :: atomic {
@@ -442,9 +442,9 @@ inline load(n, a, v) {
   }
 }
 
-/* Invalidate, load_fence, load. Invalidations and the load_fence right behind them may be one step: whatever
- * can come between them, a copy that is fetched after the first has taken effect, comes after the step
- * as well, when that is made at the moment of the first effect. */
+/* Invalidate, load_fence, load. Invalidations and the load_fence right after them may be one step: only a
+ * copy that is fetched after the first has taken effect can come in between, and it can also come after a
+ * step that is made at the moment of the first effect. */
 inline observe(i_site, s_site, n, a, v) {
   atomic {
     invalidate(i_site, n, LINE(a));
@@ -453,7 +453,7 @@ inline observe(i_site, s_site, n, a, v) {
   load(n, a, v)
 }
 
-/* Polls that found v: nothing else can come of another look before this holds. */
+/* For polls that found v: another look finds the same until this holds. */
 #define ANOTHER(i_site, s_site, n, a, v) \
   ((MUTANT != i_site && MUTANT != s_site -> dev[a] : SEEN(n, a)) != (v))
 

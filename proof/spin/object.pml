@@ -4,18 +4,18 @@
  *
  * A table of one slot (an entry and a name line), a space of two units, each with a header line in
  * front and a line of bytes, the journal's two lines and the line with the next generation. Lines have
- * two words, contents and checksum; the second arrives last, and a killed process may have sent the
- * first alone.
+ * two words, contents and checksum; the second arrives last, and a killed process may have sent only
+ * the first.
  *   worker 0 creates "a", destroys it, and may be killed between any two steps
- *   worker 1 creates "a" (or opens it), destroys it, creates "b"; then, when worker 0 has done or is
+ *   worker 1 creates "a" (or opens it), destroys it, creates "b"; then, when worker 0 is done or
  *            dead, takes the lock once more and reclaims
  *   the reader (a node of its own) looks "a" up twice without the lock and observes its bytes
- * Proved, of the device at any moment: a slot that counts refers to a used extent of its own generation
- * whose bytes were zeroed. Of the reader: what it finds was not destroyed before it began to look; its
- * bytes are zeroed. In the end: the chain of extents is whole, and every used one has its name. No
+ * Proved for the device at any moment: a slot that counts refers to a used extent of its own generation
+ * whose bytes were zeroed. For the reader: an object that it finds was not destroyed before it began
+ * to look, and its bytes are zeroed. In the end: the chain of extents is whole, and every used one has its name. No
  * generation is given twice. No process waits for ever.
- * The lock is that of lock.pml, as a whole: its release waits until the store buffer is empty; a dead
- * holder is passed over when its store buffer is empty (or lost).
+ * The lock is that of lock.pml, as one step: its release waits until the store buffer is empty; a dead
+ * holder is passed over once its store buffer is empty (or lost).
  * Bounds: one slot, two units; 1 stale copy a node without the reader and without a crash, else none.
  * Left out: levels of the table, the cursor,
  * large objects, lifetimes, formatting. */
@@ -63,12 +63,12 @@
 #define PUBLISH_REMOVED 21        /* site publish: NameTable::remove */
 #define INVALIDATE_SLOT 22        /* site invalidate: NameTable::find_once, read */
 #define LOAD_FENCE_SLOT 23            /* site load_fence: NameTable::find_once, read */
-#define RELEASE 200            /* never weakened here: lock.pml does */
-#define USERS_OBSERVE 201      /* never weakened: the user's */
+#define RELEASE 200            /* weakened in lock.pml, not here */
+#define USERS_OBSERVE 201      /* never weakened: it belongs to the user */
 
-/* beyond PUBLISH_REDONE: a process that redoes finds its own dirty line again; only a third node, or its own death
- * with its host, could tell. */
-/* beyond STORE_FENCE_REDONE: as PUBLISH_REDONE, a second death in the middle of the redoing. */
+/* beyond PUBLISH_REDONE: a process that redoes a rewrite finds its own dirty line again; only a third node,
+ * or its death together with its host, could show the difference. */
+/* beyond STORE_FENCE_REDONE: as PUBLISH_REDONE, with a second death during the redoing. */
 /* beyond PUBLISH_REDO_DONE: as PUBLISH_REDONE. */
 
 /* Contents of a slot: generation 1..7, unit, name 0 or 1; its checksum covers the name line. */
@@ -99,9 +99,9 @@
 #include "memory.pml"
 
 byte lock_holder;      /* worker + 1 */
-bool dead, done[2];    /* worker 0 was killed; has done */
+bool dead, done[2];    /* worker 0 was killed; the worker is done */
 byte given;            /* bit g: generation g has had a name */
-byte destroying, gone; /* bit g: is being destroyed; its destroyer has let go of the lock */
+byte destroying, gone; /* bit g: it is being destroyed; its destroyer has released the lock */
 
 inline lock() {
   if
@@ -133,7 +133,7 @@ inline read_header(unit, into) {
   d_step { assert(IS_HEADER(into, check)); check = 0 }
 }
 
-/* `header` is to stand at `unit`. */
+/* Rewrites the header at `unit` to `header`. */
 inline rewrite() {
   store_fence(STORE_FENCE_BEFORE, self);
   publish_line(PUBLISH_IMAGE, IMAGE, header, header + 64);
@@ -201,7 +201,7 @@ inline begin() {
   load_moving()
 }
 
-/* `header`, at `unit`, as it would be together with a free one behind it. */
+/* Joins `header`, at `unit`, with a free extent behind it. */
 inline join_following() {
   if
   :: unit == 0 && UNITS(header) == 1 ->
@@ -220,7 +220,7 @@ inline join_following() {
   fi
 }
 
-/* First fit; `unit` is 2 when there is no space. Then `header` is the used one. */
+/* First fit; `unit` is 2 if there is no space. Otherwise `header` becomes the used one. */
 inline allocate() {
   unit = 0;
   do
@@ -259,7 +259,7 @@ inline allocate() {
   fi
 }
 
-/* The used extent `header` at `unit`. */
+/* Frees the used extent `header` at `unit`. */
 inline free() {
   header = HEADER_OF(0, UNITS(header), GENERATION(header));
   join_following();
@@ -268,7 +268,7 @@ inline free() {
 
 /* ---- names --------------------------------------------------------------------------------------- */
 
-/* `slot` is what stands in the table, 0 when it is free. */
+/* Reads the table's slot into `slot`; 0 if it is free. */
 inline read_slot() {
   atomic {
     invalidate(INVALIDATE_SLOT, self, SLOT);
@@ -302,7 +302,7 @@ inline remove_name() {
   publish(PUBLISH_REMOVED, self, SLOT * WORDS + 1, 0)
 }
 
-/* Used extents to which no name refers are freed, from the last to the first. */
+/* Frees used extents to which no name refers, from the last to the first. */
 inline reclaim() {
   read_slot();
   read_header(0, header);
@@ -324,7 +324,7 @@ inline reclaim() {
   od
 }
 
-/* ---- what the processes do ----------------------------------------------------------------------- */
+/* ---- the processes ------------------------------------------------------------------------------- */
 
 #define CREATE_A 1
 #define CREATE_B 2
@@ -381,7 +381,7 @@ inline work() {
   od
 }
 
-/* Inside d_step: the youngest word in the store buffer of the dead is lost. */
+/* Inside d_step: loses the youngest word in the dead process's store buffer. */
 inline lose_last() {
   buffered[0]--;
   address_of[ENTRY(0, buffered[0])] = 0;

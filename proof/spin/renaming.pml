@@ -1,12 +1,12 @@
-/* Renaming: src/sync/renaming.cpp (a door and its number), src/pool/registration.cpp (who opens it).
+/* Renaming: src/sync/renaming.cpp (a door and its number), src/pool/registration.cpp (the opening).
  *
- * Each contender goes VISITS times to one door: before that it opens the door if its last holder has left,
- * under the registration lock, which is taken for granted. Proved: nobody gets through a door while another
- * holds it, however old the ids are that late contenders write there.
+ * Each contender comes VISITS times to one door: before that it opens the door if its last holder has left,
+ * under the registration lock, which is assumed to work. Proved: no contender gets through a door while
+ * another holds it, however old the ids are that late contenders write there.
  * Bounds: 2 contenders that come twice, 3 that come once and 3 of which one comes twice (these without
- * stale copies). Left out: several doors, which have nothing to do with each other; doors that are opened
- * because nothing happened there for a lease, which relies on time. A contender that dies is one that stops for ever
- * where it is: the door stays shut, and no wait depends on it. */
+ * stale copies). Left out: several doors, which are independent of each other; doors that are opened
+ * because nothing happened there for a lease, which relies on time. A contender that dies is modelled as one
+ * that stops for ever: the door stays shut, and no wait depends on it. */
 /* run two: -DCONTENDERS=2 -DVISITS=2 */
 /* also three: -DCONTENDERS=3 -DVISITS=1 -DCOPIES=0 */
 /* long three_times: -DCONTENDERS=3 -DVISITS=2 -DCOPIES=0 */
@@ -16,7 +16,7 @@
 #define BUF 2
 #define X 0
 #define Y 1
-#define L 2 /* the line of the name: who is there, or has left */
+#define L 2 /* the line of the name: its holder is there, or has left */
 
 #define PUBLISH_X 1      /* site publish: Renaming::enter, X */
 #define FULL_FENCE_X 2   /* site full_fence: Renaming::enter, after X */
@@ -31,7 +31,7 @@
 #define PUBLISH_OPEN 11  /* site publish: Renaming::open */
 #define INVALIDATE_BY 12 /* site invalidate: Renaming::shut_by */
 #define LOAD_FENCE_BY 13 /* site load_fence: Renaming::shut_by */
-#define NONE 99 /* what belongs to other models */
+#define NONE 99 /* sites of other models */
 
 
 #include "memory.pml"

@@ -2,14 +2,14 @@
  * src/transport/rx_channel.cpp (invalidate_window, drop_consumed, poll, poll_header, continue_eager,
  * freshen, return_credits).
  *
- * A ring of RING lines. The sender puts messages of one or two lines (it chooses) until MESSAGE_LINES
- * lines went out; it waits for credit where there is no room. The receiver polls a window of lines,
+ * A ring of RING lines. The sender puts messages of one or two lines (its choice) until it has sent
+ * MESSAGE_LINES lines; it waits for credit if there is no room. The receiver polls a window of lines,
  * takes what the tags allow, and returns credits.
  * A line is payload and tag. Line i holds payload i + 1 and the tag i + 1 (the nonce is 0; zeroed
  * memory holds no tag of it). In the world `whole` a line arrives whole and is one word; in `torn` its
- * two words arrive apart, the tag last, and are loaded apart, the tag first.
- * Proved: the receiver takes line after line, each with the payload that was put there, none lost,
- * doubled, reordered or overwritten before it is read; sender and receiver never wait for ever.
+ * two words arrive separately, the tag last, and are loaded separately, the tag first.
+ * Proved: the receiver takes line after line, each with its own payload, none lost, doubled,
+ * reordered or overwritten before it is read; sender and receiver never wait for ever.
  * Bounds: RING 2, MESSAGE_LINES 6 (three laps) whole, 5 torn; a window of up to 2 lines. Left out: the
  * mailbox (a hint), bulk cells, closing and death, a nonce of an earlier owner of the memory. */
 /* run whole: -DMESSAGE_LINES=6 */
@@ -42,11 +42,11 @@
 #define STORE_FENCE_CREDITS 11       /* site store_fence: return_credits */
 
 /* equivalent INVALIDATE_CONSUMED: lines that were read are dropped early so that the next lap finds no
- * copies. Only speed: whether a line is new is decided by its tag, and a look that meets an old copy
+ * copies. This affects only speed: the tag decides whether a line is new, and a look that meets an old copy
  * invalidates it (invalidate_window, freshen). */
-/* equivalent INVALIDATE_REST: a message whose next line is not there is looked at again with the next
- * poll, and every poll drops the copy of the line at the tail (invalidate_window). The looks in between
- * are for speed. */
+/* equivalent INVALIDATE_REST: the next poll looks again at a message whose next line has not arrived,
+ * and every poll drops the copy of the line at the tail (invalidate_window). The looks in between affect
+ * only speed. */
 /* equivalent LOAD_FENCE_REST: as INVALIDATE_REST. */
 
 #include "memory.pml"
@@ -54,13 +54,13 @@
 #define AT(i) ((i) % RING * WORDS)
 #define TAG(i) (AT(i) + WORDS - 1)
 
-byte head, tail; /* of sender and receiver, each its own; global only to be checked */
+byte head, tail; /* the sender's and the receiver's own; global only for the checks */
 
 /* ---- sender: node 0 ------------------------------------------------------------------------------ */
 
 #define HAS_ROOM(lines) (head + lines - consumed <= RING)
 
-/* TxChannel::room, until there is. */
+/* TxChannel::room, until there is room. */
 inline wait_for_room(lines) {
   do
   :: HAS_ROOM(lines) -> break
@@ -106,7 +106,7 @@ proctype sender() {
 
 /* ---- receiver: node 1 ---------------------------------------------------------------------------- */
 
-/* A line whose tag was found right: its payload. */
+/* Takes the payload of a line whose tag is right. */
 inline take_line() {
 #ifdef TORN
   load(1, AT(tail), seen);
@@ -119,7 +119,7 @@ inline take_line() {
   }
 }
 
-/* RxChannel::invalidate_window and Endpoint::Impl::prepare_poll: what was consumed, then the window up
+/* RxChannel::invalidate_window and Endpoint::Impl::prepare_poll: the consumed lines, then the window up
  * to the end of the ring; one load_fence. */
 inline prepare_poll() {
   atomic {
@@ -153,7 +153,7 @@ inline freshen() {
 }
 
 /* The line at tail follows in the same message (the sender's choice is in the pool as the message's
- * length; here the receiver looks for a second line when it likes, which covers both): a look without
+ * length; here the receiver looks for a second line at any time, which covers both): a look without
  * an invalidation first, then with one. */
 inline continue_eager() {
   load(1, TAG(tail), seen);
@@ -202,7 +202,7 @@ proctype receiver() {
      :: window = 1
      :: window = 2
      fi;
-     /* more than a quarter of the ring is owed; else, after empty polls, what is owed */
+     /* if more than a quarter of the ring is owed; after empty polls, whatever is owed */
      if
      :: tail > credited -> return_credits()
      :: else ->

@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""Searches the small worlds of this folder with spin: every state, also of every mutant.
+"""Searches the small worlds of this folder with spin: every state, and every mutant's states.
 
-A model (NAME.pml) says in comments of its own what is to be run:
+Comments of a model (NAME.pml) say what to run:
 
   /* run NAME: -DOPTION=1 ... */        a world
-  /* also NAME: -DOPTION=1 ... */       a world that mutants are spared
+  /* also NAME: -DOPTION=1 ... */       a world in which mutants are not searched
   /* long NAME: -DOPTION=1 ... */       as `also`, with --long only
-  #define SITE 3   /* site KIND: where it stands in the sources */
-  /* compile LEVEL: why */              how the verifier is optimized, -O2 if not said
-  /* equivalent SITE: why the weakened site is as right as the other */
-  /* beyond SITE: what these worlds lack, so that they cannot tell */
+  #define SITE 3   /* site KIND: its place in the sources */
+  /* compile LEVEL: why */              optimization of the verifier; default -O2
+  /* equivalent SITE: why the weakened site is also right */
+  /* beyond SITE: what these worlds lack to show the difference */
 
-A mutant weakens one site: a publish becomes a plain store, a store_fence, invalidate or load_fence nothing, a
-full_fence a store_fence. It is killed when one world of its model finds an error. The run fails when a
-world has an error or could not be searched wholly, when a mutant survives that is not listed as
-equivalent or beyond, or is killed although it is.
+A mutant weakens one site: a publish becomes a plain store; a store_fence, invalidate or load_fence is
+omitted; a full_fence becomes a store_fence. It is killed when one world of its model finds an error. The
+run fails if a world has an error or could not be searched completely, if a mutant survives that is not
+listed as equivalent or beyond, or if a listed one is killed.
 """
 import argparse
 import collections
@@ -44,9 +44,9 @@ PROBLEM = re.compile(r"^pan:1: (.*)$", re.M)
 @dataclass
 class Model:
     name: str
-    level: str = "-O2"                              # of the compiler, for the worlds
+    level: str = "-O2"                              # optimization of the worlds' verifiers
     worlds: list = field(default_factory=list)      # (name, options)
-    for_mutants: list = field(default_factory=list) # those of them in which mutants are looked at
+    for_mutants: list = field(default_factory=list) # worlds in which mutants are searched
     sites: list = field(default_factory=list)       # (name, number, kind)
     explained: dict = field(default_factory=dict)   # site: (equivalent or beyond, why)
 
@@ -105,13 +105,13 @@ def limit_processor_time():
 
 
 def call(folder, *command, **environment):
-    """Runs the command in the folder; with the limits of a search."""
+    """Runs the command in the folder, with the limits of a search."""
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=8 * SECONDS,
                           env=os.environ | environment, preexec_fn=limit_processor_time)
 
 
 def make_verifier(folder, name, options, level):
-    """What went wrong; nothing when `pan` stands in the folder."""
+    """Builds `pan` in the folder. Returns the error text, empty if there is none."""
     made = call(folder, "spin", "-a", *options, str(HERE / f"{name}.pml"))
     if made.returncode != 0 or "Error" in made.stdout:
         return f"spin: {(made.stdout + made.stderr)[-600:]}"
@@ -139,8 +139,9 @@ def search_world(name, options, level):
 
 
 def search_mutants(model):
-    """Of each site: the world that kills it and how, or why it is not known to survive. One verifier
-    a world serves all mutants that are publishes, one all others."""
+    """For each site: the world that kills its mutant and how, or why its survival is not
+    certain. One verifier for each world serves all mutants that are publishes, another one all
+    others."""
     verdicts = {site: ("", "", "") for site, _, _ in model.sites}
     for (world, options), publishes in itertools.product(model.for_mutants, (False, True)):
         sites = [site for site in model.sites if (site[2] == "publish") == publishes]
@@ -161,7 +162,7 @@ def search_mutants(model):
 
 
 def judge_mutant(model, site, world, doubt):
-    """What is wrong with the verdict; nothing when it is as it should be."""
+    """Returns the error in the verdict; empty if there is none."""
     if world and site in model.explained:
         return f"{model.name}: {site} is listed as {model.explained[site][0]} but killed in {world}"
     if not world and doubt:

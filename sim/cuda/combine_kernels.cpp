@@ -13,7 +13,8 @@ DevicePointer device_pointer(const void* pointer) {
   return reinterpret_cast<DevicePointer>(pointer);
 }
 
-/// Replaces the device pointers by where the host finds the bytes. False: one of them is wrong.
+/// Replaces the device pointers by host addresses of the bytes. Returns false if one of them is
+/// wrong.
 bool reach_all(Combine& call, std::size_t element_bytes) {
   const std::size_t bytes = call.elements * element_bytes;
   const auto reach = [&](const void* pointer, std::size_t wanted) {

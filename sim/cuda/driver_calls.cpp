@@ -1,5 +1,5 @@
-// libcuda.so.1 of the stand-in GPU: the functions of src/cuda/driver_table.inc, and no more. One
-// device, that all processes of a host share. It is for tests and is never installed.
+// libcuda.so.1 of the stand-in GPU: only the functions of src/cuda/driver_table.inc. One device,
+// which all processes of a host share. For tests; never installed.
 #include <sched.h>
 
 #include <cstdlib>
@@ -41,17 +41,18 @@ namespace {
 std::atomic<bool> initialized{false};
 CUctx_st primary;
 thread_local std::vector<Context> current;
-/// Streams that capture in the mode that forbids all threads what may wait; what this thread may.
+/// Streams that capture in the mode that forbids all threads calls that may wait; and this thread's
+/// mode.
 std::atomic<int> global_captures{0};
 thread_local int capture_mode = capture_global;
 
-/// Of calls that a capture forbids.
+/// The result of a call that a capture forbids.
 Status allowed() {
   const bool forbidden = global_captures != 0 && capture_mode != capture_relaxed;
   return forbidden ? capture_unsupported : success;
 }
 
-/// Of every call on the context.
+/// Checked by every call on the context.
 Status usable() {
   if (!initialized) return not_initialized;
   if (current.empty() || current.back() != &primary) return invalid_context;
@@ -63,14 +64,14 @@ Status usable() {
     if (const Status failed = (expression); failed != success) return failed; \
   } while (false)
 
-/// The default stream, as one that others do not wait for.
+/// Treats the default stream as one that others do not wait for.
 StreamThread& thread_of(Stream stream) {
   static CUstream_st* const of_default =
-      new CUstream_st;  // never ends: the process may, while it waits
+      new CUstream_st;  // never destroyed: the process may end while it waits
   return stream != nullptr ? stream->thread : of_default->thread;
 }
 
-/// A copy whose addresses are looked up when it is done, as a GPU does.
+/// A copy that looks its addresses up when it runs, as a GPU does.
 Status copy(Stream stream, std::size_t bytes, std::function<std::byte*()> to,
             std::function<const std::byte*()> from) {
   RETURN_IF_FAILED(usable());
@@ -141,7 +142,7 @@ PENSTOCK_EXPORT Status cuDeviceGetUuid_v2(void* uuid, Device) {
   return success;
 }
 PENSTOCK_EXPORT Status cuDeviceGetPCIBusId(char* address, int bytes, Device) {
-  std::strncpy(address, "ffff:ff:1f.7", static_cast<std::size_t>(bytes));  // of no device
+  std::strncpy(address, "ffff:ff:1f.7", static_cast<std::size_t>(bytes));  // no device has it
   return success;
 }
 PENSTOCK_EXPORT Status cuDeviceGetAttribute(int* value, int attribute, Device device) {
@@ -235,7 +236,7 @@ PENSTOCK_EXPORT Status cuStreamCreate(Stream* stream, unsigned) {
 }
 PENSTOCK_EXPORT Status cuStreamDestroy_v2(Stream stream) {
   if (stream == nullptr) return invalid_handle;
-  // What is queued is still done, by a thread of its own: this call does not wait.
+  // Queued operations are still done, by a thread of their own: this call does not wait.
   std::thread([stream] { delete stream; }).detach();
   return success;
 }
@@ -346,7 +347,7 @@ PENSTOCK_EXPORT Status cuMemcpyDtoDAsync_v2(DevicePointer to, DevicePointer from
                                             Stream stream) {
   return copy(stream, bytes, on_device(to, bytes), on_device(from, bytes));
 }
-/// Either side is a device pointer, of registered host memory too.
+/// Either address is a device pointer, possibly of registered host memory.
 PENSTOCK_EXPORT Status cuMemcpyAsync(DevicePointer to, DevicePointer from, std::size_t bytes,
                                      Stream stream) {
   return copy(stream, bytes, on_device(to, bytes), on_device(from, bytes));
@@ -405,10 +406,10 @@ PENSTOCK_EXPORT Status cuModuleGetFunction(Function* function, Module, const cha
   RETURN_IF_FAILED(usable());
   const Kernel* const kernel = find_kernel(name);
   if (kernel == nullptr) return not_found;
-  *function = new CUfunc_st{kernel};  // as long as the process, like the module's
+  *function = new CUfunc_st{kernel};  // lives as long as the process, like the module's
   return success;
 }
-/// For tests: launches so far of kernels whose names begin so.
+/// For tests: the number of launches so far of kernels whose names begin with `begin`.
 PENSTOCK_EXPORT unsigned standin_launches(const char* begin) {
   return launches_of(begin);
 }
@@ -417,7 +418,7 @@ PENSTOCK_EXPORT Status cuLaunchKernel(Function function, unsigned grid_x, unsign
                                       void** arguments, void**) {
   RETURN_IF_FAILED(usable());
   function->kernel->launches.fetch_add(1, std::memory_order_relaxed);
-  // A launch takes its arguments' values along.
+  // A launch copies the values of its arguments.
   std::vector<std::vector<std::byte>> values;
   for (std::size_t i = 0; i < function->kernel->argument_bytes.size(); ++i) {
     const auto* const begin = static_cast<const std::byte*>(arguments[i]);

@@ -17,7 +17,7 @@ namespace {
 
 using gpu::FusedCall;
 
-constexpr std::uint32_t block_threads = 3;  // more than one shows what is not synchronized
+constexpr std::uint32_t block_threads = 3;  // more than one thread shows missing synchronization
 
 struct Block {
   std::barrier<> barrier{block_threads};
@@ -79,7 +79,8 @@ bool reach(Pointed*& pointer, std::size_t bytes) {
   return pointer != nullptr;
 }
 
-/// Replaces the device pointers by where the host finds the bytes. False: one of them is wrong.
+/// Replaces the device pointers by host addresses of the bytes. Returns false if one of them is
+/// wrong.
 bool reach_all(FusedCall& call, std::size_t element_bytes) {
   bool found = reach(call.done, 8) && reach(call.stops, 8);
   if (call.begins != 0)

@@ -12,15 +12,15 @@
 namespace penstock::sim::cuda {
 
 struct Grid {
-  unsigned blocks = 1, threads = 1;  ///< of x; y and z are 1
+  unsigned blocks = 1, threads = 1;  ///< in x; y and z are 1
 };
 
 struct Kernel {
   std::string name;
   std::vector<std::size_t> argument_bytes;
-  /// All of the grid. Arguments are those of the launch; device pointers are reached by Memory.
+  /// Runs the whole grid. Arguments are those of the launch; Memory resolves device pointers.
   void (*run)(const Grid& grid, void* const* arguments) = nullptr;
-  mutable std::atomic<unsigned> launches{0};  ///< and captures
+  mutable std::atomic<unsigned> launches{0};  ///< also counts captures
 
   Kernel(std::string its_name, std::vector<std::size_t> bytes,
          void (*its_run)(const Grid& grid, void* const* arguments))
@@ -29,11 +29,11 @@ struct Kernel {
 
 void add_kernel(const std::string& name, std::size_t argument_bytes,
                 void (*run)(const Grid& grid, void* const* arguments));
-/// Of all kernels whose names begin so.
+/// Launches of all kernels whose names begin with `begin`.
 unsigned launches_of(const std::string& begin);
 const Kernel* find_kernel(const std::string& name);
 
-/// Those of gpu/combine.cu, gpu/fused.cu and gpu/words.cu, compiled for the host.
+/// Adds the kernels of gpu/combine.cu, gpu/fused.cu and gpu/words.cu, compiled for the host.
 void add_combine_kernels();
 void add_fused_kernels();
 void add_word_kernels();

@@ -1,7 +1,7 @@
-// Memory of the stand-in GPU, apart from the host's: a device pointer names a reserved range that
-// the host cannot touch, so that a forgotten copy ends in a fault. The stand-in's own threads reach
-// the bytes by another mapping. Registered host memory has a device pointer of its own too, which
-// is not the host's address: a kernel that gets the latter fails.
+// Memory of the stand-in GPU, separate from the host's: a device pointer names a reserved range
+// that the host cannot access, so that a forgotten copy ends in a fault. The stand-in's own threads
+// access the bytes through another mapping. Registered host memory also has a device pointer that
+// differs from the host's address: a kernel that gets the latter fails.
 #pragma once
 
 #include <cstddef>
@@ -23,13 +23,13 @@ class Memory {
   Status release(DevicePointer pointer);
   Status register_host(void* at, std::size_t bytes);
   Status unregister_host(void* at);
-  /// Of an address inside registered memory.
+  /// `at`: an address inside registered memory.
   Status device_pointer_of(DevicePointer* pointer, const void* at) const;
 
-  /// Where the stand-in's threads find the bytes that a device pointer names; null where they are
-  /// not all of one allocation or registration.
+  /// Returns where the stand-in's threads find the bytes of a device pointer; null unless all of
+  /// them belong to one allocation or registration.
   std::byte* reach(DevicePointer pointer, std::size_t bytes) const;
-  /// memory_device, memory_host (registered), or 0: not known here.
+  /// memory_device, memory_host (registered), or 0 if unknown here.
   unsigned kind_of(DevicePointer pointer) const;
 
  private:
@@ -42,8 +42,8 @@ class Memory {
   static DevicePointer reserve(std::size_t bytes);
 
   mutable std::mutex mutex_;
-  std::map<DevicePointer, Range> ranges_;          ///< by their begin
-  std::map<std::uintptr_t, DevicePointer> hosts_;  ///< registered memory, by its begin
+  std::map<DevicePointer, Range> ranges_;          ///< by their start
+  std::map<std::uintptr_t, DevicePointer> hosts_;  ///< registered memory, by its start
 };
 
 }  // namespace penstock::sim::cuda

@@ -1,4 +1,4 @@
-// The stand-in GPU does what a GPU does, and shows what a GPU would not forgive.
+// The stand-in GPU behaves like a GPU, and detects errors that a GPU would not forgive.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -116,7 +116,7 @@ TEST_F(StandinGpu, RegisteredMemoryHasAnAddressOfItsOwn) {
 }
 
 TEST_F(StandinGpu, StreamsWaitForWordsThatOthersWrite) {
-  alignas(64) std::uint64_t word = ~1ull;  // before the turn of the numbers
+  alignas(64) std::uint64_t word = ~1ull;  // just before the numbers wrap around
   ok(gpu_->host_register(&word, sizeof word, host_register_device_map));
   DevicePointer at = 0;
   ok(gpu_->host_device_pointer(&at, &word, 0));
@@ -179,7 +179,7 @@ TEST_F(StandinGpu, AGraphIsDoneAsOftenAsItIsLaunched) {
   ok(gpu_->copy_to_host(out.data(), b, bytes, main));
   Graph graph = nullptr;
   ok(gpu_->stream_end_capture(main, &graph));
-  EXPECT_EQ(out, std::vector<int>(count));  // nothing is done by capturing it
+  EXPECT_EQ(out, std::vector<int>(count));  // capturing alone does nothing
   GraphExec exec = nullptr;
   ok(gpu_->graph_instantiate(&exec, graph, 0));
   for (int turn = 1; turn < 4; ++turn) {
@@ -205,8 +205,8 @@ TEST_F(StandinGpu, ACaptureThatIsNotJoinedIsRefused) {
   EXPECT_EQ(gpu_->stream_end_capture(main, &graph), capture_unjoined);
 }
 
-/// A host that queues more than a GPU takes waits, and one thread that should open the gate later
-/// hangs.
+/// A host that queues more than a GPU takes must wait; it hangs if the same thread should open
+/// the gate later.
 TEST_F(StandinGpu, AFullQueueHoldsItsCaller) {
   alignas(64) std::uint64_t word = 0;
   ok(gpu_->host_register(&word, sizeof word, host_register_device_map));

@@ -13,7 +13,7 @@ namespace {
 
 std::atomic<Status> first_error{success};
 
-/// By PENSTOCK_SIM_SEED; each stream draws for itself.
+/// Seeded by PENSTOCK_SIM_SEED; each stream draws its own delays.
 class Delays {
  public:
   Delays() {
@@ -149,7 +149,7 @@ Status record(EventState& event, StreamThread& stream) {
 
 Status wait_for(StreamThread& stream, const EventState& event) {
   if (event.capture != nullptr) {
-    // A stream that waits for what is captured joins the capture.
+    // A stream that waits for a captured event joins the capture.
     if (stream.capture == nullptr) stream.capture = event.capture;
     if (stream.capture != event.capture) return capture_unmatched;
     stream.capture->lane(&stream).push_back({Captured::Kind::wait, {}, event.captured});
@@ -171,7 +171,7 @@ Status begin_capture(StreamThread& stream) {
 Status end_capture(StreamThread& stream, std::shared_ptr<Capture>& captured) {
   captured = stream.capture;
   if (captured == nullptr || captured->origin != &stream) return capture_unmatched;
-  // What another stream does last must be waited for by the origin.
+  // The origin must wait for the last operation of each other stream.
   bool joined = true;
   for (auto& [owner, steps] : captured->lanes) {
     owner->capture = nullptr;

@@ -1,6 +1,6 @@
-// Streams of the stand-in GPU: each a thread that does its operations in order. Events, and capture
-// of a graph. Two streams go on side by side and at their own pace (PENSTOCK_SIM_SEED
-// delays operations at random, so that what only an accident of timing orders shows).
+// Streams of the stand-in GPU: each is a thread that does its operations in order. Events, and
+// capture of a graph. Two streams run side by side at their own pace (PENSTOCK_SIM_SEED delays
+// operations at random, so that an order which exists only by accident of timing is noticed).
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,7 @@ using namespace penstock::cuda;
 Status sticky_error();
 void set_sticky_error(Status status);
 
-/// What an event was recorded for: done, once the operations before it are.
+/// The position that an event was recorded at: done once the operations before it are.
 class Mark {
  public:
   void set();
@@ -40,14 +40,14 @@ struct Capture;
 /// An operation of a graph may be done many times.
 using Operation = std::function<void()>;
 
-/// A queue of the hardware that several streams share: what they are given is done one after the
-/// other, as it was given, and an operation that waits holds up all behind it. A GPU has 8 such
-/// queues for a program (CUDA_DEVICE_MAX_CONNECTIONS).
+/// A hardware queue that several streams share: it does their operations one after the other, in
+/// the order given, and a waiting operation holds up all later ones. A GPU has 8 such queues for a
+/// program (CUDA_DEVICE_MAX_CONNECTIONS).
 class SharedQueue {
  public:
-  /// With STANDIN_ONE_QUEUE that of the streams that this thread makes; else null.
+  /// With STANDIN_ONE_QUEUE: the queue of the streams that this thread makes; else null.
   static std::shared_ptr<SharedQueue> of_thread();
-  /// As `operation`, in its turn.
+  /// Wraps `operation` so that it runs in its turn.
   static Operation in_turn(const std::shared_ptr<SharedQueue>& queue, Operation operation);
 
  private:
@@ -58,7 +58,7 @@ class SharedQueue {
 
 class StreamThread {
  public:
-  /// A GPU queues about so many operations of a stream that waits; then the caller waits.
+  /// A GPU queues about this many operations of a waiting stream; then the caller waits.
   static constexpr std::size_t max_queued = 1020;
 
   StreamThread();
@@ -66,18 +66,18 @@ class StreamThread {
   StreamThread(const StreamThread&) = delete;
   StreamThread& operator=(const StreamThread&) = delete;
 
-  /// Done later, or taken into the graph that the stream captures. While it waits for room nobody
-  /// is told about this stream, as NVIDIA's driver does.
+  /// The operation is done later, or joins the graph that the stream captures. While this call
+  /// waits for room it answers no question about the stream, like NVIDIA's driver.
   void enqueue(Operation operation);
   void synchronize();
   bool is_idle();
 
-  std::shared_ptr<Capture> capture;  ///< while it captures
+  std::shared_ptr<Capture> capture;  ///< set while the stream captures
 
  private:
   void run();
 
-  std::mutex calls_;  ///< of the driver on this stream
+  std::mutex calls_;  ///< guards the driver's calls on this stream
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Operation> queue_;
@@ -87,12 +87,13 @@ class StreamThread {
 };
 
 struct EventState {
-  std::shared_ptr<Mark> mark;        ///< of the last record; null: never
-  std::shared_ptr<Capture> capture;  ///< recorded in a capture
-  std::size_t captured = 0;          ///< its number there
+  std::shared_ptr<Mark> mark;        ///< of the last record; null: never recorded
+  std::shared_ptr<Capture> capture;  ///< the capture in which it was recorded
+  std::size_t captured = 0;          ///< its number in that capture
 };
 
-/// What one stream does in a graph. `waits` and `marks` name numbers of events of the capture.
+/// The operations of one stream in a graph. `waits` and `marks` name numbers of events of the
+/// capture.
 struct Captured {
   enum class Kind : std::uint8_t { operation, mark, wait };
   Kind kind = Kind::operation;
@@ -102,9 +103,9 @@ struct Captured {
 
 struct Capture {
   StreamThread* origin = nullptr;
-  std::vector<std::pair<StreamThread*, std::vector<Captured>>> lanes;  ///< the origin's first
+  std::vector<std::pair<StreamThread*, std::vector<Captured>>> lanes;  ///< the origin's comes first
   std::size_t events = 0;
-  bool is_global = false;  ///< forbids other threads too what may wait
+  bool is_global = false;  ///< also forbids other threads calls that may wait
 
   std::vector<Captured>& lane(StreamThread* stream);
 };
@@ -113,7 +114,7 @@ Status record(EventState& event, StreamThread& stream);
 Status wait_for(StreamThread& stream, const EventState& event);
 Status begin_capture(StreamThread& stream);
 Status end_capture(StreamThread& stream, std::shared_ptr<Capture>& captured);
-/// Each lane of a graph on a thread of its own, as one operation of `stream`.
+/// Runs each lane of a graph on its own thread, as one operation of `stream`.
 void launch(const std::shared_ptr<Capture>& graph, StreamThread& stream);
 
 }  // namespace penstock::sim::cuda

@@ -1,4 +1,4 @@
-// Every choice of the simulation comes from one of these, so that choices can be replayed.
+// The source of every choice of the simulation, so that choices can be replayed.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@ namespace penstock::sim {
 class ChoiceSource {
  public:
   virtual ~ChoiceSource() = default;
-  /// True in `per_mille` of 1000 cases.
+  /// Returns true in `per_mille` of 1000 cases.
   virtual bool chance(std::uint32_t per_mille) = 0;
-  /// A number below `bound` (at least 1). 0 is the usual one.
+  /// Returns a number below `bound` (at least 1). 0 is the usual choice.
   virtual std::uint64_t below(std::uint64_t bound) = 0;
 };
 

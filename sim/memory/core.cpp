@@ -30,7 +30,7 @@ void Core::buffer(Event kind, std::uint64_t line, const Line& data, std::uint8_t
   show();
 }
 
-/// Some words of it earlier than others, in any order.
+/// Some of its words leave earlier than others, in any order.
 void Core::buffer_torn(std::uint64_t line, const Line& data, std::uint8_t words) {
   if (!faults_.whole_lines && choices_.chance(faults_.tear)) {
     const auto first = static_cast<std::uint8_t>(choices_.below(256) & words);
@@ -48,7 +48,8 @@ std::uint32_t Core::leaving_epoch() const {
   return epoch_;
 }
 
-/// Not before what a `store_fence` put ahead of it, nor before an earlier store to the same words.
+/// An operation may not leave before those that a `store_fence` put ahead of it, nor before an
+/// earlier store to the same words.
 bool Core::may_leave(std::size_t index) const {
   const Buffered& wanted = buffer_[index];
   if (!wanted.unordered && wanted.epoch != leaving_epoch()) return false;
@@ -76,7 +77,7 @@ void Core::leave(std::size_t index) {
 }
 
 void Core::deliver_one() {
-  constexpr std::size_t max_able = 24;  // more than the lines of what is published at once
+  constexpr std::size_t max_able = 24;  // more than the lines of a single publish
   std::vector<std::size_t> able;
   for (std::size_t i = 0; i < buffer_.size(); ++i) {
     if (may_leave(i)) able.push_back(i);
@@ -98,7 +99,7 @@ void Core::hand_over() {
 }
 
 void Core::killed() {
-  // The last operation may have been cut short.
+  // The last operation may have been interrupted.
   while (buffered() && buffer_.back().op == last_op_ && choices_.chance(faults_.tear)) {
     buffer_.pop_back();
   }
@@ -107,7 +108,7 @@ void Core::killed() {
 }
 
 void Core::lost() {
-  // Much or little of it, and what nothing holds back in any order.
+  // Much or little of it leaves, in any order that nothing forbids.
   constexpr std::uint32_t chances[] = {500, 250, 750, 900};
   const std::uint32_t more = chances[choices_.below(4)];
   while (buffered() && choices_.chance(more)) deliver_one();
@@ -130,7 +131,7 @@ void Core::background_event() {
   if (recent_used_ == 0) return;
   if (choices_.chance(faults_.evict)) drop(recent_[choices_.below(recent_used_)]);
   if (choices_.chance(faults_.prefetch)) {
-    // The lines behind it, the other of its pair.
+    // The next lines, or the other one of its pair.
     const std::uint64_t intra_node = recent_[choices_.below(recent_used_)];
     const std::uint64_t ahead = choices_.below(4);
     std::uint64_t line = ahead == 3 ? intra_node ^ 1 : intra_node + ahead;
@@ -139,7 +140,7 @@ void Core::background_event() {
   }
 }
 
-/// A prefetch: the program did not ask for it.
+/// A prefetch, which the program did not ask for.
 void Core::fetch(std::uint64_t line) {
   if (!view_.held(line)) machine_.happened(*this, Event::prefetch, line, 0);
   view_.prefetch(line);
@@ -177,7 +178,7 @@ void Core::publish_bytes(std::byte* to, const void* from, std::uint64_t bytes) {
   publish_part(to - skipped, value, ~written);
 }
 
-/// One word, but for the bits in `spared`.
+/// One word without the bits in `spared`.
 void Core::publish_part(std::byte* to, std::uint64_t value, std::uint64_t spared) {
   machine_.step(*this);
   const std::uint64_t line = line_of(to, sizeof value);
@@ -187,7 +188,7 @@ void Core::publish_part(std::byte* to, std::uint64_t value, std::uint64_t spared
   Line data{};
   touch(line);
   if (faults_.whole_line_words) {
-    // A device that does not honour byte enables: read now, stored later, all of it.
+    // A device that ignores byte enables: reads the line now, and stores all of it later.
     const Line seen = view_.device_line(line);
     for (std::uint32_t i = 0; i < words_per_line; ++i) data.words[i] = own(seen, line, i);
     data.words[word] = (data.words[word] & spared) | (value & ~spared);
@@ -226,8 +227,8 @@ void Core::send_line(std::uint64_t line, const Line& data, bool tagged) {
   ++device_writes_;
   machine_.happened(*this, Event::publish, line, data.words[0]);
   touch(line);
-  // A store through the cache waits for what an `store_fence` put ahead of it, and for its own
-  // line.
+  // A store through the cache waits for the stores that a `store_fence` put ahead of it, and for
+  // those to its own line.
   const auto ahead = [&](const Buffered& store) {
     return store.line == line || (!store.unordered && store.epoch != epoch_);
   };
@@ -283,7 +284,7 @@ void Core::full_fence() {
   wait_for_device(writes_fenced_, device_writes_);
   while (buffered()) {
     deliver_one();
-    if (buffered()) machine_.step(*this);  // others may see what has left so far
+    if (buffered()) machine_.step(*this);  // others may see the part that has left so far
   }
   ++epoch_;
 }
@@ -308,7 +309,7 @@ void Core::invalidate(const std::byte* at, std::uint64_t bytes) {
   }
 }
 
-/// Does not send what is buffered: in some modes nothing but `full_fence` does.
+/// Does not send buffered stores: in some modes only `full_fence` does.
 void Core::load_fence() {
   machine_.step(*this);
   machine_.happened(*this, Event::load_fence, 0, 0);
@@ -317,7 +318,7 @@ void Core::load_fence() {
   dropping_.clear();
 }
 
-/// A thread sees its own stores before anybody does.
+/// A thread sees its own stores before any other thread does.
 std::uint64_t Core::own(const Line& seen, std::uint64_t line, std::uint32_t word) const {
   std::uint64_t value = seen.words[word];
   for (const Buffered& store : buffer_) {

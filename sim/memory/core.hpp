@@ -1,6 +1,6 @@
-// One thread's way to its node's view: stores past the cache and write-backs wait in a buffer and
-// leave it in any order that fences allow; invalidations take effect when `load_fence` is called at
-// the latest. Implements coherence::Ops, so production protocols run on it unchanged.
+// One thread's access to its node's view: stores past the cache and write-backs wait in a buffer
+// and leave it in any order that fences allow; invalidations take effect at `load_fence` at the
+// latest. Implements coherence::Ops, so production protocols run on it unchanged.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,7 @@ enum class Event : std::uint8_t {
 };
 const char* event_name(Event event);
 
-/// Told of every operation before it is done, and of what the memory does by itself.
+/// Is told of every operation before it is done, and of spontaneous events of the memory.
 class Machine {
  public:
   virtual ~Machine() = default;
@@ -51,7 +51,7 @@ class Core {
   void publish(std::byte* to, const void* from, std::uint64_t bytes, bool tail_undefined);
   /// The eighth word never arrives before the others.
   void publish_line(std::uint64_t line, const Line& data, bool tagged = false);
-  /// As publish_line, or by a plain store that is written back: dirty in between.
+  /// As publish_line, or as a plain store that is written back later: dirty in between.
   void send_line(std::uint64_t line, const Line& data, bool tagged = false);
   void publish_word(std::byte* to, std::uint64_t value);
   void publish_bytes(std::byte* to, const void* from, std::uint64_t bytes);
@@ -62,7 +62,7 @@ class Core {
   void fetch(const std::byte* at, std::uint64_t bytes);
   void load_fence();
   std::uint64_t load_word(const std::byte* from);
-  /// The eighth word first.
+  /// Loads the eighth word first.
   Line load_line(std::uint64_t line);
   void load(void* to, const std::byte* from, std::uint64_t bytes);
 
@@ -71,37 +71,38 @@ class Core {
   std::uint64_t device_reads() const { return device_reads_; }
   /// Lines that were published, in whole or in part.
   std::uint64_t device_writes() const { return device_writes_; }
-  /// Serialized accesses: fences at which lines are on their way from the device or to it.
+  /// Serialized accesses: fences at which lines are on their way from or to the device.
   std::uint64_t device_waits() const { return device_waits_; }
 
-  // what the memory does by itself
+  // spontaneous events of the memory
   bool buffered() const { return !buffer_.empty(); }
-  /// `flag` is 1 while something is buffered, else 0: for those who look at thousands of cores.
+  /// `flag` is 1 while something is buffered, else 0; for a caller that looks at thousands of
+  /// cores.
   void show_buffered(std::uint8_t* flag) { flag_ = flag; }
-  /// One of those that may leave now does.
+  /// Sends one of the stores that may leave now.
   void deliver_one();
   void drain();
-  /// The thread signals other threads of its process through coherent memory: the stores that it
-  /// has ordered are at the device before any store that they publish from then on.
+  /// The thread signals other threads of its process through coherent memory: its ordered stores
+  /// are at the device before any store that those publish from then on.
   void hand_over();
   /// Some line may be evicted or fetched. Part of every operation of this thread.
   void background_event();
-  /// Stores that are due leave, others perhaps. `now`: steps of the world.
+  /// Sends stores that are due, and perhaps others. `now`: steps of the world.
   void pass_time(std::uint64_t now);
-  /// The process was killed: what it had executed still arrives.
+  /// The process was killed: all that it had executed still arrives.
   void killed();
-  /// The node lost its power: some of what was on its way arrives, the rest never.
+  /// The node lost its power: some of its buffered stores arrive, the rest never do.
   void lost();
 
  private:
   struct Buffered {
     Event kind;  ///< publish or write_back
     std::uint8_t words;
-    bool after_line;  ///< not before what was buffered earlier for this line
+    bool after_line;  ///< stays behind earlier buffered stores to this line
     std::uint32_t epoch;
     std::uint64_t line;
     std::uint64_t born;
-    std::uint64_t op;  ///< stores of one operation have one number
+    std::uint64_t op;  ///< the same for all stores of one operation
     Line data;
     std::uint64_t spared;  ///< bits of its one word that are not written
     bool unordered;        ///< FaultModel::bulk_passes_store_fence
@@ -137,19 +138,19 @@ class Core {
   std::uint8_t* flag_ = nullptr;
   std::vector<std::uint64_t> dropping_;
   std::uint32_t epoch_ = 0;
-  std::uint64_t now_ = 0;  ///< when it was last told
+  std::uint64_t now_ = 0;  ///< the time that it was last given
   std::uint64_t device_reads_ = 0, device_writes_ = 0, device_waits_ = 0;
-  std::uint64_t reads_fenced_ = 0, writes_fenced_ = 0;  ///< before the latest fences
+  std::uint64_t reads_fenced_ = 0, writes_fenced_ = 0;  ///< counts at the latest fences
   std::uint64_t last_op_ = 0;                           ///< number of the last publish
   static constexpr std::size_t recent_count = 16;
   std::uint64_t recent_[recent_count] = {};
   std::size_t recent_used_ = 0, recent_next_ = 0;
 };
 
-/// Operations whose `self` is what `current_core` accepts.
+/// Operations whose `self` is what `current_core` expects.
 using CurrentCore = Core& (*)(void* self);
 const coherence::Ops& simulated_ops();
-/// How the operations find the core of the thread that runs. Set once by the world.
+/// Sets how operations find the core of the running thread. Called once, by the world.
 void set_current_core(CurrentCore finder);
 
 }  // namespace penstock::sim

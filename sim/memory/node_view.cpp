@@ -20,7 +20,7 @@ bool gone(std::uint64_t pid) {
 
 }  // namespace
 
-// A lock word is the holder's process id; a holder that has ended leaves it set.
+// A lock word holds the holder's process id; a holder that died leaves it set.
 bool LineLocks::lock(std::uint64_t line) const {
   if (words_ == nullptr) return false;
   std::atomic<std::uint64_t>& word = words_[line % count];
@@ -43,8 +43,8 @@ class NodeView::Hold {
  public:
   Hold(NodeView& view, std::uint64_t line) : view_(view), line_(line) {
     if (!view_.s_.locks.lock(line)) return;
-    // The holder died between a word and its shadow. Its stores count as sent: a word that
-    // is wrongly taken for stored would overwrite the work of other nodes.
+    // The holder died between a word and its shadow. Its stores count as sent: a word that is
+    // wrongly taken for stored would overwrite other nodes' work.
     for (std::uint32_t i = 0; i < words_per_line; ++i) {
       view_.words(view_.s_.shadow, line)[i].store(view_.words(view_.s_.view, line)[i].load(relaxed),
                                                   relaxed);
@@ -82,7 +82,7 @@ bool NodeView::dirty(std::uint64_t line) const {
   return (s_.held[line] & written) != 0 || stored_words(line) != 0;
 }
 
-/// The mask of a dirty line.
+/// The mask of words of a dirty line.
 void NodeView::send(std::uint64_t line) {
   const std::uint8_t stored = stored_words(line);
   if (stored == 0 && (s_.held[line] & written) == 0) return;
@@ -96,8 +96,8 @@ void NodeView::send(std::uint64_t line) {
   s_.held[line] = static_cast<std::uint8_t>(s_.held[line] & ~written);
 }
 
-/// Takes over the device's words, but for those that a user of this node is just storing. The last
-/// word first: another node's process may be sending the line meanwhile, its last word last.
+/// Takes over the device's words, except those that a user of this node is storing right now. The
+/// last word first: another node's process may be sending the line meanwhile, its last word last.
 void NodeView::refresh(std::uint64_t line) {
   if (s_.locks.needless()) return refresh_alone(line);
   for (std::uint32_t turn = 0; turn < words_per_line; ++turn) {
@@ -111,7 +111,7 @@ void NodeView::refresh(std::uint64_t line) {
   s_.held[line] = static_cast<std::uint8_t>(s_.held[line] | taken_over);
 }
 
-/// As refresh(). Simulations spend much of their time here. What agrees is not written: many nodes
+/// As refresh(). Simulations spend much of their time here. Equal words are not written: many nodes
 /// drop many lines of zeros, and would take memory for all of them.
 void NodeView::refresh_alone(std::uint64_t line) {
   const std::uint64_t at = line * line_bytes;
@@ -180,7 +180,7 @@ void NodeView::deliver(std::uint64_t line, const Line& data, std::uint8_t mask,
     if ((mask >> i & 1) == 0) continue;
     std::atomic<std::uint64_t>& word = words(s_.device, line)[i];
     std::uint64_t before = spared == 0 ? 0 : word.load(relaxed);
-    // another node may be writing the bytes that are spared
+    // another node may be writing the spared bytes
     while (!word.compare_exchange_weak(before, (before & spared) | (data.words[i] & ~spared),
                                        std::memory_order_release, relaxed)) {
     }

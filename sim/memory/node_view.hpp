@@ -2,15 +2,15 @@
 //
 //   device  the pool's own bytes, shared by all nodes
 //   view    what this node sees; users and weakened publishes store here directly
-//   shadow    the view as it was when it last agreed with the device
+//   shadow  the view as it was when it last agreed with the device
 //   state   whether the node holds a copy of the line
 //
-// A word of the view that differs from its shadow was stored by this node and not sent: the line is
-// dirty. Eviction and write-back send the whole line of a held copy, so they destroy what others
-// wrote into it meanwhile. Of a line that is not held only the words that were stored are sent:
-// the store is taken to have fetched the line just before. Where users work in the view, whose
-// loads and stores cannot fetch, it is taken to have been fetched when the view last took the
-// device's words over, and is sent whole (Storage::users_fetch).
+// A word of the view that differs from its shadow was stored by this node and not yet sent: the
+// line is dirty. Eviction and write-back send the whole line of a held copy, so they destroy other
+// nodes' later stores to it. If the line is not held, only the stored words are sent: the store
+// counts as having fetched the line just before. If users work in the view, whose loads and stores
+// cannot fetch, the line counts as fetched when the view last took over the device's words, and is
+// sent whole (Storage::users_fetch).
 // Source: memory-model "What the hardware gives".
 #pragma once
 
@@ -32,14 +32,14 @@ class LineLocks {
 
   LineLocks() = default;
   explicit LineLocks(void* words) : words_(static_cast<std::atomic<std::uint64_t>*>(words)) {}
-  /// True when the last holder died within this line's update.
+  /// Returns true if the last holder died while it updated this line.
   bool lock(std::uint64_t line) const;
   void unlock(std::uint64_t line) const;
-  /// One thread works with the view, and with the device: its words need no atomic operations.
+  /// Only one thread works with the view and the device: its words need no atomic operations.
   bool needless() const { return words_ == nullptr; }
 
  private:
-  std::atomic<std::uint64_t>* words_ = nullptr;  ///< null: one thread, no locks
+  std::atomic<std::uint64_t>* words_ = nullptr;  ///< null: only one thread, no locks
 };
 
 struct Line {
@@ -65,31 +65,31 @@ class NodeView {
   std::uint64_t bytes() const { return s_.bytes; }
   std::uint64_t lines() const { return s_.bytes / line_bytes; }
 
-  /// The line as this node sees it; fetched if it is not held.
+  /// Returns the line as this node sees it; fetches it if it is not held.
   Line load(std::uint64_t line);
   void prefetch(std::uint64_t line);
-  /// The device's own bytes; nothing is fetched.
+  /// Returns the device's own bytes; fetches nothing.
   Line device_line(std::uint64_t line) const;
   /// Sends the line if it is dirty; a held copy stays.
   void write_back(std::uint64_t line);
-  /// Sends the line if it is dirty, and gives the copy up.
+  /// Sends the line if it is dirty, and drops the copy.
   void drop(std::uint64_t line);
-  /// A store past the cache arrives at the device; a copy is given up, sent first if dirty. The
+  /// A store past the cache arrives at the device; a copy is dropped, and sent before if dirty. The
   /// device keeps the bits of a word that are `spared`.
   void deliver(std::uint64_t line, const Line& data, std::uint8_t words, std::uint64_t spared = 0);
 
-  /// A plain store of some words: the line is fetched, and dirty until it is sent.
+  /// A plain store of some words: the line is fetched, and stays dirty until it is sent.
   void store(std::uint64_t line, const Line& data, std::uint8_t words);
 
   bool held(std::uint64_t line) const { return (s_.held[line] & copy_held) != 0; }
   bool dirty(std::uint64_t line) const;
-  /// All that was stored and not sent is lost, as is every copy: the node lost its power.
+  /// The node lost its power: loses its unsent stores and all its copies.
   void forget_line(std::uint64_t line);
 
  private:
   static constexpr std::uint8_t copy_held = 1;
-  static constexpr std::uint8_t taken_over = 2;  ///< once, by the view
-  static constexpr std::uint8_t written = 4;     ///< dirty, also if the very same words were stored
+  static constexpr std::uint8_t taken_over = 2;  ///< taken over by the view at least once
+  static constexpr std::uint8_t written = 4;     ///< dirty, even if the same words were stored
 
   std::atomic<std::uint64_t>* words(std::byte* of, std::uint64_t line) const {
     return reinterpret_cast<std::atomic<std::uint64_t>*>(of + line * line_bytes);

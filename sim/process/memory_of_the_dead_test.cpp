@@ -1,5 +1,5 @@
 // Real processes are killed after they have stored to their objects. Their dirty lines in the
-// node's cache must never appear in later objects of the same space.
+// node's cache must never appear in later objects in the same space.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -22,7 +22,7 @@ class MemoryOfTheDead : public testing::TestWithParam<coherence::Mode> {
     options.emulated_node = node;
     return pool_.attach(options);
   }
-  /// Stores by plain stores to memory of its own, and is killed.
+  /// Makes plain stores to its own memory, and is killed.
   void store_and_die(std::uint32_t node) const {
     const int status = run_child([&] {
       const Attached victim = attach(node);
@@ -38,7 +38,7 @@ class MemoryOfTheDead : public testing::TestWithParam<coherence::Mode> {
     at.pool->memory().observe_bulk(got.data(), at.pool->base() + offset, bytes);
     return got == std::vector<unsigned char>(bytes, value);
   }
-  /// All the space there is, in objects of `bytes`; those hold 0x22.
+  /// Takes all the space in objects of `bytes`, filled with 0x22.
   static std::vector<Object> fill(const Attached& at) {
     std::vector<Object> made;
     const std::vector<unsigned char> data(bytes, 0x22);
@@ -60,7 +60,7 @@ TEST_P(MemoryOfTheDead, IsNobodysBeforeTheirNodeHasFlushed) {
   store_and_die(0);
   const Attached second = attach(1);
   const auto waiting = second->quarantine();
-  if (simulated()) {  // else emulated nodes share this host's caches
+  if (simulated()) {  // otherwise emulated nodes share this host's caches
     EXPECT_GE(waiting.bytes, bytes);
     ASSERT_EQ(waiting.waits_for.size(), 1u);
     EXPECT_FALSE(waiting.waits_for[0].alive);
@@ -77,7 +77,7 @@ TEST_P(MemoryOfTheDead, IsNobodysBeforeTheirNodeHasFlushed) {
     EXPECT_THAT(refused.error().message, testing::HasSubstr("in quarantine until"));
   }
 
-  const Attached first = attach(0);  // flushes
+  const Attached first = attach(0);  // its attach flushes
   EXPECT_TRUE(first->quarantine().waits_for.empty());
   for (const Object& object : made) {
     EXPECT_TRUE(holds(first, object.offset, 0x22)) << object.name;
@@ -110,7 +110,7 @@ TEST_P(MemoryOfTheDead, ComesBackWhereTheirNodeLivesOn) {
   const Attached keeps = attach(0);
   store_and_die(0);
   const Attached second = attach(1);
-  // As much as there is, so that it waits for what is in quarantine.
+  // Asks for all the space, so that it waits for the quarantine.
   const auto all =
       second->create("all", second->stats().bytes_total - coherence::line_bytes, {.zero = false});
   EXPECT_TRUE(all) << all.error().message;
@@ -125,7 +125,7 @@ TEST_P(MemoryOfTheDead, ComesBackWhenTheirHostIsGone) {
   EXPECT_EQ(second->quarantine().bytes, 0u);
 }
 
-/// The memory of a process that has stored to it and ends in order.
+/// The memory of a process that stored to it and then ends in order.
 TEST_P(MemoryOfTheDead, LeavesNothingWhereTheyEndInOrder) {
   ASSERT_EQ(run_child([&] {
               const Attached one = attach(0);

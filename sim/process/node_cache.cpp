@@ -39,7 +39,7 @@ tl::unexpected<Error> system_failure(const std::string& path, const char* what) 
               path, what, std::strerror(errno));
 }
 
-/// The file may vanish between its opening and our lock, and is then made anew.
+/// The file may vanish between its opening and the lock; then it is made again.
 Result<UniqueFd> open_locked(const std::string& path, mode_t permissions) {
   base::Waiter waiter("the lock of a node's cache", 0);
   for (;;) {
@@ -52,7 +52,8 @@ Result<UniqueFd> open_locked(const std::string& path, mode_t permissions) {
   }
 }
 
-/// As the pool itself. Only the owner can, and only the first time it changes anything.
+/// Gives it the pool's owner and permissions. Only the owner can, and only the first time changes
+/// anything.
 void share_as(const struct stat& pool, const UniqueFd& fd) {
   [[maybe_unused]] const int given = ::fchown(fd.get(), static_cast<uid_t>(-1), pool.st_gid);
   [[maybe_unused]] const int allowed = ::fchmod(fd.get(), pool.st_mode & 0666);
@@ -63,8 +64,8 @@ Result<void> size_it(const UniqueFd& fd, const std::string& path, std::uint64_t 
   if (::fstat(fd.get(), &status) != 0) return system_failure(path, "examined");
   if (static_cast<std::uint64_t>(status.st_size) == bytes) return {};
   if (status.st_size != 0) {
-    return fail(ErrorCode::wrong_format, "{} has {} bytes, needed are {}; remove it: rm {}", path,
-                status.st_size, bytes, path);
+    return fail(ErrorCode::wrong_format, "{} has {} bytes, but {} are needed; remove it: rm {}",
+                path, status.st_size, bytes, path);
   }
   rlimit limit;
   if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes) {
@@ -77,7 +78,7 @@ Result<void> size_it(const UniqueFd& fd, const std::string& path, std::uint64_t 
   return {};
 }
 
-/// Space is taken as lines are touched, and lines of view and shadow are as many as the pool's.
+/// Lines take space when they are touched, and view and shadow have as many lines as the pool.
 void warn_if_tight(const UniqueFd& fd, const std::string& path, const PoolMapping& place) {
   struct statvfs room;
   struct stat status;
@@ -99,7 +100,8 @@ Result<UniqueFd> open_file(const PoolMapping& place, const std::string& path) {
   share_as(of_pool, *fd);
   PENSTOCK_TRY(size_it(*fd, path, bytes_of(place)));
   warn_if_tight(*fd, path, place);
-  // The pool may have been removed while this file was made: then no other process would remove it.
+  // The pool may have been removed while this file was made: no other process would then remove the
+  // file.
   if (::stat(place.path.c_str(), &of_pool) != 0) {
     ::unlink(path.c_str());
     return fail(ErrorCode::not_found, "pool {} was removed while this process attached",
@@ -135,7 +137,7 @@ Result<std::unique_ptr<NodeCache>> NodeCache::open(const PoolMapping& place) {
   if (fd.get() >= 0 && mapped.get() < 0) return system_failure(path, "opened once more");
   void* memory = ::mmap(nullptr, bytes_of(place), PROT_READ | PROT_WRITE, flags, mapped.get(), 0);
   if (memory == MAP_FAILED) return system_failure(path, "mapped");
-  ::madvise(memory, bytes_of(place), MADV_NOHUGEPAGE);  // would make a sparse file full
+  ::madvise(memory, bytes_of(place), MADV_NOHUGEPAGE);  // huge pages would fill a sparse file
   return std::make_unique<NodeCache>(place, static_cast<std::byte*>(memory), fd.release());
 }
 

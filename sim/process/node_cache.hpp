@@ -1,14 +1,14 @@
 // A node's cache of a pool, in a file that all processes of the node map:
 //
 //   view    as long as the pool
-//   shadow    as long as the pool
-//   held    one byte a line
+//   shadow  as long as the pool
+//   held    one byte for each line
 //   locks   LineLocks
 //
-// All zeros is a valid beginning: nothing is held, nothing is dirty. The file is sparse and stands
-// beside the pool (pool/node_caches.hpp). Each process that maps it holds a shared flock on it, so
-// that a file in use is not removed as left over. An observer is a node by itself, in private
-// memory.
+// All zeros is a valid initial state: nothing is held, nothing is dirty. The file is sparse and
+// lies beside the pool (pool/node_caches.hpp). Each process that maps it holds a shared flock on
+// it, so that a file in use is not removed as a leftover. An observer is a node of its own, in
+// private memory.
 #pragma once
 
 #include <memory>

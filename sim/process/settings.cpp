@@ -36,7 +36,7 @@ std::optional<std::uint32_t> number(std::string_view text) {
   return value;
 }
 
-/// False when the name or the number is none.
+/// Returns false if the name or the number is invalid.
 bool set(FaultModel& faults, std::string_view name, std::string_view text) {
   const auto value = number(text);
   if (!value) return false;

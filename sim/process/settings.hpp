@@ -1,4 +1,4 @@
-// PENSTOCK_SIM_*: how the simulated mode behaves in this process.
+// PENSTOCK_SIM_*: the behaviour of the simulated mode in this process.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace penstock::sim {
 
-/// Deliberately left out, so that a test can show that the mode bites.
+/// An operation that is deliberately left out, so that a test can show that the mode notices.
 struct Break {
   enum class Operation { none, invalidate, load_fence, write_back };
   Operation operation = Operation::none;
@@ -19,15 +19,16 @@ struct Break {
 
 struct Settings {
   std::optional<std::uint64_t> seed;
-  std::optional<FaultModel> faults;  ///< none: every thread has a temperament of its own
+  std::optional<FaultModel> faults;  ///< nullopt: every thread has a model of its own
   Break left_out;
 
   /// The faults of a thread with this seed. Stores leave at `store_fence` at the latest: a process
-  /// that waits in its launcher for others must not hold back what it has published for them.
+  /// that waits in its launcher for others must not hold back stores that it has published for
+  /// them.
   FaultModel faults_of(std::uint64_t thread_seed) const;
 };
 
-/// Errors: invalid_argument, with the variable, what it holds and what it may hold.
+/// Errors: invalid_argument, which names the variable, its value and the permitted values.
 Result<Settings> settings_from_environment();
 /// "deliver=250,evict=40,..."
 std::string faults_text(const FaultModel& faults);

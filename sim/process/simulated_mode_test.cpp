@@ -87,7 +87,7 @@ TEST_F(SimulatedMode, PartsOfOneLineWrittenOnTwoNodesDestroyEachOther) {
   observe(*b);
   word(*a, 0) = 1;
   publish(*a);
-  word(*b, 7) = 2;  // fetched the line before a published
+  word(*b, 7) = 2;  // this fetched the line before a published
   publish(*b);
   observe(*a);
   EXPECT_EQ(word(*a, 0), 0u);
@@ -167,7 +167,7 @@ void expect_arrives(const Pool& pool, const std::byte* at, std::uint64_t wanted)
 TEST_F(SimulatedMode, WhatAnIdleThreadPublishedArrivesAllTheSame) {
   const EnvironmentGuard lazy("PENSTOCK_SIM_FAULTS", "deliver=0,max_delay=1000000");
   const auto a = attach(0), b = attach(1);
-  a->memory().publish_word(at(*a), 5);  // no order follows
+  a->memory().publish_word(at(*a), 5);  // no fence follows
   expect_arrives(*b, at(*b), 5);
 }
 
@@ -324,7 +324,7 @@ TEST_F(SimulatedMode, CachesHaveThePermissionsOfTheirPool) {
   }
 }
 
-// ---- what may be asked for ---------------------------------------------------------------------
+// ---- settings -----------------------------------------------------------------------------------
 
 TEST_F(SimulatedMode, WrongSettingsAreNamed) {
   const std::pair<const char*, const char*> wrong[] = {
@@ -353,7 +353,7 @@ TEST_F(SimulatedMode, LeavesOutWhatItIsToldTo) {
     a->memory().store_fence();
     stale += b->memory().observe_word(at(*b)) != value;
   }
-  EXPECT_NEAR(stale, 50, 1);  // where it is left out at first there is no copy yet
+  EXPECT_NEAR(stale, 50, 1);  // where the first is left out there is no copy yet
 }
 
 }  // namespace

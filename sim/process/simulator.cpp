@@ -1,5 +1,5 @@
-// The simulated mode of real processes. Linked into whatever attaches to pools; makes itself known
-// before main(), and costs nothing until a pool in simulated mode is attached.
+// The simulated mode of real processes. Linked into every program that attaches to pools; registers
+// itself before main(), and costs nothing until a pool in simulated mode is attached.
 #include <unistd.h>
 
 #include <atomic>
@@ -34,7 +34,7 @@ struct OfThread<operation> {
   }
 };
 
-/// As above; left out now and then when that is asked for.
+/// The same, but sometimes left out if PENSTOCK_SIM_BREAK asks for that.
 template <Break::Operation kind, auto operation>
 struct Breakable;
 
@@ -83,7 +83,7 @@ const Ops& operations() {
   return table;
 }
 
-/// Kept by an attachment; closes before the pool is unmapped.
+/// Held by an attachment; closes before the pool is unmapped.
 class Attached {
  public:
   explicit Attached(std::shared_ptr<ThreadCores> cores) : cores_(std::move(cores)) {}
@@ -117,7 +117,7 @@ class ProcessSimulator : public coherence::Simulator {
   bool stands_for_all() const override { return false; }
 };
 
-/// Never destroyed: pools may be detached by a program's exit handlers.
+/// Never destroyed: a program's exit handlers may detach pools.
 bool make_known() {
   set_current_core(as_core);
   coherence::use_simulator(new ProcessSimulator);

@@ -14,13 +14,13 @@ namespace {
 
 constexpr auto flush_period = std::chrono::milliseconds(4);
 
-/// Guards the lists of cores. Never destroyed: threads may end after static objects are gone.
+/// Guards the lists of cores. Never destroyed: threads may end after static objects are destroyed.
 std::mutex& registry() {
   static auto* mutex = new std::mutex;
   return *mutex;
 }
 
-/// A child finds the lists whole.
+/// Makes sure that a forked child finds the lists whole.
 void watch_forks() {
   static const int watched = pthread_atfork([] { registry().lock(); }, [] { registry().unlock(); },
                                             [] { registry().unlock(); });
@@ -69,8 +69,8 @@ class CoresOfThread {
 
 namespace {
 
-/// Without destructors: exit handlers run after the main thread's own objects are destroyed. What
-/// they add stays.
+/// Without destructors: exit handlers run after the main thread's own objects are destroyed. Cores
+/// that they add stay.
 thread_local CoresOfThread* cores_of_thread = nullptr;
 thread_local bool thread_ended = false;
 
@@ -146,7 +146,7 @@ void ThreadCores::flush_until_stopped() {
 
 void ThreadCores::close() {
   if (!origin_.here()) {
-    // A forked child: threads and buffers are the parent's.
+    // In a forked child threads and buffers belong to the parent.
     if (flusher_.joinable()) new std::thread(std::move(flusher_));
     return;
   }

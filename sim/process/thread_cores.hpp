@@ -1,12 +1,12 @@
-// The threads of this process on their ways to one node's cache: each has a Core, with store
-// buffers of its own, and draws its own chances.
+// The threads of this process and their access to one node's cache: each has a Core, with its own
+// store buffers, and draws its own chances.
 //
-// Stores leave a buffer at `store_fence`, by chance while the thread goes on, and after a few
-// milliseconds in any case: so does a processor's at an interrupt, and a thread that waits outside
-// of Penstock must not keep back for ever what others wait for. A thread that ends, and detaching,
-// send what is left. SIGKILL loses it: as if the process had died a little earlier.
+// Stores leave a buffer at `store_fence`, by chance while the thread runs, and after a few
+// milliseconds in any case: a processor's buffer is also emptied at interrupts, and a thread that
+// waits outside Penstock must not hold back for ever what others wait for. A thread that ends, and
+// detaching, send the rest. SIGKILL loses it: as if the process had died a little earlier.
 //
-// A forked child has none of its parent's buffers: those stores are the parent's.
+// A forked child has none of its parent's buffers: those stores belong to the parent.
 #pragma once
 
 #include <atomic>
@@ -24,7 +24,7 @@
 
 namespace penstock::sim {
 
-/// One thread's. Only that thread operates; the flusher empties it meanwhile.
+/// The core of one thread. Only that thread operates on it; meanwhile the flusher empties it.
 class ThreadCore : public Machine {
  public:
   ThreadCore(NodeView& view, const Settings& settings, std::uint64_t seed)
@@ -38,7 +38,7 @@ class ThreadCore : public Machine {
 
   std::mutex& mutex() { return mutex_; }
   Core& core() { return core_; }
-  /// Counts one of what PENSTOCK_SIM_BREAK names; true for every N-th.
+  /// Counts operations that PENSTOCK_SIM_BREAK names; returns true for every N-th.
   bool leave_out(const Break& left_out) { return ++breakable_ % left_out.every == 0; }
   void drain();
 
@@ -59,7 +59,7 @@ class ThreadCores : public std::enable_shared_from_this<ThreadCores> {
   ThreadCore& mine();
   std::byte* base() const { return cache_->view().base(); }
   const Break& left_out() const { return settings_.left_out; }
-  /// Lines that threads of this process have invalidated.
+  /// Counts lines that threads of this process have invalidated.
   void count_reads(const void* at, std::size_t bytes) {
     if (bytes == 0) return;
     const auto first = reinterpret_cast<std::uintptr_t>(at) % coherence::line_bytes;
@@ -67,7 +67,7 @@ class ThreadCores : public std::enable_shared_from_this<ThreadCores> {
   }
   std::uint64_t reads() const { return reads_.load(std::memory_order_relaxed); }
 
-  /// A thread empties the buffers now and then, until close().
+  /// Starts a thread that empties the buffers now and then, until close().
   void start_flusher();
   /// No operation may be under way or follow: the pool is about to be unmapped.
   void close();
@@ -81,10 +81,10 @@ class ThreadCores : public std::enable_shared_from_this<ThreadCores> {
   const std::unique_ptr<NodeCache> cache_;
   const Settings settings_;
   const std::uint64_t seed_;
-  const std::uint64_t id_;  ///< never used again for another
+  const std::uint64_t id_;  ///< never used again for another attachment
   const base::Origin origin_;
   std::atomic<std::uint64_t> reads_ = 0;
-  std::uint64_t threads_ = 0;  ///< had so far
+  std::uint64_t threads_ = 0;  ///< number of threads so far
   bool closed_ = false;
   std::vector<std::unique_ptr<ThreadCore>> cores_;
 

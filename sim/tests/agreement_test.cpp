@@ -1,5 +1,5 @@
 // Ranks on nodes without coherence agree on communicators, one after the other in the same space:
-// none finds what the last one left there.
+// none may find what the last one left there.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -17,7 +17,7 @@ using coll::Collective;
 
 constexpr std::uint32_t turns = 3;
 
-/// What they exchange by other means than the pool.
+/// Values that ranks exchange by other means than the pool.
 struct Exchange {
   std::array<std::vector<coll::Offer>, turns> offers;
   std::array<std::uint32_t, turns> told{}, may_change{}, ended{};
@@ -31,7 +31,7 @@ coll::Tuning tuning_of(std::uint32_t turn) {
   return tuning;
 }
 
-/// By slots and in eager blocks, other bytes in each communicator.
+/// By slots and in eager blocks; the bytes differ in each communicator.
 void allgather(World& world, coll::Communicator& comm, std::uint32_t turn, bool eager) {
   constexpr std::uint64_t bytes = 100;
   const auto value = [turn](std::uint32_t rank) { return std::byte(10 * turn + rank + 1); };
@@ -55,19 +55,21 @@ void allgather(World& world, coll::Communicator& comm, std::uint32_t turn, bool 
                   "wrong bytes");
 }
 
-/// In the first communicator all can change; in the later ones rank 1 cannot, and says nothing.
+/// In the first communicator all ranks can change; in the later ones rank 1 cannot, and offers
+/// nothing.
 void change(World& world, SpaceUser& user, coll::Communicator& comm, Exchange& exchange,
             std::uint32_t turn) {
   const bool can = turn == 0 || comm.self() != 1;
   if (can) comm.offer_change(1);
-  user.pool->memory().full_fence();  // the test's own words go faster than the pool's
+  user.pool->memory().full_fence();  // the test's own words travel faster than the pool's
   ++exchange.may_change[turn];
   wait_until(world, "what can change", [&] { return exchange.may_change[turn] == comm.ranks(); });
   if (can)
-    world.require(comm.all_change("a crossing", 1) == (turn == 0), "changed by an earlier offer");
+    world.require(comm.all_change("a crossing", 1) == (turn == 0),
+                  "an earlier offer changed the communicator");
 }
 
-/// Its node takes copies of what the communicator leaves there, as it may at any time.
+/// Its node takes copies of the communicator's leftovers, as it may at any time.
 void take_copies(const SpaceUser& user, const coll::Options& of) {
   std::vector<std::byte> words(
       coll::Communicator::zeroed_bytes(static_cast<std::uint32_t>(of.tokens.size()), of.shape));
@@ -93,12 +95,12 @@ void meet(World& world, SpaceUser& user, Exchange& exchange, std::uint32_t ranks
   world.require(fits.has_value(), fits ? "" : fits.error().message);
   coll::Options options = agreement.options(*user.pool, offers);
   world.require(options.tuning != nullptr && *options.tuning == tuning_of(turn),
-                "not the table of rank 0");
+                "the table is not rank 0's");
   auto comm = coll::Communicator::open(*user.pool, options);
   world.require(comm.has_value(), comm ? "" : comm.error().message);
   change(world, user, **comm, exchange, turn);
   for (const bool eager : {true, false}) {
-    world.sleep(world.random() % 2'000'000);  // who comes first finds nothing of the others
+    world.sleep(world.random() % 2'000'000);  // the first to come finds nothing of the others
     allgather(world, **comm, turn, eager);
   }
   (*comm)->leave();
@@ -112,7 +114,7 @@ void meet(World& world, SpaceUser& user, Exchange& exchange, std::uint32_t ranks
   wait_until(world, "the end", [&] { return exchange.ended[turn] == ranks; });
 }
 
-/// The ranks behind the first are on one node: they read of each other what their caches hold.
+/// The ranks after the first are on one node: they read each other's data from their caches.
 TEST(Agreement, EachCommunicatorBeginsAnew) {
   for (const std::uint32_t ranks : {2u, 3u}) {
     SimulatedPool pool;

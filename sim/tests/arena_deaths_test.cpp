@@ -1,5 +1,5 @@
 // Names and space without a pool around them: nodes take turns, as under the pool's lock, and die
-// in the middle of a line, also of those that fix what the dead before them left.
+// in the middle of a line, also of lines that repair what earlier dead processes left.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -21,7 +21,7 @@ using namespace penstock::arena;
 constexpr Placement placement{.pool_id = 7, .arena_offset = 4096, .arena_bytes = 512 << 10};
 constexpr std::uint32_t turns = 4;
 
-/// The running process dies in one of the next lines that it publishes, most often with its node.
+/// The running process dies in one of the next lines that it publishes, usually with its node.
 void die_soon(World& world, std::uint64_t lines, std::uint64_t first = 1) {
   Process& self = world.self();
   self.publishes = 0;
@@ -32,7 +32,7 @@ void live(World& world) {
   world.self().dies_after_publish = 0;
 }
 
-/// Each process begins on the next node when the one before has ended; the last one never dies.
+/// Each process begins on the next node when the previous one has ended; the last one never dies.
 template <class Turn>
 void spawn_turns(World& world, Turn turn, std::uint32_t count = turns,
                  std::uint32_t nodes = turns) {
@@ -44,7 +44,7 @@ void spawn_turns(World& world, Turn turn, std::uint32_t count = turns,
       while (!gone()) world.sleep(1'000'000);
       turn(i);
       live(world);
-      world.memory().full_fence();  // as the lock does when it is let go
+      world.memory().full_fence();  // as the lock does at its release
     });
   }
 }
@@ -58,7 +58,7 @@ Scenario in_turns(const std::string& name) {
   return scenario;
 }
 
-/// The arena as one process has opened it under the lock.
+/// The arena as a process opens it under the lock.
 class Opened {
  public:
   explicit Opened(World& world)
@@ -92,10 +92,10 @@ class Opened {
     names_.remove(found->index);
     const auto extent = space_.peek(found->slot.entry.offset - line_bytes);
     world_.require(extent && extent->generation == found->slot.entry.generation,
-                   "a name without its space");
+                   "a name has lost its space");
     space_.free(*extent);
   }
-  /// As Arena::reclaim; then each name has its space, and each used extent its name.
+  /// As Arena::reclaim; then each name must have its space, and each used extent its name.
   void recover() {
     std::vector<ExtentHeader> used;
     const auto walked = space_.for_each([&](const ExtentHeader& extent) {
@@ -118,7 +118,7 @@ class Opened {
   void require_one_piece() {
     SpaceRequest all;
     all.bytes = formatted_.geometry.extents_end - formatted_.geometry.extents_start - line_bytes;
-    world_.require(space_.allocate(all).has_value(), "the space is not one piece again");
+    world_.require(space_.allocate(all).has_value(), "the free space is not one piece again");
   }
 
  private:
@@ -144,7 +144,7 @@ class Opened {
   Space space_;
 };
 
-/// In one phase of its turn each may die; what it finds must be whole in any case.
+/// Each process may die in one phase of its turn; what it finds must be whole in any case.
 void work(World& world, std::uint32_t turn) {
   constexpr std::uint64_t lines_of_a_phase = 10;
   const auto phase = turn + 1 < turns ? world.random() % 4 : ~0ull;
@@ -171,8 +171,8 @@ TEST(ArenaDeaths, ARepairerMayDieAsWell) {
   expect_held("arena", "deaths within a line", explore(scenario, 600));
 }
 
-/// Only the line that a rewrite has reached, torn by the dead and again by the process that repairs
-/// it.
+/// Only the line to which a rewrite has come, torn by the dead process and again by the one that
+/// repairs it.
 TEST(ArenaDeaths, AHeaderIsRepairedByTheSecondIfNotByTheFirst) {
   Scenario scenario = in_turns("arena, a header is torn twice");
   scenario.faults.tear = 900;
@@ -192,7 +192,7 @@ TEST(ArenaDeaths, AHeaderIsRepairedByTheSecondIfNotByTheFirst) {
   expect_held("arena", "deaths within a line", explore(scenario, 1200));
 }
 
-/// A process that rewrote or repaired a header keeps no dirty line of the journal that could
+/// A process that rewrote or repaired a header must keep no dirty line of the journal, which could
 /// overwrite a later one: here its own next read of the journal would write it back, after the
 /// other node's death.
 TEST(ArenaDeaths, NothingOfAnOldJournalComesOverALaterOne) {
@@ -200,8 +200,7 @@ TEST(ArenaDeaths, NothingOfAnOldJournalComesOverALaterOne) {
   scenario.swarm = false;
   scenario.faults.evict = scenario.faults.prefetch = 0;
   scenario.faults.tear = 900;
-  scenario.faults.lazy_store_fence =
-      false;  // what is stored after it stays behind what was published
+  scenario.faults.lazy_store_fence = false;  // what is stored after it stays behind the publish
   scenario.body = [](World& world) {
     const auto take_turn = [&world](std::uint32_t turn) {
       const bool dies = turn % 2 == 1;
@@ -237,7 +236,8 @@ TEST(ArenaDeaths, AnEntryThatDiedWithoutItsNameStaysDead) {
       const NameTable names(region, *geometry, 1);
       const auto lookup = names.find("a");
       const auto& found = lookup.found;
-      world.require(!found || found->slot.entry.generation >= *least, "an entry came to life");
+      world.require(!found || found->slot.entry.generation >= *least,
+                    "an erased entry became valid again");
       *least = found ? found->slot.entry.generation : turn + 1;
       SlotEntry entry{};
       entry.offset = geometry->extents_start + line_bytes;
@@ -250,7 +250,7 @@ TEST(ArenaDeaths, AnEntryThatDiedWithoutItsNameStaysDead) {
   expect_held("arena", "deaths within a line", explore(scenario, 1200));
 }
 
-/// An interrupted formatting is no damage: the next process formats anew.
+/// An interrupted formatting is not damage: the next process formats again.
 TEST(ArenaDeaths, AFormattingCutShortIsDoneAnew) {
   Scenario scenario = in_turns("arena, formatted by one after another");
   scenario.body = [](World& world) {
@@ -262,7 +262,7 @@ TEST(ArenaDeaths, AFormattingCutShortIsDoneAnew) {
   expect_held("arena", "deaths within a line", explore(scenario, 2000));
 }
 
-/// One of the header and its copy is damaged later.
+/// Either the header or its copy is damaged later.
 TEST(ArenaDeaths, TheHeaderAndItsCopyEachSuffice) {
   Scenario scenario = in_turns("arena, a header is damaged");
   scenario.body = [](World& world) {

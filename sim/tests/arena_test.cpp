@@ -21,7 +21,7 @@ class ArenaPool : public SimulatedPool {
   explicit ArenaPool(const PoolOptions& options = {}) : SimulatedPool(options) { format_arena(); }
 };
 
-/// A process that works with objects. Leaves in the order of its destructors.
+/// A process that works with objects. It detaches in the order of its destructors.
 struct Worker {
   Worker(
       World& the_world, const SimulatedPool& simulated,
@@ -44,7 +44,7 @@ struct Worker {
   void fill(const Object& object, std::uint64_t value) {
     const std::vector<std::uint64_t> words(object.bytes / 8, value);
     pool->memory().publish_bulk(object.data, words.data(), object.bytes);
-    pool->memory().full_fence();  // others are told by other ways than the pool
+    pool->memory().full_fence();  // others are told by other means than the pool
   }
   std::vector<std::uint64_t> contents(const Object& object) {
     std::vector<std::uint64_t> words(object.bytes / 8);
@@ -68,7 +68,7 @@ struct Worker {
 
 constexpr std::uint64_t object_bytes = 3 * line_bytes;
 
-/// Everybody meets here, as often as they like.
+/// All processes meet here, any number of times.
 class Rendezvous {
  public:
   explicit Rendezvous(std::uint32_t count) : count_(count) {}
@@ -92,7 +92,7 @@ class Rendezvous {
 
 // ---- creation ----------------------------------------------------------------------------------
 
-/// All create one name at once; the contents are zero although all wrote to the space before.
+/// All create one name at once; the contents must be zero although all wrote to the space before.
 Scenario race_for_a_name(const SimulatedPool& pool, std::uint32_t processes, bool open_existing) {
   Scenario scenario = pool.scenario(
       fmt::format("arena, {} create one name{}", processes, open_existing ? " or open it" : ""), 2);
@@ -111,11 +111,11 @@ Scenario race_for_a_name(const SimulatedPool& pool, std::uint32_t processes, boo
                         made ? "" : made.error().message);
           rendezvous->meet(world);
           world.require((*winners)[round].size() == (open_existing ? processes : 1),
-                        "not one has won");
+                        "not exactly one process made the object");
           const auto opened = worker.arena->open("contended");
-          world.require(opened.has_value(), "the name is not there");
+          world.require(opened.has_value(), "the name is missing");
           const auto place = places->emplace(round, opened->generation).first;
-          world.require(place->second == opened->generation, "two have made it");
+          world.require(place->second == opened->generation, "two processes made the object");
           for (const std::uint64_t word : worker.contents(*opened)) {
             world.require(word == 0, "a new object is not zero");
           }
@@ -151,7 +151,7 @@ Scenario formatting(const SimulatedPool& pool) {
         for (const auto& other : world.processes()) {
           if (other->dead) continue;
           world.require(worker.arena->open(fmt::format("object {}", other->number)).has_value(),
-                        "a name is not there");
+                        "a name is missing");
         }
         rendezvous->meet(world);
         worker.destroy(own);
@@ -183,7 +183,7 @@ TEST(Arena, IsFoundByAnObserverOnceItIsFormatted) {
     world.spawn(1, [&world, &pool, looked] {
       const auto attached = pool.attach(world, pool::AttachOptions{.observer = true});
       for (int looks = 0; !Arena::open(*attached); ++looks) {
-        world.require(looks < 2000, "the arena never comes");
+        world.require(looks < 2000, "the arena is never formatted");
         *looked = true;
         world.yield();
       }
@@ -194,11 +194,11 @@ TEST(Arena, IsFoundByAnObserverOnceItIsFormatted) {
 
 // ---- names that come and go --------------------------------------------------------------------
 
-/// The maker fills each object with its generation, so a word less than that is of an older one.
+/// The maker fills each object with its generation, so a smaller word belongs to an older object.
 void read_objects(World& world, const SimulatedPool& pool, const std::uint64_t& last, bool& seen) {
   Worker worker(world, pool);
   for (int looks = 0;; ++looks) {
-    world.require(looks < 50'000, "the last object never comes");
+    world.require(looks < 50'000, "the last object never appears");
     const auto opened = worker.arena->open("changing");
     if (opened) {
       for (const std::uint64_t word : worker.contents(*opened)) {
@@ -206,19 +206,19 @@ void read_objects(World& world, const SimulatedPool& pool, const std::uint64_t& 
       }
       if (opened->generation == last) break;
     }
-    if (looks % 16 != 0) continue;  // the others take long
+    if (looks % 16 != 0) continue;  // the other checks take long
     const auto listed = worker.arena->list();
-    world.require(listed.size() <= 2, "more objects than there are");
-    world.require(worker.arena->stats().objects <= 2, "more space in use than there is");
+    world.require(listed.size() <= 2, "the list shows too many objects");
+    world.require(worker.arena->stats().objects <= 2, "the statistics show too many objects");
     world.yield();
   }
   for (int looks = 0; worker.arena->list().size() != 1; ++looks) {
-    world.require(looks < 3000, "the list never shows what there is");
+    world.require(looks < 3000, "the list never shows the object");
     world.yield();
   }
   seen = true;
   for (int looks = 0; worker.arena->open("changing"); ++looks) {
-    world.require(looks < 3000, "the name never goes");
+    world.require(looks < 3000, "the name never disappears");
     world.yield();
   }
 }
@@ -272,10 +272,10 @@ TEST(Arena, AnOldHandleDestroysNothing) {
       Worker worker(world, pool);
       wait_until(world, "the other", [&] { return *step == 1; });
       const auto old = worker.arena->open("same");
-      world.require(old.has_value(), "the name is not there");
+      world.require(old.has_value(), "the name is missing");
       *step = 2;
       wait_until(world, "the other", [&] { return *step == 3; });
-      world.require(!worker.arena->destroy(*old), "destroyed by an old handle");
+      world.require(!worker.arena->destroy(*old), "an old handle destroyed the object");
       *step = 4;
     });
   };
@@ -283,7 +283,7 @@ TEST(Arena, AnOldHandleDestroysNothing) {
   expect_held("arena", "random schedules", explore(scenario, 60));
 }
 
-/// Nodes take turns; the next one knows only what the pool holds.
+/// Nodes take turns; each knows only what the pool holds.
 TEST(Arena, ThousandsOfObjectsLeaveNothingBehind) {
   const ArenaPool pool;
   Scenario scenario = pool.scenario("arena, 3,000 objects", 2);
@@ -299,7 +299,7 @@ TEST(Arena, ThousandsOfObjectsLeaveNothingBehind) {
           made.push_back(worker.create(fmt::format("{} of {}", i, node), bytes,
                                        {.alignment = std::uint64_t{64} << world.random() % 4}));
           world.require(generations->insert(made.back().generation).second,
-                        "two objects of one generation");
+                        "two objects have the same generation");
           if (world.random() % 2 == 0 || made.size() > 20) {
             const std::size_t which = world.random() % made.size();
             worker.destroy(made[which]);
@@ -316,7 +316,7 @@ TEST(Arena, ThousandsOfObjectsLeaveNothingBehind) {
 
 // ---- deaths ------------------------------------------------------------------------------------
 
-/// Whatever the mortal does to objects.
+/// The operations of the process that may die.
 void work_until_death(World& world, const SimulatedPool& pool, int rounds) {
   Worker worker(world, pool);
   for (int round = 0; round < rounds; ++round) {
@@ -331,7 +331,7 @@ void work_until_death(World& world, const SimulatedPool& pool, int rounds) {
   }
 }
 
-/// Reaps until the dead owns nothing and all space is free again.
+/// Reaps until the dead process owns nothing and all space is free again.
 void clean_up_after_death(World& world, const SimulatedPool& pool, const Process& mortal) {
   Worker worker(world, pool);
   for (int i = 0; i < 4; ++i) {
@@ -354,7 +354,7 @@ Scenario deaths(const SimulatedPool& pool) {
   };
   scenario.after = [&pool](World& world) {
     Worker worker(world, pool);
-    // The lease of a process that died with its node must run out first.
+    // A process that died with its node is dead only once its lease has run out.
     const auto anybody = [&] {
       const auto records = worker.pool->processes();
       return std::count_if(records.begin(), records.end(),
@@ -366,9 +366,9 @@ Scenario deaths(const SimulatedPool& pool) {
       world.sleep(5'000'000);
     }
     const auto left = worker.arena->list();
-    world.require(worker.arena->stats().objects >= left.size(), "a name without an object");
+    world.require(worker.arena->stats().objects >= left.size(), "a name has no object");
     for (const Object& object : left) {
-      world.require(object.name != "m-own", "the dead still owns an object");
+      world.require(object.name != "m-own", "the dead process still owns an object");
       worker.destroy(object);
     }
     pool.visit_nodes(world, 2);
@@ -376,7 +376,7 @@ Scenario deaths(const SimulatedPool& pool) {
     world.require(collected.has_value(), collected ? "" : collected.error().message);
     worker.require_empty();
     const Object one = worker.create("one", 1000);
-    world.require(worker.arena->stats().objects == 1, "an object outside of the chain");
+    world.require(worker.arena->stats().objects == 1, "an object lies outside the chain");
     worker.destroy(one);
     worker.require_empty();
   };
@@ -385,7 +385,7 @@ Scenario deaths(const SimulatedPool& pool) {
 
 enum class Deed { format, create, destroy };
 
-/// Only the lines of the last operation count: few, so that each is hit often.
+/// Only the lines of the last operation count: there are few, so each is hit often.
 Scenario death_between_lines(const SimulatedPool& pool, Deed deed) {
   Scenario scenario = deaths(pool);
   scenario.name =
@@ -427,7 +427,7 @@ TEST(Arena, ADeathAnywhereCostsNoSpace) {
   expect_held("arena", "deaths within a line", explore(dying_in_a_line(deaths(pool), 120), 100));
 }
 
-/// Large objects are zeroed outside of the lock.
+/// Large objects are zeroed without the lock.
 TEST(Arena, LargeObjectsAreZeroAndADeathWhileZeroingCostsNoSpace) {
   const ArenaPool pool({.bytes = 64 << 20});
   Scenario scenario = pool.scenario("arena, large objects", 2);

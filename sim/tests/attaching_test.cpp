@@ -1,4 +1,4 @@
-// What it costs to attach, counted, where many processes do so on many nodes at once.
+// The cost of attaching, counted, when many processes attach on many nodes at once.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,12 +11,13 @@ namespace penstock::sim {
 namespace {
 
 struct Cost {
-  std::uint64_t greatest_apart = 0;  ///< lines read by one that did not take the pool's lock
-  std::uint64_t under_lock = 0;      ///< attachments that took the pool's lock, of all
+  std::uint64_t greatest_apart = 0;  ///< most lines read by an attachment that did not take the
+                                     ///< pool's lock
+  std::uint64_t under_lock = 0;      ///< attachments that took the pool's lock
   std::uint64_t attached = 0;
 };
 
-/// One after another on its node; they stay until all have come.
+/// They attach one after another on their node, and stay until all have come.
 void attach_all(World& world, const SimulatedPool& simulated, std::uint32_t count, Cost& cost) {
   std::vector<std::unique_ptr<pool::Pool>> here;
   const std::uint32_t node = world.self().node;
@@ -37,7 +38,7 @@ void attach_all(World& world, const SimulatedPool& simulated, std::uint32_t coun
              [&] { return cost.attached == count * world.processes().size(); });
 }
 
-/// `slots`: of the pool, for `processes` on `nodes`.
+/// `slots`: those of the pool, for `processes` on `nodes`.
 void run_with(std::uint32_t processes, std::uint32_t nodes, std::uint32_t slots) {
   const SimulatedPool pool(
       {.bytes = 64 << 20, .max_processes = slots, .max_nodes = nodes, .lease_ms = 3'600'000});
@@ -56,8 +57,8 @@ void run_with(std::uint32_t processes, std::uint32_t nodes, std::uint32_t slots)
         if (world.self().number != 0) return;
         const std::uint32_t block =
             pool::block_slots_of(pool::inspect(pool.path())->max_processes, nodes);
-        // Of the pool's table: what one reads that takes no lock depends on the size of a block.
-        // A beat that others' turns have held up looks at its verdict again.
+        // From the pool's table: an attachment without the lock reads as many lines as a block has
+        // slots. A heartbeat that was delayed by others' turns reads its verdict again.
         world.require(cost->greatest_apart <= 24 + block,
                       fmt::format("{} lines were read to attach", cost->greatest_apart));
         // Each node takes the lock as often as it has blocks.
@@ -81,7 +82,7 @@ TEST(Attaching, CostsTheSameHoweverManyTheyAre) {
   run_with(1024, 16, 2048);
 }
 
-/// Attached, each under a name of its own, for as long as they are kept.
+/// Attached, each under its own name, for as long as they are held.
 std::vector<std::unique_ptr<pool::Pool>> attach_some(World& world, const SimulatedPool& simulated,
                                                      std::uint32_t count) {
   std::vector<std::unique_ptr<pool::Pool>> here;
@@ -104,22 +105,25 @@ Reaped reap(World& world, pool::Pool& attached, pool::Pool::Among among) {
   return {world.running().core->device_reads() - before, *dead};
 }
 
-/// One process of a node dies, one of another leaves what its job's peers may store to.
+/// One process of a node dies; one of another node leaves memory to which its job's peers may
+/// store.
 void look_around(World& world, const SimulatedPool& pool, const int& away, Process& mate) {
   using Among = pool::Pool::Among;
   wait_until(world, "the others", [&] { return away == 2; });
   const auto attached = pool.attach(world);
   const Reaped nobody = reap(world, *attached, Among::near);
-  world.require(nobody.dead == 0, "all of this node live");
+  world.require(nobody.dead == 0, "a living process of this node was found dead");
   world.require(nobody.lines <= 80, fmt::format("{} lines were read", nobody.lines));
   world.kill(mate);
-  world.require(reap(world, *attached, Among::near).dead == 1, "the mate is found");
+  world.require(reap(world, *attached, Among::near).dead == 1,
+                "the dead process of this node was not found");
   const Reaped all = reap(world, *attached, Among::all);
-  world.require(all.dead == 1, "who has left is found among all");
+  world.require(all.dead == 1, "the process that left was not found among all");
   world.require(all.lines > 300, fmt::format("{} lines of all were read", all.lines));
 }
 
-/// A process that attaches reads no line of those of other nodes, unless it is its node's first.
+/// A process that attaches reads no lines of other nodes' processes, unless it is the first of its
+/// node.
 Scenario deaths_near(const SimulatedPool& pool, bool first_comes) {
   Scenario scenario = pool.scenario("pool, the dead of a node", 4);
   scenario.swarm = false;
@@ -154,7 +158,8 @@ Scenario deaths_near(const SimulatedPool& pool, bool first_comes) {
       wait_until(world, "the others", [&] { return *away == 2; });
       const auto first = pool.attach(world);
       const Reaped left = reap(world, *first, pool::Pool::Among::near);
-      world.require(left.dead == 1, "a node's first finds who has left elsewhere");
+      world.require(left.dead == 1,
+                    "the first process of a node did not find the one that left elsewhere");
       *end = true;
     });
   };
@@ -170,7 +175,7 @@ TEST(Attaching, LooksForTheDeadOfItsNode) {
   }
 }
 
-/// Not among the tests that run each time: it takes a minute.
+/// Not among the tests that always run: it takes a minute.
 TEST(Attaching, DISABLED_LongOfThousandsOnManyNodes) {
   run_with(1024, 128, 16384);
   run_with(8192, 16, 16384);

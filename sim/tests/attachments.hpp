@@ -8,7 +8,7 @@
 
 namespace penstock::sim {
 
-/// Of one process.
+/// The attachments of one process.
 using Attachments = std::vector<std::unique_ptr<pool::Pool>>;
 
 /// Errors: no_slots.
@@ -18,7 +18,7 @@ inline Result<std::unique_ptr<pool::Pool>> try_to_attach(World& world,
                          {world.host(world.self().node), world.identity(world.self())});
 }
 
-/// As many as the pool has room for. They do not end by themselves.
+/// Takes all slots that the pool has. They are not released automatically.
 inline void take_all_slots(World& world, const SimulatedPool& simulated, Attachments& all) {
   for (;;) {
     auto next = try_to_attach(world, simulated);

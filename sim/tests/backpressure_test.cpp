@@ -1,5 +1,5 @@
-// Ranks that flood each other with messages before any receives: what each keeps is bounded, and
-// whoever dies, leaves or is stopped, every request ends.
+// Ranks flood each other with messages before any receives: what each keeps is bounded, and every
+// request ends, even if a rank dies, leaves or is stopped.
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -14,15 +14,15 @@ namespace {
 using messages::Messenger;
 using messages::Request;
 
-/// The least that can be asked for, and what each sender has on its way when it is told: a ring of
-/// 1,024 lines and 8 cells of 4 KiB, with what it takes to keep them.
+/// The smallest limit, and the bytes that a sender has in flight when it is told: a ring of 1,024
+/// lines and 8 cells of 4 KiB, with the overhead of keeping them.
 constexpr std::uint64_t limit = 64 << 10, on_its_way = 160 << 10;
 
 struct Plan {
   std::uint32_t ranks = 2;
   std::uint32_t messages = 240;
   bool one_tag = false;
-  bool receives = true;  ///< of the last rank; else it leaves without
+  bool receives = true;  ///< whether the last rank receives; otherwise it leaves without receiving
 };
 
 /// Known to all ranks.
@@ -40,7 +40,10 @@ struct Meeting {
 };
 
 std::uint64_t bytes_of(std::uint32_t i) {
-  return i % 11 == 5 ? 9000 : i % 3 == 0 ? 24 : 1900;  // of 9,000: announced from the beginning
+  return i % 11 == 5  ? 9000
+         : i % 3 == 0 ? 24
+                      : 1900;  // messages of 9,000 bytes are announced from
+                               // the beginning
 }
 
 std::vector<std::byte> content(std::uint32_t from, std::uint32_t to, std::uint32_t i) {
@@ -81,7 +84,8 @@ class Flooding {
     // sends end when they are received
     if (plan_.receives)
       while (!meeting_.all(meeting_.ended) && !meeting_.died()) go_on();
-    // who has died is found by its lease; who closes before leaves its memory to the job's burial
+    // a death is noticed by its lease; a rank that closes before leaves its memory to the job's
+    // burial
     const std::uint64_t found_ns = meeting_.died() ? 3 * lease_ns_ : 0;
     for (const std::uint64_t until = world_.now_ns() + found_ns; world_.now_ns() < until;
          world_.sleep(1'000'000))
@@ -107,9 +111,9 @@ class Flooding {
     flow.sent.resize(plan_.messages);
     flow.received.resize(plan_.messages);
     flow.met = meeting_.opened[to] && messenger_->meet(to, meeting_.addresses[to]).has_value();
-    world_.require(flow.met || may_fail(), "it cannot be met");
+    world_.require(flow.met || may_fail(), "the peer cannot be met");
   }
-  /// Somebody died, or leaves by plan.
+  /// A rank died, or leaves according to the plan.
   bool may_fail() const { return meeting_.died() || !plan_.receives; }
   void go_on() {
     if (!messenger_->progress()) world_.yield();

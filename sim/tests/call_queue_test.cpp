@@ -1,6 +1,6 @@
-// Collectives that do not block, on memory without coherence: several outstanding calls of each
-// rank, driven by the rank itself at random moments, by a thread of its own, or by blocking calls
-// behind them; ended in any order; ranks that die with calls outstanding.
+// Nonblocking collectives on memory without coherence: each rank has several outstanding calls,
+// driven by itself at random moments, by a thread of its own, or by later blocking calls; they end
+// in any order, and ranks die with calls outstanding.
 #include "coll/queue.hpp"
 
 #include <gtest/gtest.h>
@@ -65,7 +65,7 @@ class Rank {
       if (one_in(3)) wait_for_one();
     }
     while (!begun_.empty()) wait_for_one();
-    world_.require(queue_->outstanding() == 0, "something is still outstanding");
+    world_.require(queue_->outstanding() == 0, "a call is still outstanding");
     through_ = true;
     if (helper.joinable()) helper.join();
     comm_->leave();
@@ -74,7 +74,7 @@ class Rank {
  private:
   bool one_in(std::uint64_t times) { return world_.random() % times == 0; }
   bool somebody_died() const { return world_.victim() != nullptr && world_.victim()->dead; }
-  /// Stands for the program's thread that drives queues.
+  /// Plays the program's thread that drives queues.
   void help() {
     while (!through_) {
       queue_->advance();
@@ -145,9 +145,9 @@ class Rank {
   std::unique_ptr<Communicator> comm_;
   std::unique_ptr<CallQueue> queue_;
   coll::WordArithmetic arithmetic_;
-  std::vector<std::shared_ptr<Made>> begun_;  ///< in their order
+  std::vector<std::shared_ptr<Made>> begun_;  ///< in the order of their calls
   bool through_ = false, failed_ = false;
-  std::size_t failed_at_ = ~std::size_t{0};  ///< the first call that is known to have
+  std::size_t failed_at_ = ~std::size_t{0};  ///< the first call that is known to have failed
   std::string message_;
 };
 

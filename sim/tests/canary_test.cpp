@@ -1,5 +1,5 @@
 // Protocols with one piece missing, which the simulation must catch: if one of these passes, the
-// simulation is blind, and its results about the real protocols are worth nothing.
+// simulation is blind, and its results about the real protocols are worthless.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -39,7 +39,7 @@ void writer(World& world, const Pieces& with) {
     if (with.published) {
       memory.publish_bulk(line(world, 2), payload, sizeof payload);
     } else {
-      std::memcpy(line(world, 2), payload, sizeof payload);  // and no write-back
+      std::memcpy(line(world, 2), payload, sizeof payload);  // without a write-back
     }
     if (with.store_fence) memory.store_fence();
     memory.publish_word(line(world, 0), round);
@@ -65,7 +65,7 @@ void reader(World& world, const Pieces& with) {
     if (with.load_fence) memory.load_fence();
     memory.load_bulk(payload, line(world, 2), sizeof payload);
     for (const std::uint64_t word : payload)
-      world.require(word == round, "the data are not the announced ones");
+      world.require(word == round, "the data is not the announced one");
     memory.publish_word(acknowledged, round);
     memory.store_fence();
   }
@@ -108,8 +108,8 @@ TEST(Canary, MissingWriteBackIsCaught) {
   expect_caught("canary: not written back", {.published = false});
 }
 
-/// Dekker: publish one's own, look at the other's. With `store_fence` alone both may miss the
-/// other.
+/// Dekker: each publishes its word and looks at the other's. With `store_fence` alone both may miss
+/// the other.
 Scenario dekker(const char* name, bool full) {
   Scenario scenario;
   scenario.name = name;
@@ -135,14 +135,14 @@ TEST(Canary, StoreFenceInPlaceOfFullFenceIsCaught) {
   EXPECT_TRUE(statistics.held()) << statistics.first_failure;
 }
 
-/// Rule 3, "flag, then invalidate, then load": an invalidation from before the flag does not help,
+/// Rule 3, "flag, then invalidate, then load": an invalidation before the flag does not help,
 /// although `load_fence` comes after it.
 Scenario invalidated(const char* name, bool after_the_flag) {
   Scenario scenario;
   scenario.name = name;
   scenario.device_bytes = 64 << 10;
   scenario.body = [after_the_flag](World& world) {
-    auto told = std::make_shared<std::uint64_t>(0);  // by other ways than the pool
+    auto told = std::make_shared<std::uint64_t>(0);  // by other means than the pool
     auto taken = std::make_shared<std::uint64_t>(0);
     world.spawn(0, [&world, told, taken] {
       for (std::uint64_t round = 1; round <= rounds; ++round) {
@@ -189,7 +189,7 @@ Scenario in_turns(const char* name, bool observing) {
           if (observing) world.memory().invalidate(line(world, 0), line_bytes);
           world.memory().load_fence();
           world.memory().load_line(&seen, line(world, 0));
-          world.require(seen.words[0] == round, "the copy that was left of the own line");
+          world.require(seen.words[0] == round, "the reader found the old copy of its own line");
           const Line next = {{round + 1}};
           world.memory().publish_line(line(world, 0), &next);
           world.memory().full_fence();
@@ -232,7 +232,7 @@ TEST(Canary, ATornCopyIsCaught) {
   EXPECT_FALSE(explore(scenario, runs).held());
 }
 
-/// The packed counters of rule 5 hold by partial stores, and only by these.
+/// The packed counters of rule 5 work with partial stores, and only with these.
 TEST(Canary, PackedWordsNeedPartialStores) {
   for (const bool partial : {true, false}) {
     Scenario scenario;
@@ -263,8 +263,8 @@ TEST(Canary, PackedWordsNeedPartialStores) {
   }
 }
 
-/// A thread that the operating system runs beside the fibers races with them, and no seed replays
-/// it.
+/// A thread of the operating system beside the fibers would race with them, and no seed could
+/// replay it.
 TEST(Canary, AThreadOfTheProductIsAFiberOfItsProcess) {
   Scenario scenario;
   scenario.name = "a thread";
@@ -282,7 +282,7 @@ TEST(Canary, AThreadOfTheProductIsAFiberOfItsProcess) {
   EXPECT_TRUE(statistics.held()) << statistics.first_failure;
 }
 
-/// As large jobs are timed: what others do takes none of a thread's time.
+/// As large jobs are timed: others' operations take none of a thread's time.
 TEST(Canary, EachThreadHasACore) {
   constexpr std::uint64_t times = 100, an_access_ns = 400 + 20 + 3 * 10;
   Scenario scenario;
@@ -308,7 +308,7 @@ TEST(Canary, EachThreadHasACore) {
   EXPECT_TRUE(statistics.held()) << statistics.first_failure;
 }
 
-/// The same seed gives the same run, to the last operation.
+/// The same seed gives the same run, down to the last operation.
 TEST(Canary, ASeedReplaysItsFailure) {
   Device device(64 << 10);
   const Scenario scenario = flag_and_data("replay", {.store_fence = false});

@@ -1,6 +1,5 @@
-// Ranks that begin to use a communicator at the same one of their calls, on memory without
-// coherence: each learns at another time that it can, none waits for one that is late, and some
-// die.
+// Ranks begin to use a communicator at the same one of their calls, on memory without coherence:
+// each learns at a different time that it can, none waits for a late one, and some die.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -52,11 +51,11 @@ class Rank {
       if (changes) break;
     }
     ++plan_.left;
-    // Nobody is gone, but for the dead, while another may look at it.
+    // No rank leaves, except the dead, while another may still look at it.
     wait_until(world_, "the others", [&] { return plan_.left == ranks || somebody_died(); });
   }
 
-  /// Rank 2 offers late, and comes to the crossing later still.
+  /// Rank 2 offers late, and reaches the crossing later still.
   void go_through_one_crossing() {
     if (!open()) return;
     if (self_ == 2) world_.sleep(world_.random() % 50'000);
@@ -81,7 +80,7 @@ class Rank {
     } else {
       wait_until(world_, "the lost offer", [&] { return plan_.offered == 2; });
       comm_->offer_change(1);
-      world_.require(!comm_->all_change("first", 1), "changed by an offer that was lost");
+      world_.require(!comm_->all_change("first", 1), "a lost offer changed the communicator");
       plan_.offered = 3;
     }
     wait_until(world_, "rank 0", [&] { return plan_.offered >= 3; });
@@ -110,14 +109,14 @@ class Rank {
   bool somebody_died() const { return world_.victim() != nullptr && world_.victim()->dead; }
   void offer(std::uint64_t first) {
     comm_->offer_change(first);
-    pool_->memory().full_fence();  // the test's own words go faster than the pool's
+    pool_->memory().full_fence();  // the test's own words travel faster than the pool's
     ++plan_.offered;
   }
-  /// Before the last crossing all have offered, so that there all change.
+  /// Before the last crossing all have offered, so all change there.
   void meet(std::uint32_t ranks) {
     wait_until(world_, "the offers", [&] { return plan_.offered == ranks || somebody_died(); });
   }
-  /// All that live go the same way; where a dead rank went matters to nobody.
+  /// All living ranks decide alike; a dead rank's decision does not matter.
   void note(std::uint64_t crossing, bool changes) {
     plan_.answers[crossing][self_] = changes ? Answer::yes : Answer::no;
     if (self_is_dead()) return;
@@ -128,10 +127,10 @@ class Rank {
           fmt::format("rank {} goes another way than {} at crossing {}", self_, rank, crossing));
     }
     world_.require(changes || crossing != crossings || somebody_died(),
-                   "all have offered, and not all change");
+                   "all have offered, but not all change");
   }
   /// Rank 1 was killed between a store and its write-back: its node evicts the line late. The
-  /// simulated memory has no such gap.
+  /// simulated memory itself has no such gap.
   void send_off_what_the_dead_left() {
     const coll::Layout layout(3, shape);
     std::byte* vote = pool_->base() + plan_.area + layout.change_vote(1);
@@ -176,7 +175,7 @@ TEST(Changeover, AllRanksChangeAtTheSameCrossing) {
     SimulatedPool pool;
     const std::uint64_t area = place_communicator(pool, ranks);
     const Scenario scenario = changeover(pool, area, ranks);
-    // What a look in two parts at once misses takes four ranks, and one of a thousand schedules.
+    // A failure of a look in two parts needs four ranks, and one of a thousand schedules.
     expect_held("changeover", "random schedules", explore(scenario, ranks == 4 ? 2000 : 200));
     expect_held("changeover", "random schedules", explore(with_lasting_copies(scenario), 150));
   }
@@ -188,8 +187,8 @@ TEST(Changeover, AmongTheDeadToo) {
   expect_held("changeover", "crash points", crash_everywhere(changeover(pool, area, 3, 1), 300));
 }
 
-/// A rank dies while it says that it does not change, and the word arrives when another has found
-/// it dead and undecided, and has changed: who comes then must not follow the dead.
+/// A rank dies while it publishes that it does not change, and the word arrives after another has
+/// found it dead and undecided, and has changed: ranks that come then must not follow the dead one.
 TEST(Changeover, ALateWordOfTheDeadCountsForNobody) {
   SimulatedPool pool;
   const std::uint64_t area = place_communicator(pool, 3);
@@ -209,7 +208,7 @@ TEST(Changeover, ALateWordOfTheDeadCountsForNobody) {
   expect_held("changeover", "crash points", crash_everywhere(scenario, 400));
 }
 
-/// Whoever has come this far waits for nobody: not for one that can, but is late.
+/// A rank that has come this far waits for no other, even for one that can change but is late.
 TEST(Changeover, NobodyWaitsForOneThatIsLate) {
   SimulatedPool pool;
   const std::uint64_t area = place_communicator(pool, 2);
@@ -230,7 +229,7 @@ TEST(Changeover, NobodyWaitsForOneThatIsLate) {
         attached->memory().full_fence();
         ++plan->offered;
         wait_until(world, "the offers", [&] { return plan->offered == 2; });
-        // Rank 1 comes to its first crossing when rank 0 is through two.
+        // Rank 1 reaches its first crossing when rank 0 has passed two.
         if (self == 1) wait_until(world, "rank 0", [&] { return plan->left == 2; });
         if (self == 0) world.require(!comm->all_change("first", 1), "changed without rank 1");
         if (self == 0) ++plan->left;
@@ -243,7 +242,7 @@ TEST(Changeover, NobodyWaitsForOneThatIsLate) {
   expect_held("changeover", "random schedules", explore(scenario, 50));
 }
 
-/// A stranger overwrites what rank 1 has offered. It offers again at its next crossing, so that all
+/// A foreign process overwrites rank 1's offer. It offers again at its next crossing, so that all
 /// change at the one after that.
 TEST(Changeover, WhatWasOfferedIsOfferedAgain) {
   SimulatedPool pool;

@@ -1,5 +1,5 @@
 // Checkpoints on memory without coherence: written by several nodes, killed anywhere, read
-// meanwhile, and after a power cut.
+// meanwhile, and read after a power cut.
 #include <gtest/gtest.h>
 
 #include "sim/tests/persist_space.hpp"
@@ -7,11 +7,11 @@
 namespace penstock::sim {
 namespace {
 
-constexpr std::uint64_t rank_words = 50;  ///< no whole lines: ranks share one
+constexpr std::uint64_t rank_words = 50;  ///< not whole lines: ranks share a line
 constexpr std::uint32_t ranks = 2;
 constexpr std::uint64_t all_words = ranks * rank_words;
 
-/// What the ranks know of each other by other means than the pool: their messages.
+/// Facts that ranks exchange by their messages, not through the pool.
 struct Job {
   std::uint64_t flushed[ranks] = {};
   std::uint64_t committed = 0, trying = 0;
@@ -39,7 +39,7 @@ void save(World& world, persist::Checkpoint& saved, Job& job, std::uint32_t rank
   wait_until(world, "the commit", [&] { return job.committed >= version; });
 }
 
-/// Looks again when a newer one was committed; returns its version.
+/// Reads again if a newer version was committed; returns its version.
 std::uint64_t read_whole(World& world, persist::Checkpoint& saved) {
   for (;;) {
     const auto valid = must(world, saved.valid());
@@ -47,7 +47,7 @@ std::uint64_t read_whole(World& world, persist::Checkpoint& saved) {
     std::vector<std::uint64_t> words(all_words);
     const auto read = saved.read(valid.version, words.data(), 0, all_words * 8);
     if (!read) continue;
-    world.require(valid.tag == valid.version * 3, "the tag of another version");
+    world.require(valid.tag == valid.version * 3, "the tag belongs to another version");
     for (std::uint64_t i = 0; i < all_words; ++i)
       world.require(words[i] == word_of(valid.version, i),
                     fmt::format("word {} of version {} is {:#x}", i, valid.version, words[i]));
@@ -89,13 +89,13 @@ Scenario rank_dies(const PersistSpace& space) {
                       "an older version came back");
         last = version;
       }
-      for (Process* each : processes)  // as the launcher does
+      for (Process* each : processes)  // as the launcher kills them
         if (!gone(*each) && world.victim()->dead) world.kill(*each);
       wait_until(world, "all", [&] { return gone(*processes[0]) && gone(*processes[1]); });
       require_possible(world, *job, read_whole(world, saved));
       world.evict_left_dirty();
       require_possible(world, *job, read_whole(world, saved));
-      const std::uint64_t version = must(world, saved.begin());  // the next job, with one rank
+      const std::uint64_t version = must(world, saved.begin());  // the next job has one rank
       std::vector<std::uint64_t> words;
       for (std::uint64_t i = 0; i < all_words; ++i) words.push_back(word_of(version, i));
       must(world, saved.write(0, words.data(), words.size() * 8));
@@ -119,7 +119,7 @@ TEST(Checkpoints, AreWholeWhenARankDiesWithinALine) {
               explore(dying_in_a_line(rank_dies(space), 60), 60));
 }
 
-/// What was committed is there after a power cut.
+/// A committed version is there after a power cut.
 Scenario power_cut(const PersistSpace& space) {
   Scenario scenario = space.scenario("checkpoints, a power cut", persist_nodes);
   scenario.max_steps = 8'000'000;
@@ -141,7 +141,8 @@ Scenario power_cut(const PersistSpace& space) {
   return scenario;
 }
 
-/// The power goes as soon as a commit has returned: what its caller told others is true.
+/// The power fails as soon as a commit has returned: what its caller then tells others must be
+/// true.
 Scenario power_cut_behind_commit(const PersistSpace& space) {
   Scenario scenario = space.scenario("checkpoints, a power cut behind a commit", persist_nodes);
   scenario.body = [&space](World& world) {
@@ -173,7 +174,7 @@ TEST(Checkpoints, APowerCutLosesNoneThatWasCommitted) {
   expect_held("checkpoints", "power cuts", explore(power_cut_behind_commit(space), 40));
 }
 
-/// Made by two at once, opened by a third.
+/// Two processes make it at the same time, a third opens it.
 TEST(Checkpoints, AreMadeOnce) {
   const PersistSpace space;
   Scenario scenario = space.scenario("checkpoints, made by two", persist_nodes);
@@ -199,7 +200,7 @@ TEST(Checkpoints, AreMadeOnce) {
   expect_held("checkpoints", "random schedules", explore(scenario, 40));
 }
 
-/// Who holds copies of one that was just being made finds it when it is made.
+/// A process that holds copies of an unfinished checkpoint finds it once it is finished.
 TEST(Checkpoints, AreFoundBehindOldCopies) {
   const PersistSpace space;
   Scenario scenario =

@@ -1,6 +1,6 @@
-// Claims of switches that are stopped for longer than a lease at any operation as they take one or
-// give it back. Who has the claim by then finds what they overwrite as they go on, and takes it
-// anew.
+// Claims of switches that are stopped for longer than a lease at any operation while they take a
+// claim or give it back. The new holder finds what they overwrite when they go on, and takes the
+// claim again.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -21,13 +21,13 @@ constexpr std::uint32_t late_node = 1, switch_node = 2, next_node = 3;
 
 struct Turns {
   bool late_is_ready = false;
-  std::set<std::uint64_t> serve;  ///< tokens of the switches that do
+  std::set<std::uint64_t> serve;  ///< tokens of the switches that serve
   bool over = false;
 };
 
-/// Takes the claim and gives it back, and is stopped at one of its operations there.
+/// Takes the claim and gives it back, and is stopped at one operation of these.
 void be_late(World& world, const SmallPool& pool, Turns& turns) {
-  constexpr std::uint64_t operations = 160;  // of both
+  constexpr std::uint64_t operations = 160;  // in both together
   const SpaceUser user(world, pool);
   const auto directory = Directory::find_or_make(*user.arena);
   world.require(directory.has_value(), directory ? "" : directory.error().message);
@@ -39,7 +39,7 @@ void be_late(World& world, const SmallPool& pool, Turns& turns) {
   (void)offload::give_claim_back(*directory, {});
 }
 
-/// Until another has its claim.
+/// Serves until another has its claim.
 void serve_after(World& world, const SmallPool& pool, const Process& late,
                  const std::shared_ptr<Turns>& turns) {
   wait_until(world, "the late one",
@@ -65,7 +65,7 @@ std::uint64_t served_by(const SpaceUser& user) {
   return *found ? (*found)->tokens.front() : 0;
 }
 
-/// Goes on when another has the claim; all find that one again soon.
+/// Goes on when another has the claim; all soon find that one again.
 void let_the_late_one_go_on(World& world, const SmallPool& pool, Process& late, Turns& turns) {
   const SpaceUser rank(world, pool);
   wait_until(world, "a switch", [&] { return !turns.serve.empty(); });
@@ -74,7 +74,7 @@ void let_the_late_one_go_on(World& world, const SmallPool& pool, Process& late, 
   wait_until(world, "the end of the late one", [&] { return gone(late); });
   world.sleep(pool.lease_ns(world) / 2);
   world.require(turns.serve.size() == 1, "not one serves");
-  world.require(served_by(rank) == *turns.serve.begin(), "the switch that serves is not found");
+  world.require(served_by(rank) == *turns.serve.begin(), "the serving switch is not found");
   turns.over = true;
 }
 
@@ -106,9 +106,9 @@ TEST(Claim, OneSwitchStaysWhereAnotherFindsItOverwritten) {
   expect_held("switch", "random schedules", explore(stopped_at_its_claim(pool, 2), 30));
 }
 
-// ---- two live for a moment ----------------------------------------------------------------------
+// ---- two living switches for a moment -----------------------------------------------------------
 
-/// A rank and two that play switches, one after the other; somebody who has died.
+/// A rank, two processes that play switches, one after the other, and a dead process.
 struct Parts {
   Parts(World& the_world, const SmallPool& the_pool)
       : world(the_world),
@@ -149,7 +149,7 @@ struct Parts {
   Puppet rank, one, other;
   std::uint64_t dead = 0;
   Server* server = nullptr;
-  std::function<void()> has_attached;  ///< called by the server, whenever it has
+  std::function<void()> has_attached;  ///< called by the server each time it has attached
   std::optional<Region> region;
   std::uint32_t slot = 0;  ///< of the rank
 };
@@ -176,7 +176,7 @@ void ask_for_the_region(Parts& parts) {
   });
 }
 
-/// By a look that has a copy of the line as it was.
+/// By a look that holds an old copy of the line.
 void hear_at_once(Parts& parts) {
   parts.one.does([&](SpaceUser&) {
     for (int looks = 0; looks < 4; ++looks) (void)parts.server->poll();
@@ -184,7 +184,7 @@ void hear_at_once(Parts& parts) {
   ask_for_the_region(parts);
   parts.one.does([&](SpaceUser& user) {
     (void)parts.server->poll();
-    parts.world.require(parts.server->communicators() == 1, "the ask is not heard");
+    parts.world.require(parts.server->communicators() == 1, "the switch did not take the ask");
     user.pool->memory().full_fence();
   });
 }
@@ -195,7 +195,7 @@ TEST(Claim, WhatIsAskedIsHeardAtTheNextLook) {
               explore(with_lasting_copies(of_parts(pool, "an ask is heard", hear_at_once)), 5));
 }
 
-/// Just after one has accepted a region its claim is overwritten, and another takes it.
+/// Just after one switch has accepted a region, its claim is overwritten, and another takes it.
 void claim_what_one_has(Parts& parts) {
   World& world = parts.world;
   bool accepted = false, looked = false, taken = false, found = false;
@@ -213,11 +213,11 @@ void claim_what_one_has(Parts& parts) {
   parts.one.does([&](SpaceUser&) {
     while (parts.server->communicators() == 0) (void)parts.server->poll();
     accepted = true;
-    while (!looked) world.yield();  // to sleep would send on what it has said
+    while (!looked) world.yield();  // a sleep would send its buffered stores
   });
   parts.other.await();
-  world.require(taken, "a dead one's claim is not taken over");
-  world.require(found, "a region that is served is not known to be");
+  world.require(taken, "a dead switch's claim is not taken over");
+  world.require(found, "a served region is not known to be served");
 }
 
 TEST(Claim, WhoTakesItFindsWhatItsFormerOwnerServes) {
@@ -229,7 +229,7 @@ TEST(Claim, WhoTakesItFindsWhatItsFormerOwnerServes) {
   expect_held("switch", "random schedules", explore(scenario, 10));
 }
 
-/// At any operation of one that accepts a region another takes the claim, and looks.
+/// At any operation of a switch that accepts a region, another takes the claim, and looks.
 void claim_while_one_accepts(Parts& parts) {
   World& world = parts.world;
   constexpr std::uint64_t operations = 12;  // from the job on
@@ -242,7 +242,7 @@ void claim_while_one_accepts(Parts& parts) {
     wait_until(world, "the stop", [&] { return one.stopped; });
     directory.publish_claim(0, {parts.dead, offload::protocol_version, 0});
     user.pool->memory().full_fence();
-    world.require(offload::take_claim(directory, {}).has_value(), "a dead one's claim stays");
+    world.require(offload::take_claim(directory, {}).has_value(), "a dead switch's claim stays");
     found = offload::observe_member(*user.pool, *parts.region, parts.region->switch_line(0))
                 .has_value();
     looked = true;
@@ -254,7 +254,7 @@ void claim_while_one_accepts(Parts& parts) {
   parts.other.await();
   parts.has_attached = nullptr;
   world.require(found || parts.server->communicators_ever() == 0,
-                "one serves a region, and another cannot know");
+                "one switch serves a region, and another cannot know it");
 }
 
 TEST(Claim, OneOfTwoFindsTheOther) {
@@ -267,7 +267,7 @@ TEST(Claim, OneOfTwoFindsTheOther) {
   expect_held("switch", "random schedules", explore(scenario, 60));
 }
 
-/// Another has answered that it does not serve a region, which it never did.
+/// Another switch has answered that it does not serve a region, which it never did.
 void let_another_answer(Parts& parts) {
   World& world = parts.world;
   std::shared_ptr<offload::Registration> asked;
@@ -282,7 +282,7 @@ void let_another_answer(Parts& parts) {
   });
   const auto withdraws = [&](bool expected) {
     parts.rank.does([&](SpaceUser&) {
-      world.require(asked->is_withdrawn() == expected, "who serves it is not asked");
+      world.require(asked->is_withdrawn() == expected, "the serving switch was not asked");
     });
   };
   withdraws(false);
@@ -305,8 +305,9 @@ void let_another_answer(Parts& parts) {
   parts.rank.does([&](SpaceUser&) { asked = nullptr; });
 }
 
-/// What says that it has let go of a region comes behind all that it has stored there. It serves
-/// another one of the same job still: else it would leave that job, with fences of its own.
+/// The word that says that a switch has let go of a region comes after all its stores there. It
+/// still serves another region of the same job: otherwise it would leave that job, with fences of
+/// its own.
 void use_what_was_let_go_of(Parts& parts) {
   World& world = parts.world;
   const std::vector<std::byte> mark(parts.region->bytes(), std::byte{0x77});
@@ -314,7 +315,7 @@ void use_what_was_let_go_of(Parts& parts) {
   const auto serve = [&](SpaceUser&) {
     while (!parts.rank.is_idle()) {
       (void)parts.server->poll();
-      world.yield();  // to sleep would send on what it has said
+      world.yield();  // a sleep would send its buffered stores
     }
   };
   parts.rank.starts([&](SpaceUser& user) {
@@ -340,7 +341,7 @@ void use_what_was_let_go_of(Parts& parts) {
     std::vector<std::byte> found(mark.size());
     user.pool->memory().observe_bulk(found.data(), user.pool->base() + parts.region->offset(),
                                      found.size());
-    world.require(found == mark, "something arrived after it had let go");
+    world.require(found == mark, "a store arrived after the switch had let go");
     asked = other = nullptr;
   });
 }

@@ -1,5 +1,5 @@
-// Ranks that reach each other's memory by locks and fences, and order their own loads and stores by
-// barriers outside of the window: what plugins/mpi makes of MPI's collective calls.
+// Ranks that access each other's memory by locks and fences, and order their own loads and stores
+// by barriers outside the window: what plugins/mpi does for MPI's collective calls.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -19,10 +19,11 @@ using window::Extent;
 using window::Window;
 
 constexpr std::uint32_t ranks = 2;
-/// One segment whose ranges are asked for, and one that is written back whole.
+/// One segment whose ranges must be asked for, and one that is written back whole.
 constexpr std::uint64_t segment_bytes[ranks] = {9000, 300};
 constexpr std::uint32_t rounds = 6;
-/// The other puts to the first, and gets what its owner has stored at the second, in another line.
+/// The other rank puts to the first place, and gets the owner's stores at the second, in another
+/// line.
 constexpr std::uint64_t put_at = 8, stored_at = 200;
 
 struct Plan : WindowSpace {
@@ -43,7 +44,7 @@ class Rank {
   }
 
   void go_through(std::uint32_t round, bool fenced) {
-    if (fenced) {  // the ranges are known by it, but not that locks reach them
+    if (fenced) {  // the fence makes the ranges known, but not that locks reach them
       must(window_->fence());
       put(put_at, 1000 + round);
       must(window_->fence(window::no_succeed));
@@ -66,7 +67,7 @@ class Rank {
   void leave() { must(window_->leave()); }
 
  private:
-  /// As a collective call of an MPI, by messages that the pool knows nothing of.
+  /// Like a collective call of an MPI, by messages that the pool does not see.
   void meet() {
     window_->publish_own();
     gather(true);

@@ -1,6 +1,6 @@
-// Ranks that open communicators, each of which clears its own releases: by one thread, and the
-// calls are another's; and with a rank that dies meanwhile, alone or with its node. What lay there
-// misleads nobody, then or later.
+// Ranks open communicators, each of which clears its own releases: by one thread while another
+// thread calls; and with a rank that dies meanwhile, alone or with its node. Old contents must
+// mislead no rank, then or later.
 #include <gtest/gtest.h>
 
 #include <mutex>
@@ -19,17 +19,17 @@ using coll::Collective;
 using coll::Communicator;
 
 constexpr std::uint64_t slot_bytes = 256;
-/// More chunks than there are slots, so that releases are waited for.
+/// More chunks than there are slots, so that ranks wait for releases.
 constexpr std::uint64_t long_bytes = 7 * slot_bytes;
 
 coll::Plan by_slots() {
   return {.slot_bytes = slot_bytes};
 }
 
-// ---- by one thread, the calls by another --------------------------------------------------------
+// ---- opening by one thread, calls by another ----------------------------------------------------
 
-/// Rank 1 is late: what rank 0 stores into a slot again before it is released is taken for what
-/// was there first.
+/// Rank 1 is late: if rank 0 stored into a slot again before it was released, rank 1 would take
+/// that for the first data.
 void broadcast_late(World& world, Communicator& comm) {
   std::vector<std::byte> data(long_bytes), sent(long_bytes);
   for (std::uint64_t i = 0; i < long_bytes; ++i) sent[i] = std::byte(i / slot_bytes + 1);
@@ -55,12 +55,12 @@ TEST(CommunicatorsBegin, WhatOneThreadHasClearedIsClearedForAnother) {
         const auto attached = meeting->attach(world, pool, self);
         wait_until(world, "the other", [&] { return meeting->all_came(); });
         std::unique_ptr<Communicator> comm;
-        std::mutex mutex;  // hands over what was ordered
+        std::mutex mutex;  // orders one thread's stores before the other's
         std::unique_lock opens(mutex);
         std::thread user([&] {
           const std::lock_guard uses(mutex);
           broadcast_late(world, *comm);
-          attached->memory().full_fence();  // what rank 1 finds is all there
+          attached->memory().full_fence();  // rank 1 finds all that this thread stored
         });
         comm = meeting->open(world, *attached, self);
         opens.unlock();
@@ -72,7 +72,7 @@ TEST(CommunicatorsBegin, WhatOneThreadHasClearedIsClearedForAnother) {
 
 // ---- with deaths --------------------------------------------------------------------------------
 
-/// Releases of a rank fill two lines.
+/// The releases of a rank fill two lines.
 constexpr std::uint32_t ranks = 9, victim = 1, turns = 3, deadly_turn = 1;
 
 /// A communicator, and what its ranks exchange by other means than the pool.
@@ -81,8 +81,8 @@ struct Turn {
   std::vector<Process*> processes;
   std::uint32_t told = 0, ended = 0;
   std::uint64_t area = 0;
-  bool alone = false;            ///< nothing else is free in the pool
-  std::uint64_t dies_after = 0;  ///< so many publishes as it opens; 0: not
+  bool alone = false;            ///< no other space is free in the pool
+  std::uint64_t dies_after = 0;  ///< publishes after which it dies while it opens; 0: it does not
   bool with_node = false;
 
   bool died() const { return processes.size() == ranks && processes[victim]->dead; }
@@ -125,7 +125,7 @@ class Opener {
   }
 
  private:
-  /// Where the space of the turn before is in quarantine, when it is free.
+  /// Waits until the last turn's space has left the quarantine.
   void offer() {
     const coll::Agreement::Wishes wishes{.slot_bytes = slot_bytes};
     const auto space = coll::space_in(*user_.arena, "communicator");
@@ -165,7 +165,7 @@ class Opener {
     world_.require(all == wanted, "wrong bytes");
     return true;
   }
-  /// It names the dead one, or another of its node.
+  /// The error names the dead rank, or another one of its node.
   bool note(const Error& error) {
     world_.require(error.code == ErrorCode::peer_dead && turn_.died(), error.message);
     bool named = error.message.ends_with(" left");
@@ -183,7 +183,7 @@ class Opener {
   coll::Agreement agreement_;
 };
 
-/// Takes all that the first communicator leaves, so that each lies where it has lain.
+/// Takes all other space, so that each communicator lies where the first lay.
 void take_the_rest(World& world, SpaceUser& holder) {
   int made = 0;
   for (std::uint64_t bytes = 1 << 20; bytes >= 256;)
@@ -214,7 +214,8 @@ void one_after_the_other(World& world, const SimulatedPool& pool) {
     world.require(turn->area == area, "it lies elsewhere");
     wait_until(world, "the ranks to end",
                [&] { return turn->others_gone() && gone(*turn->processes[0]); });
-    world.require(turn->died() == (number == deadly_turn), "it died, or did not die");
+    world.require(turn->died() == (number == deadly_turn),
+                  "the victim died in another turn than planned, or not at all");
   }
 }
 

@@ -1,5 +1,5 @@
-// Communicators whose words a stranger overwrites: whoever waits restores its own, and no call
-// waits for ever. And ranks that die while they leave: the owner of the space is told.
+// Communicators whose words a foreign process overwrites: each waiting rank restores its own words,
+// and no call waits for ever. And ranks that die while they leave: the owner of the space is told.
 #include <gtest/gtest.h>
 
 #include "coll/layout.hpp"
@@ -48,7 +48,7 @@ void call_all(World& world, Communicator& comm, const Case& all) {
   }
 }
 
-/// What rank 0 says.
+/// Rank 0's decision.
 bool goes_on(World& world, Communicator& comm, bool wanted) {
   std::byte flag{wanted};
   coll::Problem problem{.collective = Collective::broadcast,
@@ -64,7 +64,8 @@ bool goes_on(World& world, Communicator& comm, bool wanted) {
   return flag != std::byte{};
 }
 
-/// Calls until the vandal is done: what it does later to one who is not in a call stays.
+/// Calls until the vandal is done: words that it overwrites later, outside a call, stay
+/// overwritten.
 void use(World& world, const SimulatedPool& simulated, Case& all, std::uint32_t self) {
   const auto pool = all.meeting.attach(world, simulated, self);
   wait_until(world, "the ranks", [&] { return all.meeting.all_came(); });
@@ -77,7 +78,7 @@ void use(World& world, const SimulatedPool& simulated, Case& all, std::uint32_t 
   world.require(left.has_value(), left ? "" : left.error().message);
 }
 
-/// A word of a rank's line, but that of its failure; or a release.
+/// A word of a rank's line, except that of its failure; or a release.
 std::uint64_t somewhere(World& world) {
   const coll::Layout layout(ranks, small_shape);
   const std::uint64_t rank = world.random() % ranks;
@@ -85,7 +86,7 @@ std::uint64_t somewhere(World& world) {
   return layout.line(rank) + world.random() % coll::failed_word * 8;
 }
 
-/// Nothing greater than what lay there: that would be data nobody sent.
+/// No greater value than the old one: that would announce data that no rank sent.
 void overwrite(World& world, const SimulatedPool& simulated, Case& all, int times) {
   const auto pool = simulated.attach(world, {.observer = true});
   wait_until(world, "the ranks", [&] { return all.meeting.all_came(); });
@@ -117,7 +118,7 @@ TEST(CommunicatorsOverwritten, WhoWaitsRestoresItsWords) {
   expect_held("collectives", "random schedules", explore(scenario, 40));
 }
 
-/// Rank 0 waits for rank 1; all its words are overwritten once.
+/// Rank 0 waits for rank 1; each of its words is overwritten once.
 struct Overwritten {
   explicit Overwritten(std::uint64_t area) : meeting(area, 2) {}
   Meeting meeting;
@@ -144,11 +145,11 @@ struct Overwritten {
       const auto done = comm.advance();
       world.require(done.has_value(), done ? "" : done.error().message);
       if (*done) return;
-      if (collective == Collective::broadcast && comm.self() == 0) return;  // begun only
+      if (collective == Collective::broadcast && comm.self() == 0) return;  // rank 0 only begins it
       world.yield();
     }
   }
-  /// So many looks that what they do now and then is done.
+  /// Looks often enough for the checks that run only now and then.
   static void look(World& world, Communicator& comm) {
     for (int i = 0; i < 300; ++i) {
       const auto done = comm.advance();
@@ -163,7 +164,7 @@ struct Overwritten {
     if (leave) return take_leave(world, *pool, *comm);
     if (self == 1) return wait_until(world, "the end", [&] { return at == restored; });
     call(world, *comm, Collective::broadcast);
-    look(world, *comm);  // has copies of its lines from now on
+    look(world, *comm);  // holds copies of its lines from now on
     at = waits;
     wait_until(world, "the vandal", [&] { return at == cleared; });
     look(world, *comm);
@@ -176,7 +177,7 @@ struct Overwritten {
     if (comm.self() == 0) at = restored;
     if (comm.self() == 0) return;
     while (!comm.all_left()) world.yield();
-    // The space is another's now.
+    // The space now belongs to another.
     std::byte* const line = pool.base() + meeting.area + coll::Layout(2, small_shape).line(0);
     std::array<std::byte, 64> mark, found;
     mark.fill(std::byte{0x77});
@@ -184,7 +185,7 @@ struct Overwritten {
     pool.memory().full_fence();
     world.sleep(20'000'000);
     pool.memory().observe_line(found.data(), line);
-    world.require(found == mark, "something arrived after all had left");
+    world.require(found == mark, "a store arrived after all ranks had left");
   }
   void clear(World& world, const SimulatedPool& simulated) {
     const auto pool = simulated.attach(world, {.observer = true});
@@ -204,7 +205,7 @@ struct Overwritten {
     at = cleared;
     if (leave) return;
     wait_until(world, "rank 0", [&] { return at == restored; });
-    // A rank that waits tells its call again, in another word, each time that it restores.
+    // A waiting rank publishes its call again, in another word, each time it restores.
     constexpr std::uint64_t told_again = 1;
     for (const auto& [place, value] : words)
       world.require((memory.observe_word(place) | told_again) == (value | told_again),

@@ -1,4 +1,4 @@
-// How the ranks of a scenario come to a communicator: space for it, and the tokens of all.
+// How the ranks of a scenario get a communicator: space for it, and the tokens of all.
 #pragma once
 
 #include <memory>
@@ -9,11 +9,11 @@
 
 namespace penstock::sim {
 
-/// So that few bytes need several chunks, and few calls all slots and blocks again.
+/// Small, so that few bytes need several chunks, and few calls reuse all slots and blocks.
 inline constexpr coll::Shape small_shape{
     .slots = 4, .slot_bytes = 4 * 64, .eager_blocks = 4, .eager_bytes = 3 * 56};
 
-/// On several devices: in areas that are shorter than what lies on one.
+/// On several devices, with areas that are shorter than one device's part.
 inline coll::Shape on_devices(std::uint32_t devices) {
   coll::Shape shape = small_shape;
   shape.devices = devices;
@@ -22,15 +22,15 @@ inline coll::Shape on_devices(std::uint32_t devices) {
   return shape;
 }
 
-/// What a communicator takes, its areas for slots one behind the other.
+/// Bytes of a communicator, with its areas for slots one behind the other.
 inline std::uint64_t bytes_of(std::uint32_t ranks, const coll::Shape& shape) {
   std::uint64_t bytes = coll::Communicator::bytes(ranks, shape);
   for (const auto& area : coll::Communicator::slot_areas(ranks, shape)) bytes += area.bytes;
   return bytes;
 }
 
-/// A pool with space for a communicator, on up to 3 devices. Its slots and releases hold what an
-/// earlier one left.
+/// A pool with space for a communicator, on up to 3 devices. Its slots and releases hold an earlier
+/// communicator's contents.
 inline std::uint64_t place_communicator(SimulatedPool& pool, std::uint32_t ranks,
                                         const coll::Shape& shape = on_devices(3)) {
   std::uint64_t area = 0;
@@ -59,7 +59,7 @@ inline void expect_it_stays(World& world, const pool::Pool& pool, std::uint64_t 
   pool.memory().full_fence();
   world.sleep(20'000'000);
   pool.memory().observe_bulk(found.data(), pool.base() + area, bytes);
-  world.require(found == mark, "something arrived after all had left");
+  world.require(found == mark, "a store arrived after all ranks had left");
 }
 
 /// Shared by the ranks of one run.
@@ -70,7 +70,7 @@ struct Meeting {
   std::vector<std::uint64_t> tokens;
   std::uint32_t opened = 0;
   coll::Shape shape = small_shape;
-  std::vector<std::uint64_t> node_of = {};  ///< by rank, where it is told
+  std::vector<std::uint64_t> node_of = {};  ///< by rank, if given
 
   std::unique_ptr<pool::Pool> attach(World& world, const SimulatedPool& simulated,
                                      std::uint32_t self) {
@@ -111,8 +111,8 @@ struct Meeting {
   }
 };
 
-/// Each rank of the plan in a process of its own, dealt to the nodes in turn; `victim`: the one
-/// that may die.
+/// Runs each rank of the plan in a process of its own, dealt to the nodes in turn; `victim` may
+/// die.
 template <class Rank, class Plan>
 void spawn_ranks(World& world, const SimulatedPool& pool, const std::shared_ptr<Plan>& plan,
                  std::uint32_t nodes, std::uint32_t victim) {

@@ -23,7 +23,7 @@ constexpr const coll::Shape& shape = small_shape;
 
 struct Plan : Meeting {
   using Meeting::Meeting;
-  std::uint32_t on_nodes = nodes;  ///< the ranks, dealt to them in turn
+  std::uint32_t on_nodes = nodes;  ///< nodes to which the ranks are dealt in turn
   std::vector<coll::TestCall> calls;
   std::vector<coll::Plan> plans;
   bool check = false;
@@ -83,7 +83,7 @@ class Rank {
   bool died(const Error& error) {
     world_.require(error.code == ErrorCode::peer_dead && somebody_died(), error.message);
     const std::uint32_t victim = world_.victim()->number;
-    bool named = false;  // it, or another that has died with its node
+    bool named = false;  // the victim, or another rank that has died with its node
     for (std::size_t rank = victim % plan_.on_nodes; rank < plan_.tokens.size();
          rank += plan_.on_nodes)
       named = named || error.message.find(fmt::format("rank {} (pid", rank)) != std::string::npos;
@@ -106,7 +106,7 @@ coll::TestCall draw(Kinds kinds, std::uint32_t ranks, std::mt19937_64& random) {
   return call;
 }
 
-/// Of all algorithms and variants, on 1 to 3 devices.
+/// Draws calls with all algorithms and variants, on 1 to 3 devices.
 void draw_calls(Plan& plan, std::uint32_t number, Kinds kinds, std::mt19937_64& random) {
   const auto ranks = static_cast<std::uint32_t>(plan.tokens.size());
   plan.check = random() % 4 == 0;
@@ -157,7 +157,7 @@ TEST(Collectives, GiveWhatIsPromised) {
   }
 }
 
-/// The root hears of no rank but by what each says that it has finished.
+/// The root learns of a rank only by that rank's word that it has finished.
 TEST(Collectives, FromOneRootUseSlotsAndBlocksAgain) {
   SimulatedPool pool;
   const std::uint64_t area = place_communicator(pool, 3);
@@ -166,7 +166,7 @@ TEST(Collectives, FromOneRootUseSlotsAndBlocksAgain) {
   expect_held("collectives", "random schedules", explore(with_lasting_copies(scenario), 20));
 }
 
-/// Of a gather to rank 1 and a broadcast from it.
+/// The first error of a gather to rank 1 and a broadcast from it.
 std::string first_error(Communicator& comm, bool eager) {
   std::vector<std::byte> own(16), all(16 * comm.ranks());
   coll::Problem gather{.collective = Collective::gather,
@@ -191,10 +191,10 @@ std::string first_error(Communicator& comm, bool eager) {
   return "no error";
 }
 
-/// Two ranks that take turns: what one has done, the other finds at its next look.
+/// Two ranks that take turns: each finds at its next look what the other has done.
 struct Turns {
   static constexpr std::uint32_t number = 14;
-  /// One that fits a block, one that takes one chunk, one that needs all slots again.
+  /// One fits a block, one takes one chunk, one reuses all slots.
   static constexpr std::uint64_t bytes[] = {40, 200, 6 * shape.slot_bytes};
 
   explicit Turns(std::uint64_t area) : plan(area, 2) {}
@@ -221,8 +221,8 @@ struct Turns {
     (self == 0 ? problem.input : problem.output) = {{0, size}};
     problem.max_block_bytes = size;
     const coll::Plan way = comm.plan(problem);
-    world.require(way.eager == (size == 40), "another form than was meant");
-    if (check) my_turn(world, self);  // to begin publishes the call
+    world.require(way.eager == (size == 40), "the call took another form than planned");
+    if (check) my_turn(world, self);  // the first step publishes the call
     must(world,
          comm.begin(
              {.problem = &problem, .plan = way, .input = data.data(), .output = data.data()}));
@@ -230,8 +230,8 @@ struct Turns {
     for (bool done = false; !done; ++looks) {
       my_turn(world, self);
       done = advance(world, comm);
-      // A second look, in vain: its copies stay, for it asks nobody whether the other lives.
-      if (!done) world.require(!advance(world, comm), "found what was there before");
+      // A second look in vain: its copies stay, because it does not check whether the other lives.
+      if (!done) world.require(!advance(world, comm), "a look accepted old contents");
       if (!done || !ahead) turn = 1 - self;
     }
     const std::uint32_t enough = size > shape.slots * shape.slot_bytes ? 5 : 2;
@@ -268,7 +268,7 @@ TEST(Collectives, ALookFindsWhatHasCome) {
   }
 }
 
-/// Rank 0 waits for rank 1 alone, which has found that rank 2 is gone, and lives on.
+/// Rank 0 waits only for rank 1, which has found that rank 2 is gone, and lives on.
 TEST(Collectives, AFailureIsPassedOnToThoseWhoWaitForOthers) {
   SimulatedPool pool;
   const std::uint64_t area = place_communicator(pool, 3);
@@ -295,8 +295,8 @@ TEST(Collectives, AFailureIsPassedOnToThoseWhoWaitForOthers) {
   }
 }
 
-/// A sum whose size differs by rank, or a broadcast whose root does; then a broadcast of rank 1 and
-/// a barrier.
+/// A sum whose size differs by rank, or a broadcast whose root does; then a broadcast from rank 1
+/// and a barrier.
 Result<void> calls_that_differ(Communicator& comm, bool sums, std::uint64_t bytes,
                                std::uint32_t root) {
   std::vector<std::byte> data(200), result(200);
@@ -323,7 +323,7 @@ Result<void> calls_that_differ(Communicator& comm, bool sums, std::uint64_t byte
 }
 
 /// Whichever call differs and whichever rank is late, all ranks get an error, no rank waits for
-/// ever, and at least one names a rank that differs.
+/// ever, and at least one error names a rank that differs.
 TEST(Collectives, FailOnAllRanksWhenCallsDiffer) {
   SimulatedPool pool;
   const std::uint64_t area = place_communicator(pool, 3);
@@ -344,14 +344,14 @@ TEST(Collectives, FailOnAllRanksWhenCallsDiffer) {
           const bool differs = self == other;
           const auto done = calls_that_differ(*comm, sums, sums && differs ? 160 : 80,
                                               !sums && differs ? 2 - other % 2 : 0);
-          world.require(!done, "calls that differ were done");
+          world.require(!done, "calls that differ succeeded");
           const std::string& message = done.error().message;
           const bool names = done.error().code == ErrorCode::mismatch;
           world.require(names || message.find("given the") != std::string::npos, message);
           if (names) ++*named;
           ++*ended;
           wait_until(world, "the others", [&] { return *ended == 3; });
-          world.require(*named != 0, "nobody says who differs");
+          world.require(*named != 0, "no error names the rank that differs");
         });
       }
     };
@@ -359,7 +359,7 @@ TEST(Collectives, FailOnAllRanksWhenCallsDiffer) {
   }
 }
 
-/// The reader has waited for long, and holds copies of whatever it looks at, when the root comes.
+/// When the root comes, the reader has waited long, and holds copies of all that it polls.
 TEST(Collectives, ADisagreementAboutTheFormIsFound) {
   SimulatedPool pool;
   const std::uint64_t area = place_communicator(pool, 2);
@@ -385,7 +385,8 @@ TEST(Collectives, ADisagreementAboutTheFormIsFound) {
                                        .plan = {.slot_bytes = shape.slot_bytes, .eager = eager},
                                        .input = data.data(),
                                        .output = data.data()});
-          world.require(done.has_value() == (self == 0), "the reader is not told, or the root is");
+          world.require(done.has_value() == (self == 0),
+                        "the reader got no error, or the root got one");
           world.require(done || done.error().message.find("calls broadcast of 100 bytes") !=
                                     std::string::npos,
                         done ? "" : done.error().message);
@@ -407,7 +408,7 @@ TEST(Collectives, ADeathIsNamedOnAllOthers) {
   }
 }
 
-/// Who shares a node with the dead, and who hears of them only through those.
+/// One rank shares a node with the dead one; the others learn of the death only through it.
 TEST(Collectives, ADeathOnANodeOfSeveralIsNamedOnAllOthers) {
   SimulatedPool pool;
   const std::uint64_t area = place_communicator(pool, 4);

@@ -1,5 +1,5 @@
 // A process writes into a channel of others: both ends get their messages or an error, and neither
-// waits for ever. A process that was only stopped is not blamed.
+// waits for ever. A process that was only stopped is not reported dead.
 #include <gtest/gtest.h>
 
 #include "base/environment_guard.hpp"
@@ -12,7 +12,7 @@ namespace {
 
 using transport::Address;
 
-/// Counts; what was overwritten may arrive wrong.
+/// Counts messages; overwritten ones may arrive damaged.
 class Counter final : public transport::EndpointCallbacks, transport::Arrival {
  public:
   explicit Counter(World&) {}
@@ -21,7 +21,7 @@ class Counter final : public transport::EndpointCallbacks, transport::Arrival {
       ++count;
       return {};
     }
-    // a length that was overwritten: as an MPI truncates
+    // the length was overwritten: truncates, as an MPI does
     bytes_.resize(std::min<std::uint64_t>(message.header.bytes, payload_bytes));
     iov_ = {bytes_.data(), bytes_.size()};
     return {.iov = &iov_, .iov_count = 1, .arrival = this};
@@ -47,7 +47,7 @@ constexpr std::array<std::uint64_t, 8> sizes = {8,  300,  payload_bytes, payload
 struct Case {
   std::array<std::optional<Address>, 2> addresses;
   std::array<bool, 2> done{};
-  std::size_t pause_before = sizes.size();  ///< message before which both do nothing for a while
+  std::size_t pause_before = sizes.size();  ///< message before which both rest for a while
   std::array<bool, 2> paused{};
   bool vandal_done = false;
   bool told = false;
@@ -66,7 +66,7 @@ struct Talker : SideOf<Counter> {
   Peer peer = 0;
 };
 
-/// So long that each looks at what the other says of its channel.
+/// Long enough that each looks at the other's words about its channel.
 void pause(World& world, Talker& self) {
   for (int looks = 0; looks < 1500; ++looks) {
     self.endpoint->progress();
@@ -74,8 +74,8 @@ void pause(World& world, Talker& self) {
   }
 }
 
-/// Sends and takes one message of each size; polls until the other has too, as a rank does that
-/// waits in a barrier.
+/// Sends and receives one message of each size; then polls until the other has too, as a rank does
+/// that waits in a barrier.
 void talk(World& world, const SimulatedPool& simulated, Case& all, std::size_t number) {
   Talker self(world, simulated, all, number);
   const std::vector<std::byte> payload(payload_bytes, right);
@@ -109,8 +109,8 @@ void talk(World& world, const SimulatedPool& simulated, Case& all, std::size_t n
   }
 }
 
-/// A word of the channel from the first talker to the second, or of what announces it: its word in
-/// the mailbox, and what leads there.
+/// A word of the channel from the first talker to the second, or of its announcement: its word in
+/// the mailbox, and the entries that lead there.
 std::byte* somewhere(World& world, const pool::Pool& pool, std::byte* word, std::byte* box) {
   using namespace transport;
   std::byte* channel = pool.base() + MailboxWord::offset(pool.memory().observe_word(word));
@@ -185,7 +185,7 @@ TEST(Damage, NobodyWaitsForWhatWasOverwritten) {
   expect_held("channel", "random schedules", explore(lasting, 200));
 }
 
-/// Channels that move at once: the word may be one of the channel before.
+/// Channels that move at once: the word may belong to the previous channel.
 TEST(Damage, NobodyWaitsForWhatWasOverwrittenBeforeAMove) {
   const auto pool = pool_with_endpoints();
   const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "16");
@@ -194,7 +194,7 @@ TEST(Damage, NobodyWaitsForWhatWasOverwrittenBeforeAMove) {
   expect_held("channel", "random schedules", explore(lasting, 100));
 }
 
-/// A death while positions are published and read is noticed as always.
+/// A death while positions are published and read is noticed as usual.
 Scenario one_dies(const SimulatedPool& simulated) {
   Scenario scenario = simulated.scenario("channel, one dies beside positions", 2);
   scenario.max_steps = 20'000'000;
@@ -216,7 +216,7 @@ TEST(Damage, WhoDiesIsMissedAsEver) {
   expect_held("channel", "crash points", crash_everywhere(one_dies(*pool), 60));
 }
 
-/// Both on one node, where a process that is stopped is known to live.
+/// Both are on one node, where a stopped process is known to live.
 Scenario stopped(const SimulatedPool& simulated) {
   Scenario scenario = simulated.scenario("channel, an end is stopped for long", 1);
   scenario.max_steps = 20'000'000;

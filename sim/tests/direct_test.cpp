@@ -1,7 +1,7 @@
-// Collectives that GPUs do by themselves, on memory that neither caches nor orders what they store:
-// each rank is two streams, out of step, and a host that only watches. Calls by hosts in between,
-// hosts that do not watch at all, ranks that die at any operation. The same by launches: the code
-// of the kernel itself, by threads of a block that are out of step.
+// Collectives that GPUs do by themselves, on memory that neither caches nor orders their stores:
+// each rank has two streams, out of step, and a host that only watches. Hosts make calls in
+// between, or do not watch at all, and ranks die at any operation. The same by launches: the code
+// of the kernel itself, run by threads of a block that are out of step.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -28,12 +28,12 @@ struct Plan : Meeting {
   std::vector<coll::TestCall> calls;
   std::vector<coll::Plan> plans;
   std::vector<bool> by_hosts;
-  bool watched = true;  ///< else no host ever looks
-  /// By rank: whether its calls are one launch each, and whether these count themselves.
+  bool watched = true;  ///< false: no host ever looks
+  /// By rank: whether its calls are one launch each, and whether the launches count themselves.
   enum class Form : std::uint8_t { streams, launches, counting };
   std::vector<Form> forms;
-  /// A rank that gives up, at one of its calls, and lets its GPU go with whatever it has: nothing,
-  /// where it has waited for that before. Behind the last one nobody needs it.
+  /// A rank that gives up at one of its calls, and releases its GPU with any data it has: nothing
+  /// if it has waited for that before. After the last call no other rank needs it.
   std::uint32_t gives_up = ~0u;
   std::size_t gives_up_at = 0;
   bool gives_up_idle = false;
@@ -117,7 +117,7 @@ class Rank {
 
   template <class Streams>
   bool call_all(Streams& streams) {
-    // The streams write to these until they have run out.
+    // The streams write to these until they have ended.
     for (std::size_t i = 0; i < plan_.calls.size(); ++i) {
       if (self_ == plan_.gives_up && i == plan_.gives_up_at) return gives_up(streams);
       calls_.push_back(make_call(i));
@@ -145,7 +145,7 @@ class Rank {
     return self_ == plan_.gives_up ? gives_up(streams) : all_done(streams);
   }
 
-  /// What the watchdog does, and then the program that has waited for its streams.
+  /// The watchdog's work, and then that of the program, which has waited for its streams.
   template <class Streams>
   bool all_done(const Streams& streams) {
     std::vector<std::uint32_t> missing;
@@ -162,7 +162,7 @@ class Rank {
     pending_.clear();
     return true;
   }
-  /// As a watchdog, which hears of an abort while the program waits for its streams.
+  /// As a watchdog that hears of an abort while the program waits for its streams.
   template <class Streams>
   bool gives_up(const Streams& streams) {
     if (plan_.gives_up_idle && plan_.forms[self_] == Plan::Form::counting && !all_done(streams))
@@ -178,7 +178,7 @@ class Rank {
     return died(error);
   }
   bool died(const Error& error) {
-    // Who has given up ends, and may be found gone.
+    // A rank that has given up ends, and may be found gone.
     const bool given_up =
         plan_.gives_up < plan_.tokens.size() && plan_.gives_up_at < plan_.calls.size() &&
         (error.code == ErrorCode::unavailable || error.code == ErrorCode::peer_dead);
@@ -203,8 +203,8 @@ coll::Shape direct_shape(std::uint32_t devices) {
   return shape;
 }
 
-/// Whether one launch of each rank takes the call, as gpu/fused_arguments.hpp and Movement::check()
-/// look at it: a block of threads does not reduce elements in ascending order.
+/// Whether one launch on each rank takes the call, as in gpu/fused_arguments.hpp and
+/// Movement::check(): a block of threads does not reduce elements in ascending order.
 bool is_for_launches(const coll::TestCall& call, coll::Plan plan, const coll::Shape& shape,
                      const coll::NodeMap& node_map) {
   plan.slots = shape.slots;
@@ -235,9 +235,9 @@ struct Drawing {
   bool watched = true;
   std::uint32_t one_of_by_hosts = 5;  ///< 0: none
   bool one_gives_up = false;
-  bool at_the_end = false;  ///< when it has done all
-  bool launches = false;    ///< some of the ranks', or all
-  bool empty = false;       ///< GPUs' calls move nothing, and hosts' are between them
+  bool at_the_end = false;  ///< once it has done all its calls
+  bool launches = false;    ///< by some of the ranks, or all
+  bool empty = false;       ///< GPUs' calls move nothing, with hosts' calls in between
 };
 
 coll::TestCall broadcast_from(std::uint32_t root, std::uint32_t ranks, std::uint64_t bytes) {
@@ -250,7 +250,7 @@ coll::TestCall broadcast_from(std::uint32_t root, std::uint32_t ranks, std::uint
           .bytes = std::vector<std::vector<std::uint64_t>>(ranks, of_each)};
 }
 
-/// The next call of a plan; nothing, where what was drawn is not for launches.
+/// Draws the next call of a plan; none if launches cannot do it.
 void draw_call(Plan& plan, const Drawing& drawing, std::mt19937_64& random) {
   constexpr std::uint64_t few_lines = 3 * 64;
   const std::size_t number = plan.calls.size();
@@ -258,7 +258,7 @@ void draw_call(Plan& plan, const Drawing& drawing, std::mt19937_64& random) {
       coll::draw_call(static_cast<Collective>(random() % 11), drawing.ranks, random);
   coll::Plan how = coll::draw_plan(call.collective, drawing.ranks, random);
   bool by_hosts = drawing.one_of_by_hosts != 0 && random() % drawing.one_of_by_hosts == 0;
-  // What it tells last, nobody's wait is behind.
+  // No rank waits for the last word that it writes.
   if (drawing.at_the_end && number + 1 == drawing.calls)
     call = broadcast_from(plan.gives_up, drawing.ranks, few_lines);
   if (drawing.empty) {
@@ -289,7 +289,7 @@ Scenario calls(const SimulatedPool& pool, std::uint64_t area, const Drawing& dra
       plan->gives_up = static_cast<std::uint32_t>(world.random() % drawing.ranks);
       plan->gives_up_at = drawing.at_the_end ? drawing.calls : world.random() % drawing.calls;
       plan->gives_up_idle = drawing.at_the_end || world.random() % 2 == 0;
-      // While it still has calls under way; or when it has told the last word just now.
+      // While it still has calls under way, or just after it has written the last word.
       plan->between_looks_ns = drawing.at_the_end ? 1'000 : 200'000;
     }
     for (std::uint32_t rank = 0; rank < drawing.ranks; ++rank)
@@ -325,8 +325,8 @@ TEST(GpusAlone, NeedNoHostToGoOn) {
               explore(calls(pool, area, {.ranks = 3, .watched = false, .one_of_by_hosts = 0}), 40));
 }
 
-/// Streams that were let go tell the others' of chunks that are none: who has taken them finds the
-/// failure when it asks.
+/// Streams that were released write words for chunks that do not exist: a rank that has taken these
+/// finds the failure when it asks.
 TEST(GpusAlone, TellOfAFailureBeforeWrongData) {
   for (const std::uint32_t ranks : {2u, 3u}) {
     SimulatedPool pool;
@@ -338,8 +338,8 @@ TEST(GpusAlone, TellOfAFailureBeforeWrongData) {
   }
 }
 
-/// Who aborts when it has done all it began has told of nothing wrong: the others, which are still
-/// at their last calls, fail at nothing.
+/// A rank that aborts after all it began is done has announced nothing wrong: the others, which are
+/// still at their last calls, do not fail.
 TEST(GpusAlone, AreRightWhenARankAbortsThatHasDoneAll) {
   for (const std::uint32_t ranks : {2u, 3u}) {
     SimulatedPool pool;
@@ -361,7 +361,7 @@ TEST(GpusAlone, AreLetGoAtEachDeath) {
         crash_everywhere(calls(pool, area, {.ranks = 3, .calls = 5, .victim = victim}), 120));
 }
 
-/// By one launch a call, on the kernel's own code; mixed with ranks whose calls go by streams.
+/// By one launch for each call, with the kernel's own code; mixed with ranks that use streams.
 TEST(GpusByLaunches, GiveWhatIsPromised) {
   for (const std::uint32_t ranks : {2u, 4u}) {
     SimulatedPool pool;
@@ -396,8 +396,8 @@ TEST(GpusByLaunches, TellOfNothingWrong) {
   }
 }
 
-/// The host learns that a call is done behind all that the block has told: the rank that waits for
-/// one of these words is not told of an abort instead.
+/// The host learns that a call is done only after all words that the block has written: a rank that
+/// waits for one of these words does not see an abort instead.
 TEST(GpusByLaunches, AreDoneBehindTheirLastWord) {
   SimulatedPool pool;
   const std::uint64_t area = place_communicator(pool, 3, direct_shape(1));
@@ -412,8 +412,8 @@ TEST(GpusByLaunches, AreDoneBehindTheirLastWord) {
                       120));
 }
 
-/// A call that moves nothing tells twice by one word: that earlier calls are finished, and that it
-/// is.
+/// A call that moves nothing writes one word twice: for earlier calls being finished, and for its
+/// own end.
 TEST(GpusByLaunches, TellOfEmptyCallsInOrder) {
   SimulatedPool pool;
   const std::uint64_t area = place_communicator(pool, 2, direct_shape(3));

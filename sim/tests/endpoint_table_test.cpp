@@ -1,5 +1,5 @@
-// What one says of its endpoint the others find, though their nodes have old copies of its line, of
-// its box and of the table: one step after the other.
+// Each process finds what another publishes about its endpoint, although its node holds old copies
+// of that endpoint's line, of its box and of the table: one step after the other.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ Address claim(SpaceUser& user) {
   return *address;
 }
 
-/// Of the slot's endpoint.
+/// The address of the slot's endpoint.
 Address address_of(SpaceUser& user, std::uint32_t slot) {
   const auto line = table_of(user).read(slot);
   user.world.require(line.has_value(), "its own line is not whole");
@@ -41,16 +41,16 @@ void expect_empty_box(SpaceUser& user, const EndpointTable& table, std::uint32_t
   std::vector<std::uint64_t> words(table.tiles().layout().box_bytes() / 8);
   user.pool->memory().observe_bulk(words.data(), table.tiles().box(slot), 8 * words.size());
   user.world.require(std::all_of(words.begin(), words.end(), [](auto word) { return word == 0; }),
-                     "its box has words of others");
+                     "its box holds other objects' words");
 }
 
-/// By a look at the slot's line or at all lines.
+/// By a look at the slot's line, or at all lines.
 std::optional<EndpointLine> look(SpaceUser& user, std::uint32_t slot, bool at_all) {
   const EndpointTable table = table_of(user);
   return at_all ? table.read_all()[slot] : table.read(slot);
 }
 
-/// The first to open it makes it, where the others have copies of other objects.
+/// The first process to open the table makes it, where the others hold copies of other objects.
 void follow_one_endpoint(World& world, Puppet& rank, Puppet& one, Puppet&) {
   rank.does([](SpaceUser& user) { (void)table_of(user); });
   for (int round = 0; round < 4; ++round) {
@@ -80,8 +80,8 @@ TEST(EndpointTable, WhatOneSaysOfItsEndpointIsFound) {
   expect_held("endpoints", "late stores", explore(with_late_stores(scenario), 10));
 }
 
-/// It is stopped anywhere while it claims a slot whose line was torn: when the line is whole, the
-/// box is one.
+/// It is stopped anywhere while it claims a slot whose line was torn: once the line is whole, the
+/// box is valid.
 void watch_claims(World& world, Puppet& rank, Puppet& one, Puppet&) {
   constexpr int rounds = 20, operations_of_a_claim = 14;
   std::uint32_t slot = 0;
@@ -113,14 +113,14 @@ TEST(EndpointTable, ALineIsWholeWhenItsBoxIsOne) {
   expect_held_with_late_stores("endpoints", pool, "claims that are watched", watch_claims);
 }
 
-/// A closed line says that all that its process has published before is there.
+/// A closed line says that all earlier publishes of its process have arrived.
 void watch_ends(World& world, Puppet& rank, Puppet& one, Puppet&) {
   constexpr std::uint64_t rounds = 20;
   Object object;
   std::uint32_t slot = 0;
   rank.does([&](SpaceUser& user) {
     object = *user.create("words", 64);
-    (void)claim(user);  // its own slot, whose release takes a mutex, which lets all go
+    (void)claim(user);  // its own slot, whose release takes a mutex that sends all stores
   });
   for (std::uint64_t round = 1; round <= rounds; ++round) {
     rank.does([&](SpaceUser& user) { slot = claim(user).slot; });
@@ -128,7 +128,7 @@ void watch_ends(World& world, Puppet& rank, Puppet& one, Puppet&) {
       const EndpointTable table = table_of(user);
       while (!table.read(slot)->closed()) world.yield();
       world.require(user.pool->memory().observe_word(user.pool->base() + object.offset) == round,
-                    "it has closed, and what it published before is not there");
+                    "it has closed, but its earlier publishes have not arrived");
     });
     rank.does([&](SpaceUser& user) {
       EndpointTable table = table_of(user);
@@ -145,7 +145,7 @@ TEST(EndpointTable, WhatWasPublishedIsThereBeforeTheEndIs) {
   expect_held_with_late_stores("endpoints", pool, "ends that are watched", watch_ends);
 }
 
-/// Threads of one process, of which one closes the process's own slot and the next one takes it.
+/// Threads of one process: one closes the process's own slot, and the next one takes it.
 void change_threads(World& world, Puppet& rank, Puppet&, Puppet&) {
   rank.does([&world](SpaceUser& user) {
     EndpointTable table = table_of(user);
@@ -155,7 +155,7 @@ void change_threads(World& world, Puppet& rank, Puppet&, Puppet&) {
         world.require(address.has_value(), address ? "" : address.error().message);
         const auto line = table.read(address->slot);
         world.require(line && line->open() && line->generation == address->generation,
-                      "the end of an earlier endpoint comes over it");
+                      "an earlier endpoint's end overwrote the line");
         table.release(*address);
         world.yield();
       }
@@ -173,8 +173,8 @@ TEST(EndpointTable, ThreadsTakeASlotInTurn) {
   expect_held("endpoints", "late stores", explore(with_late_stores(scenario), 10));
 }
 
-/// Of whoever it was before, on whichever node: the next endpoint of a process's own slot has
-/// another address, though the node has a copy of the line from before the last one.
+/// The slot may have belonged to any process on any node: the next endpoint in a process's own slot
+/// has another address, although the node holds a copy of the line from before the last one.
 TEST(EndpointTable, TheOwnSlotOfAProcessWasAnothers) {
   SimulatedPool pool({.max_processes = 4});
   pool.once([&pool](World& world) {  // no slot is fresh: nodes take them from each other
@@ -200,7 +200,7 @@ TEST(EndpointTable, TheOwnSlotOfAProcessWasAnothers) {
       } while (users.back()->pool->slot() != all->before->slot);
       const Address now = claim(*users.back());
       world.require(now.slot == all->before->slot && now.generation > all->before->generation,
-                    "two endpoints have one address");
+                    "two endpoints have the same address");
     });
     world.spawn(0, [&world, &pool, all] {
       wait_until(world, "copies", [&] { return all->looked; });

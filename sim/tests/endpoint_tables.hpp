@@ -6,7 +6,7 @@
 
 namespace penstock::sim {
 
-/// Besides what else stands in a small pool.
+/// Besides the other contents of a small pool.
 inline constexpr std::uint64_t room_for_the_table = 128 << 10;
 
 inline transport::EndpointTable table_of(World& world, arena::Arena& arena) {
@@ -14,7 +14,7 @@ inline transport::EndpointTable table_of(World& world, arena::Arena& arena) {
   world.require(table.has_value(), table ? "" : table.error().message);
   return *table;
 }
-/// As the first endpoint ever does.
+/// Makes the table, as the first endpoint of a pool does.
 inline void make_table(SimulatedPool& pool) {
   pool.once([&pool](World& world) {
     const auto attached = pool.attach(world);
@@ -48,7 +48,7 @@ struct TableUser {
   transport::EndpointTable table;
 };
 
-/// The first process is stopped anywhere, given up by others, and goes on after `meanwhile`.
+/// The first process is stopped anywhere, declared dead by others, and goes on after `meanwhile`.
 inline Scenario one_is_given_up(Scenario scenario, std::function<void(World&)> meanwhile) {
   scenario.name += ", one is given up";
   scenario.body = [body = scenario.body, meanwhile = std::move(meanwhile)](World& world) {
@@ -64,7 +64,7 @@ inline Scenario one_is_given_up(Scenario scenario, std::function<void(World&)> m
   return scenario;
 }
 
-/// Of who has a world and an arena, as SpaceUser.
+/// `User` has a world and an arena, like SpaceUser.
 template <class User>
 transport::EndpointTable table_of(User& user) {
   return table_of(user.world, *user.arena);

@@ -1,5 +1,5 @@
-// Slots of endpoints and tiles of their mailboxes on memory without coherence: what one takes does
-// not depend on how many others there are; deaths lose nothing and give nothing to two.
+// Slots of endpoints and tiles of their mailboxes on memory without coherence: the cost of taking
+// one does not depend on how many others there are; deaths lose nothing and give nothing to two.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -22,9 +22,9 @@ namespace {
 using transport::EndpointLine;
 using transport::EndpointTable;
 
-// ---- what an endpoint costs --------------------------------------------------------------------
+// ---- the cost of an endpoint --------------------------------------------------------------------
 
-/// All other slots have endpoints of a living process.
+/// Gives endpoints of a living process to all other slots.
 void fill(World& world, const pool::Pool& pool, const EndpointTable& table, std::uint32_t besides) {
   for (std::uint32_t slot = 0; slot < table.count(); ++slot) {
     if (slot == besides || slot == table.count() - 1) continue;
@@ -46,7 +46,7 @@ class Silent final : public transport::EndpointCallbacks {
   void on_peer_dead(Peer, const std::string&) override {}
 };
 
-/// Of making an endpoint.
+/// The cost of making an endpoint.
 struct Cost {
   std::uint64_t lines = 0, operations = 0;
 };
@@ -61,11 +61,11 @@ Cost make_one(World& world, arena::Arena& arena) {
 }
 
 /// The last of n endpoints is made while another process holds the pool's lock: the first endpoint
-/// in its slot, and the next one there. The lines that are read: the name of the table in ten
-/// levels, its head, the endpoint's own line, its box, and 195 of the table of processes, in
-/// batches, for other mappings of the pool in this process: processes of two nodes have been
-/// attached, and a batch is a block of 64 slots with its line, of each node and the first fresh
-/// one.
+/// in its slot, and the next one there. The lines that it reads: the name of the table in ten
+/// levels, the table's head, the endpoint's own line, its box, and 195 of the table of processes,
+/// in batches, for other mappings of the pool in this process: processes of two nodes have been
+/// attached, and a batch is a block of 64 slots with its line, for each node and for the first
+/// fresh block.
 Scenario last_of_many(const SimulatedPool& pool, std::uint32_t processes) {
   constexpr std::uint64_t max_lines = 240, max_operations = 400;
   Scenario scenario = pool.scenario("endpoints, the last of many", 2);
@@ -126,9 +126,9 @@ INSTANTIATE_TEST_SUITE_P(Long, Endpoints, testing::Values(8192u));
 // ---- tiles -------------------------------------------------------------------------------------
 
 constexpr std::uint64_t first_word_accesses = 10;
-constexpr std::uint32_t owners = 74;  ///< more than a group's first piece has tiles
+constexpr std::uint32_t owners = 74;  ///< more than the tiles of a group's first piece
 
-/// Makes the words of all pairs of `owners` with some senders, in an order of its own, and looks
+/// Makes the words of all pairs of `owners` with some senders, in an order of its own, and checks
 /// that they stay where they are.
 void make_words(World& world, EndpointTable& table, std::uint32_t number) {
   std::map<std::pair<std::uint32_t, std::uint32_t>, const void*> made;
@@ -195,8 +195,8 @@ TEST(Tiles, WhoIsGivenUpAndGoesOnChangesNothing) {
   expect_held("endpoints", "random schedules", explore(scenario, 60));
 }
 
-/// The word of the latest entry tells a receiver of it once: what the word says is in the directory
-/// by then, or the receiver goes without it until it looks there in any case.
+/// The word of the latest entry tells a receiver of it once: by then the directory holds what the
+/// word announces, or the receiver misses it until it next looks there anyway.
 TEST(Tiles, AReceiverFindsEachLineByWhatTellsOfIt) {
   constexpr std::uint32_t boxes = 12, lines_to_ask_for = 3;
   const auto pool = pool_with_endpoints();
@@ -220,18 +220,18 @@ TEST(Tiles, AReceiverFindsEachLineByWhatTellsOfIt) {
           const transport::Mailbox::Part box{.first = 0, .lines = 0, .box = true};
           mine[owner]->drop_copies(box);
           memory.load_fence();
-          // before the sweep, which may find a later one: the copy may go at any time
+          // before the sweep, which may find a later one: the copy may be dropped at any time
           const std::uint64_t latest =
               memory.load_word(table.tiles().box(owner) + transport::TableLayout::latest);
           mine[owner]->sweep(box, [](transport::Peer, std::uint64_t) { return true; });
           const int told = std::popcount(transport::TileEntry::lines(latest));
           world.require(mine[owner]->lines() >= static_cast<std::uint32_t>(told),
-                        "a line was told of that is not there yet");
+                        "a line was announced that is not there yet");
         }
         world.yield();
       }
       for (const auto& each : mine)
-        world.require(each->lines() == transport::tile_lines, "not all lines were found");
+        world.require(each->lines() == transport::tile_lines, "some lines were not found");
     });
     world.spawn(1, [&world, &pool, made, looks] {
       const auto attached = pool->attach(world, {.job = "tiles"});
@@ -249,7 +249,7 @@ TEST(Tiles, AReceiverFindsEachLineByWhatTellsOfIt) {
   expect_held("endpoints", "late stores", explore(with_late_stores(scenario), 20));
 }
 
-/// Serialized accesses of who asks for a word, where nobody else asks.
+/// Serialized accesses of a process that asks for a word while no other process does.
 TEST(Tiles, AWordCostsAsManyAccessesAsTheProtocolSays) {
   const auto pool = pool_with_endpoints();
   Scenario scenario = pool->scenario("tiles, counted", 1);
@@ -279,8 +279,8 @@ TEST(Tiles, AWordCostsAsManyAccessesAsTheProtocolSays) {
 
 // ---- slots -------------------------------------------------------------------------------------
 
-/// Whoever comes after a process that died in the midst of it takes its slot, and is reached there:
-/// one stays and talks with all of them, one after the other.
+/// The next process after one that died while it took a slot takes that slot, and can be reached
+/// there: one process stays and talks with all of them, one after the other.
 TEST(Slots, WhoeverComesAfterTheDeadIsReached) {
   constexpr std::uint32_t later = 4;
   const auto pool = pool_with_endpoints({.max_processes = 4});
@@ -326,8 +326,8 @@ TEST(Slots, WhoeverComesAfterTheDeadIsReached) {
   expect_held("endpoints", "crash points", explore(torn, 40));
 }
 
-/// It is stopped behind a load, for leases: it is given up, and the next process in its slot has
-/// made an endpoint there. It ends, and stores nothing to that one's line.
+/// It is stopped after a load, for several leases, and declared dead; the next process in its slot
+/// has made an endpoint there. It ends, and stores nothing to that endpoint's line.
 Scenario given_up_with_an_endpoint(const SimulatedPool& pool) {
   Scenario scenario = pool.scenario("endpoints, one is given up", 2);
   scenario.faults.same_speed = true;
@@ -353,7 +353,7 @@ Scenario given_up_with_an_endpoint(const SimulatedPool& pool) {
       const EndpointTable table = table_of(world, *arena);
       wait_until(world, "it to be stopped", [&] { return late.stopped || gone(late); });
       if (gone(late)) return;
-      // what it has stored arrives while it is stopped
+      // its stores arrive while it is stopped
       for (const auto& thread : late.threads) thread->core->drain();
       world.sleep(2 * pool.lease_ns(world));
       const auto found = attached->processes();
@@ -379,7 +379,7 @@ Scenario given_up_with_an_endpoint(const SimulatedPool& pool) {
       world.require(late.exit_status == pool::given_up_status, "it goes on");
       const auto now = table.read(its->slot);
       world.require(now && std::memcmp(&*now, &next, sizeof next) == 0,
-                    "it has stored to the line of the next endpoint in its slot");
+                    "it stored to the line of the next endpoint in its slot");
     });
   };
   return scenario;
@@ -390,7 +390,7 @@ TEST(Slots, WhoIsGivenUpStoresNothingToTheLineOfTheNext) {
   expect_held("endpoints", "random schedules", explore(given_up_with_an_endpoint(*pool), 60));
 }
 
-/// Its node has a copy of the line, from before the other has taken the slot.
+/// Its node holds a copy of the line from before the other took the slot.
 TEST(Slots, WhoSearchesFindsWhatAnotherHasTaken) {
   const auto pool = pool_with_endpoints({.max_processes = 4});
   Scenario scenario = pool->scenario("endpoints, a slot taken by another", 2);
@@ -404,7 +404,7 @@ TEST(Slots, WhoSearchesFindsWhatAnotherHasTaken) {
     const auto take_turn = [&world](Turns& turns, int turn, const std::function<void()>& act) {
       world.until([&] { return turns.turn == turn; });
       act();
-      world.memory().full_fence();  // the turn is not told of through the pool
+      world.memory().full_fence();  // the turn does not pass through the pool
       ++turns.turn;
     };
     world.spawn(0, [&, all, take_turn] {
@@ -418,11 +418,11 @@ TEST(Slots, WhoSearchesFindsWhatAnotherHasTaken) {
         rank.close();
         world.memory().full_fence();
         const auto line = table.read(all->taken);
-        world.require(line && !line->open(), "it is not closed");
+        world.require(line && !line->open(), "the endpoint is not closed");
       });
       take_turn(*all, 4, [&] {
         rank.open();
-        world.require(rank.address().slot != all->taken, "two have taken one slot");
+        world.require(rank.address().slot != all->taken, "two endpoints have taken the same slot");
       });
       rank.leave();
     });

@@ -1,4 +1,4 @@
-// The outcome of a scenario's runs, as a test's verdict and a row of the proof's table.
+// Turns the outcome of a scenario's runs into a test's verdict and a row of the proof's table.
 #pragma once
 
 #include <gtest/gtest.h>

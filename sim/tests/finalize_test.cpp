@@ -1,6 +1,6 @@
-// Windows that are alive at MPI_Finalize, on memory without coherence. Each rank has them in an
+// Windows that still exist at MPI_Finalize, on memory without coherence. Each rank has them in an
 // order of its own, and leaves all of them step by step as the MPI library does; meanwhile others
-// still put. Then the space has another owner.
+// still put. Then the space gets another owner.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,9 +22,9 @@ using window::Extent;
 using window::Window;
 
 constexpr std::uint32_t ranks = 3, windows = 3;
-/// Peers must ask for ranges of those of rank 0.
+/// Peers must ask for ranges of rank 0's segments.
 constexpr std::uint64_t segment_bytes[ranks] = {9000, 700, 700};
-/// Each rank stores to a cell of 8 bytes in each segment, the segment's owner by plain stores.
+/// Each rank stores to a cell of 8 bytes in each segment; the segment's owner by plain stores.
 constexpr std::uint64_t cell_of(std::uint32_t writer) {
   return 512 + 8 * writer;
 }
@@ -33,7 +33,7 @@ struct Plan {
   WindowSpace spaces[windows];
   group::BarrierForm fences;
   std::uint32_t attached = 0, opened = 0, left = 0, taken = 0;
-  std::uint64_t stored[windows][ranks][ranks] = {};  ///< by window, target, writer
+  std::uint64_t stored[windows][ranks][ranks] = {};  ///< by window, target and writer
 };
 
 class Rank {
@@ -79,7 +79,7 @@ class Rank {
     windows_[i] = std::move(*opened);
   }
 
-  /// Stands for the program's progress thread, until a window is left.
+  /// Plays the program's progress thread, until a window is left.
   void serve() {
     for (std::uint32_t i = 0; i < windows; ++i)
       if (windows_[i] && served_[i]) windows_[i]->serve();
@@ -103,7 +103,7 @@ class Rank {
     return held(window.unlock(target));
   }
 
-  /// As plugins/mpi/creation.cpp: leave_all_windows.
+  /// As in plugins/mpi/creation.cpp: leave_all_windows.
   void finalize() {
     for (const std::uint32_t i : store_fence_) windows_[i]->begin_to_leave();
     for (const std::uint32_t i : store_fence_) {
@@ -126,7 +126,7 @@ class Rank {
     return pool_->base() + plan_.spaces[i].members[rank].offset;
   }
 
-  /// Each segment is now memory of the rank after its owner, which no line may leave late for.
+  /// Each segment now belongs to the rank after its owner; no line may arrive there late.
   void take_the_space() {
     const std::uint32_t from = (self_ + 1) % ranks;
     std::vector<std::byte> mine(segment_bytes[from], std::byte{0x77}), seen(mine.size());

@@ -1,5 +1,5 @@
-// First pieces of endpoints' memory, which one of a node makes for all: nobody gets another's, none
-// is lost, and whoever wants none leaves none.
+// First pieces of endpoints' memory, which one process of a node makes for all: none gets
+// another's, none is lost, and a process that needs none leaves none.
 #include <gtest/gtest.h>
 
 #include "sim/tests/endpoint_tables.hpp"
@@ -15,7 +15,7 @@ constexpr std::uint32_t on_first_node = 3, on_second_node = 2;
 constexpr std::uint64_t block_bytes = 8 << 10;
 constexpr const char* prefix = "penstock.tx.";
 
-/// An endpoint, as far as its memory goes.
+/// An endpoint, as far as its memory is concerned.
 struct Owner : TableUser {
   Owner(World& in, const SimulatedPool& pool) : TableUser(in, pool, "pieces") {}
 
@@ -49,7 +49,7 @@ struct Owner : TableUser {
   std::unique_ptr<transport::TxMemory> memory;
 };
 
-/// What is there of endpoints' memory, or has no name.
+/// Describes the objects left of endpoints' memory, and extents without a name.
 std::string left_in(arena::Arena& arena) {
   const auto objects = arena.list();
   for (const auto& object : objects)
@@ -60,7 +60,7 @@ std::string left_in(arena::Arena& arena) {
              : fmt::format("{} extents, {} of them with a name", extents, objects.size());
 }
 
-/// Twice: opens, takes two blocks, or closes without, and finds in them what it has put there.
+/// Twice: opens, takes two blocks, or closes without, and checks that their contents stay.
 void live(World& world, const SimulatedPool& pool) {
   Owner owner(world, pool);
   for (int round = 0; round < 2; ++round) {
@@ -120,7 +120,7 @@ TEST(FirstPieces, WhoDiesLosesNone) {
   expect_held("endpoints", "crash points", explore(dying_in_a_line(lives(*pool, true), 120), 60));
 }
 
-/// Also with the lock, and by those of the other node.
+/// Also with the lock, and declared dead by processes of the other node.
 TEST(FirstPieces, WhoIsGivenUpAndGoesOnChangesNothing) {
   const auto pool = pool_with_a_table();
   Scenario scenario = one_is_given_up(
@@ -148,7 +148,7 @@ Scenario closes_meanwhile(const SimulatedPool& pool) {
       };
       rest(250);
       owner.close();
-      rest(500);  // what it has published may be on its way as long
+      rest(500);  // its publishes may take as long to arrive
     });
     world.spawn(0, [&world, &pool, meet] {
       Owner maker(world, pool);
@@ -173,7 +173,7 @@ TEST(FirstPieces, WhoClosesMeanwhileLeavesNone) {
   expect_held("endpoints", "late stores", explore(with_late_stores(scenario), 300));
 }
 
-/// One of them takes the pool's lock, and the others do not, though another has it by then.
+/// One of them takes the pool's lock, and the others do not, although another holds it by then.
 TEST(FirstPieces, OneTurnOfTheLockServesANode) {
   const auto pool = pool_with_a_table();
   Scenario scenario = pool->scenario("first pieces, under the lock", 2);
@@ -211,7 +211,7 @@ TEST(FirstPieces, OneTurnOfTheLockServesANode) {
   expect_held("endpoints", "counted", explore(scenario, 5));
 }
 
-/// One of each of 16 nodes sends, 30 never do: they leave most of a small pool as it is.
+/// One of each of 16 nodes sends, 30 never do: these leave most of a small pool untouched.
 TEST(FirstPieces, IdleOnesDoNotFillAPool) {
   constexpr std::uint32_t nodes = 16, a_node = 31;
   SimulatedPool pool(
@@ -248,7 +248,7 @@ TEST(FirstPieces, IdleOnesDoNotFillAPool) {
   expect_held("endpoints", "counted", explore(scenario, 1));
 }
 
-/// A pool of holes into which one piece fits, and not two: nobody looks at all of it for others.
+/// One piece fits into a pool of holes, two do not: no process walks all of it for others.
 TEST(FirstPieces, AFragmentedPoolIsNotWalkedForOthers) {
   constexpr std::uint64_t max_lines = 400;  // one alone reads 89
   SimulatedPool pool({.max_processes = 16});
@@ -285,7 +285,8 @@ TEST(FirstPieces, AFragmentedPoolIsNotWalkedForOthers) {
   expect_held("endpoints", "counted", explore(scenario, 1));
 }
 
-/// Of one that has sent nothing, for which another has made a piece: it goes with its process.
+/// A process that has sent nothing, and for which another has made a piece: the piece goes with its
+/// process.
 TEST(FirstPieces, ClosingDoesNotWaitLongForTheLock) {
   const auto pool = pool_with_a_table();
   Scenario scenario = pool->scenario("first pieces, closing", 2);

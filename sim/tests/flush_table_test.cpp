@@ -23,7 +23,7 @@ Scenario of_the_table(const std::string& name, std::uint32_t nodes) {
   return scenario;
 }
 
-/// The writer of the table dies within a line: what is read then makes more wait, not less.
+/// The writer of the table dies within a line: a reader then waits for more flushes, not for fewer.
 Scenario torn_table() {
   Scenario scenario = of_the_table("the table is torn", 2);
   scenario.body = [](World& world) {
@@ -47,7 +47,7 @@ Scenario torn_table() {
         const auto clock = theirs.clock();
         world.require(times.deaths[0] >= known, "a death was forgotten");
         world.require(clock.last_death >= known && clock.ticks >= seen, "the clock went back");
-        world.require(times.flushes[1] <= clock.ticks, "a flush that has not been");
+        world.require(times.flushes[1] <= clock.ticks, "a flush that never happened is recorded");
         seen = clock.ticks;
         if (gone(mortal)) continue;
         world.sleep(1'000'000);
@@ -146,7 +146,7 @@ Scenario told_elsewhere() {
       const auto table = table_of(world);
       world.until([phase] { return *phase == 1; });
       const auto before = table.times();
-      world.require(table.flushed(0) == 0, "a flush before there was one");
+      world.require(table.flushed(0) == 0, "a flush is recorded before there was one");
       world.require(before.deaths[0] == 1 && before.deaths[1] == 1, "deaths are not recorded");
       ++*phase;
       world.until([phase] { return *phase == 3; });

@@ -1,5 +1,5 @@
-// One process of a node flushes for all of it: which lines the others touch, and who goes on when
-// it stops or ends.
+// One process of a node flushes for the whole node: which lines the others touch, and which process
+// goes on when it stops or ends.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -21,7 +21,7 @@ struct Mates {
   std::map<std::uint64_t, Process*> by_token;
   bool end = false;
   std::uint64_t leaver = 0;
-  std::uint32_t number = 0;  ///< of their node, in the pool
+  std::uint32_t number = 0;  ///< number of their node in the pool
 };
 
 /// Processes that stay on a node; one of them may be asked to leave.
@@ -38,8 +38,8 @@ void spawn_mates(World& world, const SimulatedPool& pool, const std::shared_ptr<
   }
 }
 
-/// The leader goes while it flushes, or about then. Two that lead at once may have torn the line,
-/// so that it names none when they are done.
+/// The leader leaves while it flushes, or about then. Two leaders at the same time may have torn
+/// the line, so that it names none when they are done.
 void lose_the_leader(World& world, SpaceUser& worker, Mates& mates, Loss loss) {
   const auto& flushes = worker.pool->flushes();
   std::uint64_t leader = 0;
@@ -50,13 +50,13 @@ void lose_the_leader(World& world, SpaceUser& worker, Mates& mates, Loss loss) {
     if (leader == 0 && flush.ticks != 0) return;
     world.sleep(3'000);  // flushing takes longer
   }
-  world.require(mates.by_token.count(leader) != 0, "a leader of another node");
+  world.require(mates.by_token.count(leader) != 0, "the leader belongs to another node");
   if (loss == Loss::killed) world.kill(*mates.by_token[leader]);
   if (loss == Loss::stopped) mates.by_token[leader]->stopped = true;
   if (loss == Loss::leaves) mates.leaver = leader;
 }
 
-/// All of the space is the next owner's in the end, and stays so.
+/// All of the space belongs to the next owner in the end, and stays unchanged.
 Scenario leader_is_lost(const SmallPool& pool, Loss loss) {
   constexpr const char* names[] = {"killed", "stopped", "leaves"};
   Scenario scenario =
@@ -143,7 +143,7 @@ Scenario long_quarantine(const SimulatedPool& pool) {
       });
       const std::uint64_t all = lines_read(*mates) - before;
       constexpr std::uint64_t needed = objects * (bytes / line_bytes);
-      world.require(all >= needed, "it was not flushed");
+      world.require(all >= needed, "the extents were not flushed");
       world.require(all < 2 * needed,
                     fmt::format("{} lines were read where {} are flushed", all, needed));
       mates->end = true;
@@ -161,11 +161,11 @@ Result<Object> create_uncleared(SpaceUser& user, const char* name, std::uint64_t
   return user.arena->create(name, bytes, {.lifetime = Lifetime::process, .zero = false});
 }
 
-/// One thread of a process begins at its heartbeat, and another one ends it: what the first has
-/// invalidated is at the device before the record says so.
+/// One thread of a process begins at its heartbeat, and another one finishes: lines that the first
+/// has invalidated are at the device before the record says so.
 Scenario threads_flush(const SmallPool& pool, std::uint64_t bytes) {
   Scenario scenario = with_lasting_copies(case_of(pool, "threads flush for a node"));
-  scenario.faults.op_ns = 1'000'000;  // a step of a heartbeat ends after its first part
+  scenario.faults.op_ns = 1'000'000;  // so that a heartbeat's step ends after its first part
   scenario.body = [&pool, bytes](World& world) {
     auto phase = std::make_shared<int>(0);
     Process& mortal = world.spawn(1, [&world, &pool, phase, bytes] {
@@ -183,7 +183,8 @@ Scenario threads_flush(const SmallPool& pool, std::uint64_t bytes) {
           **arena::read_format(region, {info.id, info.arena_offset, info.arena_bytes});
       arena::Flusher flusher(*attached, region, formatted.geometry, formatted.key);
       std::thread([&] { flusher.step(); }).join();
-      world.require(attached->flushes().flushed(attached->node()) == 0, "all of it in one step");
+      world.require(attached->flushes().flushed(attached->node()) == 0,
+                    "one step flushed everything");
       std::thread([&] { flusher.finish(); }).join();
       *phase = 3;
       await(world, *phase, 4);
@@ -196,7 +197,7 @@ Scenario threads_flush(const SmallPool& pool, std::uint64_t bytes) {
       *phase = 2;
       await(world, *phase, 3);
       const auto next = create_uncleared(worker, "next", bytes);
-      world.require(next.has_value(), "it was not flushed");
+      world.require(next.has_value(), "the extents were not flushed");
       worker.publish(*next);
       check(world, worker, {*next});
       *phase = 4;

@@ -1,5 +1,5 @@
-// That what is published is found, and found at once, where nodes hold copies of what was there
-// before: of lines, credits, channels, slots and endpoints.
+// Published data is found, and found at once, on nodes that hold copies of earlier contents: of
+// lines, credits, channels, slots and endpoints.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -10,8 +10,8 @@
 namespace penstock::sim {
 namespace {
 
-/// The polls themselves find a published message at once: nothing waits for a line to be evicted by
-/// chance, or for the checks that run now and then.
+/// The polls themselves find a published message at once: none has to wait for a line to be evicted
+/// by chance, or for the checks that run only now and then.
 TEST(Freshness, MessagesArePrompt) {
   const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "1024");  // the channel never moves
   constexpr std::uint32_t messages = 60;
@@ -34,7 +34,9 @@ TEST(Freshness, MessagesArePrompt) {
           int late = 0;
           while (rank.received_from(1 - i) < n + i) {
             rank.progress();
-            if (n > 0 && (*sent)[1 - i] >= n + i) ++late;  // the first has a channel made as well
+            if (n > 0 && (*sent)[1 - i] >= n + i)
+              ++late;  // the first message also has to make a
+                       // channel
             world.require(late < max_polls, fmt::format("message {} is found late", n));
             world.yield();
           }
@@ -60,14 +62,15 @@ TEST(Freshness, MessagesArePrompt) {
   expect_held("channel", "random schedules", explore(scenario, 10));
 }
 
-/// A sender that found no credit finds it at its first look after it was returned.
+/// A sender without credit finds it at its first look after it was returned.
 TEST(Freshness, CreditsArePrompt) {
   const auto pool = pool_with_endpoints();
   Scenario scenario = with_lasting_copies(pool->scenario("channel, credits", 2));
   scenario.faults.lazy_store_fence = false;
   scenario.body = [&](World& world) {
     auto job_state = std::make_shared<JobState>(2);
-    auto state = std::make_shared<int>(0);  // 1: the sender is out of credit; 2: it was returned
+    auto state = std::make_shared<int>(0);  // 1: the sender is out of credit; 2: credit was
+                                            // returned
     world.spawn(0, [&, job_state, state] {
       Rank rank(world, *pool, {0, {1}, {}, 5000});
       job_state->enter(rank, 0);
@@ -77,7 +80,7 @@ TEST(Freshness, CreditsArePrompt) {
       }
       *state = 1;
       world.until([&] { return *state == 2; });
-      world.require(rank.inject_word(), "credit that was returned is not found");
+      world.require(rank.inject_word(), "returned credit is not found");
       rank.leave();
     });
     world.spawn(1, [&, job_state, state] {
@@ -119,7 +122,7 @@ void one_of_ten(World& world, const SimulatedPool& pool, JobState& job_state, st
   rank.leave();
 }
 
-/// More endpoints than one line of a mailbox has words, one of which comes again when the others
+/// More endpoints than words in one line of a mailbox; one of them opens again after the others
 /// have found each other.
 TEST(Freshness, AllOfTenAreHeardAlsoWhenOneComesAgain) {
   const auto pool = pool_with_endpoints({.max_processes = 16});
@@ -177,14 +180,14 @@ TEST(Freshness, TheNinthIsHeardBeforeItPolls) {
   expect_held("channel", "random schedules", explore(scenario, 2));
 }
 
-/// Index of the first message from rank 0 to rank 1 that is so long.
+/// Index of the first message from rank 0 to rank 1 of that length.
 std::uint32_t index_of(std::uint64_t bytes) {
   std::uint32_t index = 0;
   while (Message{0, 1, index}.bytes() != bytes) ++index;
   return index;
 }
 
-/// A sender whose last message has so many bytes, and which then makes no call: its stores must not
+/// A sender whose last message has `bytes` bytes, and which then makes no call: its stores must not
 /// wait for the fence of a later operation.
 Scenario silent_after(const SimulatedPool& pool, std::uint64_t bytes) {
   Scenario scenario = pool.scenario(fmt::format("channel, the last has {} bytes", bytes), 2);
@@ -232,7 +235,7 @@ TEST(Freshness, TheLastMessageNeedsNoLaterOne) {
   expect_held("channel", "random schedules", explore(silent_after(*pool, 40'000), 4));
 }
 
-/// The receiver looks no more, and holds copies of lines that were not written yet.
+/// The receiver no longer looks, and holds copies of lines that were not written yet.
 void hear_the_last(World& world, Rank& rank, const JobState& job_state, int& phase) {
   while (rank.received_from(0) < 1) {
     rank.progress();
@@ -240,9 +243,9 @@ void hear_the_last(World& world, Rank& rank, const JobState& job_state, int& pha
   }
   for (int polls = 0; polls < 40'000; ++polls) rank.progress();
   phase = 1;
-  world.until([&] { return phase == 3; });  // the sender is dead, and its slot is another's
+  world.until([&] { return phase == 3; });  // the sender is dead, and its slot belongs to another
   world.require(rank.can_reach(job_state.addresses[2]), "the new owner is not found");
-  world.require(rank.received_from(0) == 2, "the last message of who was replaced is lost");
+  world.require(rank.received_from(0) == 2, "the last message of the replaced process is lost");
   phase = 4;
 }
 
@@ -276,7 +279,7 @@ Scenario last_of_the_replaced(const SimulatedPool& pool) {
     world.spawn(0, [&world, &pool, job_state, phase, &sender] {
       world.until([&] { return *phase == 2; });
       world.kill(sender);
-      Rank rank(world, pool, {2, {}, {}, 0});  // slots that were never used serve first
+      Rank rank(world, pool, {2, {}, {}, 0});  // slots that were never used are taken first
       while (rank.address().slot != job_state->addresses[0].slot) rank.open_another();
       job_state->enter(rank, 2);
       *phase = 3;
@@ -318,8 +321,8 @@ TEST(Freshness, PeersLearnThatAnEndpointWasClosed) {
         rank.progress();
         closed = !rank.can_reach(job_state->addresses[0]);
       }
-      world.require(closed, "nobody says that the endpoint was closed");
-      world.require(!rank.peer_died(), "an endpoint that was closed counts as dead");
+      world.require(closed, "the closed endpoint was not reported");
+      world.require(!rank.peer_died(), "a closed endpoint counts as dead");
       *told = true;
       rank.leave();
     });
@@ -365,8 +368,8 @@ TEST(Freshness, NewChannelsInThePlaceOfOldOnes) {
   }
 }
 
-/// The receiver's node holds a copy of the header that lay in the same place before, by a
-/// prefetch. The announcement of a channel is made once: it must be understood then.
+/// The receiver's node holds, by a prefetch, a copy of the header that lay in the same place
+/// before. A channel is announced once: the receiver must understand it then.
 TEST(Freshness, ANewChannelInThePlaceOfAnOldOneIsHeardAtOnce) {
   constexpr std::uint32_t rounds = 4, max_polls = 400;
   const auto pool = pool_with_endpoints();
@@ -417,9 +420,9 @@ TEST(Freshness, ANewChannelInThePlaceOfAnOldOneIsHeardAtOnce) {
   expect_held("channel", "random schedules", explore(scenario, 60));
 }
 
-/// One message a channel, so that nothing announces it a second time: an announcement that is ahead
-/// of the header counts as one to another endpoint, and is ignored until the receiver searches for
-/// lost announcements.
+/// One message for each channel, so that nothing announces it a second time: an announcement that
+/// arrives before the header counts as one to another endpoint, and is ignored until the receiver
+/// searches for lost announcements.
 TEST(Freshness, AChannelIsAnnouncedAfterItsHeader) {
   constexpr std::uint32_t senders = 6, max_polls = 4'000;
   const auto pool = pool_with_endpoints();
@@ -447,7 +450,7 @@ TEST(Freshness, AChannelIsAnnouncedAfterItsHeader) {
           rank.look_until(all_opened);
           rank.meet(job_state->addresses);
           for (std::uint32_t polls = 0; !rank.finished(); polls += *sent == senders ? 1 : 0) {
-            world.require(polls < max_polls, "a channel is not heard");
+            world.require(polls < max_polls, "a channel is not found");
             rank.progress();
             world.yield();
           }
@@ -455,7 +458,8 @@ TEST(Freshness, AChannelIsAnnouncedAfterItsHeader) {
         } else {
           world.until(all_opened);
           rank.meet(job_state->addresses);
-          // a ring too small for it, and the pool's lock not free soon: the second time in a cell
+          // the ring is too small for it, and the pool's lock not free soon: the second time it
+          // uses a cell
           const bool at_once = rank.send_and_complete();
           world.require(at_once || rank.send_and_complete(), "no credit for the first message");
           ++*sent;

@@ -1,7 +1,7 @@
 // The kernel of gpu/fused.hpp on simulated nodes: a block of two threads, out of step, whose stores
 // to the pool go past all caches in any order that no fence forbids. A barrier of the block orders
-// what its threads do among themselves; only a thread's fence then orders what all did before for
-// others. A proof may leave out one barrier or fence of the kernel.
+// only what its threads do among themselves; for others, only a thread's fence then orders what all
+// of them did before. A proof may leave out one barrier or fence of the kernel.
 #pragma once
 
 #include <array>
@@ -23,14 +23,14 @@ using coherence::Weakening;
 
 inline constexpr std::uint32_t fused_block_threads = 2;
 
-/// What the threads share.
+/// Shared by the threads.
 struct FusedBlock {
   const coherence::Memory memory;
   const std::byte* const pool;
   const std::uint64_t pool_bytes;
   const std::function<void()> pause;
   std::uint64_t arrivals = 0, failures = 0;  ///< at barriers
-  std::uint64_t fences = 0;                  ///< that were begun
+  std::uint64_t fences = 0;                  ///< fences that were begun
   std::array<std::uint64_t, fused_block_threads> fenced{};
 
   bool has(const void* at) const {
@@ -53,7 +53,7 @@ class FusedThread {
     pause();  // others may be done with theirs before: late by some operations
     block_.has(word) ? block_.memory.publish_word(word, value) : void(*word = value);
   }
-  /// What a GPU has stored leaves it in the end.
+  /// Stores of a GPU leave it in the end.
   void pause() const {
     constexpr std::uint64_t looks_between_fences = 8;
     if (!serve() && ++looks_ % looks_between_fences == 0) block_.memory.store_fence();
@@ -99,8 +99,9 @@ class FusedThread {
   }
 
  private:
-  /// Another thread's fence is for this one's stores too: they are at the device before a store of
-  /// that thread. As soon as this one does anything, which is before it does more.
+  /// Another thread's fence also covers this thread's stores: they must be at the device before a
+  /// store of that thread. So this thread orders them as soon as it does anything, before it does
+  /// more.
   bool serve() const {
     const std::uint64_t wanted = block_.fences;
     if (block_.fenced[thread_] == wanted) return false;
@@ -108,7 +109,7 @@ class FusedThread {
     block_.fenced[thread_] = wanted;
     return true;
   }
-  /// One of as many arrivals as make whole rounds of all threads.
+  /// Arrives at a barrier; a barrier ends when all threads have arrived equally often.
   void arrive() const {
     const std::uint64_t all = (++block_.arrivals + threads() - 1) / threads() * threads();
     while (block_.arrivals < all) pause();
@@ -136,10 +137,10 @@ class FusedThread {
   mutable std::uint64_t looks_ = 0;
 };
 
-/// Launches of a rank, one after the other; as TestStreams.
+/// Launches of a rank, one after the other; like TestStreams.
 class FusedStream {
  public:
-  /// `counts`: the number of the last collective, where launches count their calls themselves.
+  /// `counts`: the number of the last collective, if launches count their calls themselves.
   FusedStream(coll::Communicator& comm, pool::Pool& pool, std::uint64_t area, std::uint64_t* counts,
               std::function<void()> pause)
       : comm_(comm),
@@ -177,7 +178,7 @@ class FusedStream {
   }
   const std::uint64_t* done() const { return &done_; }
   void stop() { stops_ = 1; }
-  /// As the watchdog of a GPU learns it, and where it can.
+  /// As the watchdog of a GPU learns it, where it can.
   bool are_done() const {
     return calls_.empty() || (calls_.back()->by_host && done_ == calls_.back()->turn.number);
   }
@@ -192,7 +193,7 @@ class FusedStream {
   }
 
  private:
-  static constexpr int pauses_at_the_end = 6;  ///< what was stored may be on its way for a while
+  static constexpr int pauses_at_the_end = 6;  ///< stores may be on their way for a while
   struct Launch {
     std::shared_ptr<const coll::Prepared> prepared;
     coll::DirectTurn turn;
@@ -263,7 +264,7 @@ class FusedStream {
   void run(std::uint32_t thread) {
     const FusedThread self(block_, thread);
     for (std::size_t n = 0;;) {
-      const bool first = ended_[1 - thread] >= n;  // the launch before has ended
+      const bool first = ended_[1 - thread] >= n;  // the previous launch has ended
       if (n == calls_.size() || !first) {
         if (ends_ && n == calls_.size() && ended_[1 - thread] == n) return;
         self.pause();

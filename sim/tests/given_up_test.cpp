@@ -1,6 +1,6 @@
-// Processes that were given up while they were stopped, and go on: what they store until they know
-// of it must not outlive the flush of their host, nor may what they write under a lock that is
-// theirs no more.
+// Processes that were declared dead while they were stopped, and go on: their stores until they
+// learn of it must not outlive the flush of their host, nor may their writes under a lock that is
+// no longer theirs.
 #include <gtest/gtest.h>
 
 #include "arena/region.hpp"
@@ -17,7 +17,7 @@ void let_go_on(World& world, SpaceUser& worker, Process& late, int& phase) {
   phase = 3;
   late.stopped = false;
   wait_until(world, "the late one to end", [&] { return gone(late); });
-  // what was hit meanwhile is written anew, or given back: all is right now, and quiet
+  // objects that were hit meanwhile are written again, or given back: now all is right, and quiet
   for (const auto& each : first) worker.send_on_and_destroy(each);
   const auto next = fill_and_publish(world, worker);
   world.sleep(400'000'000);
@@ -25,7 +25,7 @@ void let_go_on(World& world, SpaceUser& worker, Process& late, int& phase) {
   phase = 9;
 }
 
-/// By a process of its node that lives: nobody reaps it, so its slot stays attached.
+/// Declared dead by a living process of its node: no process reaps it, so its slot stays attached.
 Scenario mate_goes_on(const SmallPool& pool) {
   Scenario scenario = case_of(pool, "given up, by its mates");
   scenario.swarm = false;
@@ -70,7 +70,7 @@ TEST(GivenUp, NobodyFlushesWhileOneThatItsMatesGaveUpGoesOn) {
   expect_held("quarantine", "random schedules", explore(mate_goes_on(pool), 20));
 }
 
-/// A process that is taken for dead and goes on, and another of its node, which flushes for the
+/// A process that is declared dead and goes on, and another one on its node, which flushes for the
 /// host.
 Process& spawn_late(World& world, const SmallPool& pool, const std::shared_ptr<int>& phase) {
   Process& late = world.spawn(1, [&world, &pool, phase] {
@@ -130,7 +130,7 @@ Scenario slot_is_reused(const SmallPool& pool) {
         if (r.job == "late") slot = r.slot;
       late.stopped = true;
       bury(world, worker, "late");
-      // All slots are used once, and then those that were left longest ago.
+      // All slots are used once, and then the one that was left longest ago.
       for (int jobs = 0; jobs < 60 && pool.attach(world)->slot() != slot; ++jobs) {
       }
       world.sleep(300'000'000);
@@ -179,7 +179,7 @@ Scenario late_tick(const SmallPool& pool) {
       if (!holder.stopped) holder.stopped = true;
       std::uint64_t before = 0;
       {
-        const auto guard = worker.pool->lock();  // when the holder is given up
+        const auto guard = worker.pool->lock();  // once the holder has been declared dead
         world.require(guard.has_value(), "lock");
         for (int i = 0; i < 5; ++i) worker.pool->flushes().record_deaths({1});
         before = worker.pool->flushes().clock().ticks;

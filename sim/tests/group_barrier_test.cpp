@@ -1,5 +1,5 @@
-// The barrier of a group on memory without coherence, in its forms of few ranks and of many: nobody
-// passes early, what was published before is found after it, and a death ends the waits of all.
+// The barrier of a group on memory without coherence, in its forms for few ranks and for many: no
+// rank passes early, earlier publishes are found after it, and a death ends the waits of all.
 #include "group/barrier.hpp"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint32_t nobody = ~std::uint32_t{0};
 
-/// Where each rank runs.
+/// The node of each rank.
 using Places = std::vector<std::uint32_t>;
 
 struct Meeting {
@@ -27,10 +27,10 @@ struct Meeting {
   group::BarrierForm form;
   std::uint64_t rounds = 3;
   std::uint32_t victim = nobody;
-  std::uint64_t late_ns = 0;  ///< rank 0 comes so much later than all others
+  std::uint64_t late_ns = 0;  ///< delay of rank 0 after all others
 };
 
-/// Lines that all threads of the running process have asked the device for.
+/// Lines that all threads of the running process have requested from the device.
 std::uint64_t reads_of_self(World& world) {
   std::uint64_t reads = 0;
   for (const auto& thread : world.self().threads) reads += thread->core->device_reads();
@@ -54,7 +54,7 @@ bool somebody_died(World& world) {
   return world.victim() != nullptr && world.victim()->dead;
 }
 
-/// What a barrier that failed says: who died, or who left because of that.
+/// The error of a failed barrier names a rank that died, or one that left because of that.
 void require_a_death(World& world, const std::string& text) {
   const bool named =
       std::any_of(world.processes().begin(), world.processes().end(), [&](const auto& process) {
@@ -164,7 +164,8 @@ TEST(GroupBarrier, TheDeathOfAnyRankIsToldToTheOthers) {
   }
 }
 
-/// Each leader has ended its part when it has let its node go: its death is no concern of others.
+/// A leader has ended its part when it has released its node: its death then concerns no other
+/// rank.
 TEST(GroupBarrier, WhoHasPassedOnWhatItKnewMayGo) {
   SimulatedPool pool({.max_nodes = 8});
   const Places places{0, 0, 1, 1};
@@ -174,7 +175,7 @@ TEST(GroupBarrier, WhoHasPassedOnWhatItKnewMayGo) {
       explore(meetings(pool, {.lines = lines, .node_of = places, .form = tree, .rounds = 1}), 60));
 }
 
-/// However many they wait for, by name or by those who pass on what others do.
+/// However many ranks it waits for, by name or through those that pass on what others do.
 TEST(GroupBarrier, WhoWaitsLongReadsLittle) {
   constexpr std::uint32_t ranks = 96, nodes = 8;
   Places places(ranks);
@@ -191,8 +192,8 @@ TEST(GroupBarrier, WhoWaitsLongReadsLittle) {
   }
 }
 
-/// Rank 1 tells its last word and leaves while rank 0 checks whom it waits for: between the look at
-/// its line and the one at its life.
+/// Rank 1 writes its last word and leaves while rank 0 checks the ranks that it waits for: between
+/// the look at its line and the check whether it lives.
 void meet_while_one_goes(World& world, const SimulatedPool& simulated, Plan& plan,
                          std::uint32_t self, bool& goes) {
   constexpr std::uint32_t waits = 0, leaves = 1, late = 2;
@@ -203,7 +204,7 @@ void meet_while_one_goes(World& world, const SimulatedPool& simulated, Plan& pla
   const Process& leaver = *world.processes()[leaves];
   std::uint32_t looks = 0;
   const auto line_of = [&, lines = pool->base() + plan.lines](std::uint32_t rank) {
-    if (self == waits && rank == leaves) ++looks;  // to drop its copy, to load it
+    if (self == waits && rank == leaves) ++looks;  // to drop its copy, then to load it
     if (self == waits && rank == late && looks == 2 && !std::exchange(goes, true))
       wait_until(world, "it to go", [&] { return gone(leaver); });
     return lines + 64 * rank;

@@ -1,5 +1,5 @@
-// The lock of 64 senders where one of them has died, was stopped, or its line was overwritten: who
-// opens channels beside it waits for no longer than it must.
+// The lock of 64 senders when one of them has died, was stopped, or its line was overwritten: a
+// process that opens channels then waits no longer than it must.
 #include <gtest/gtest.h>
 
 #include "sim/tests/endpoint_tables.hpp"
@@ -14,7 +14,7 @@ namespace {
 
 using transport::EndpointTable;
 
-/// Of two nodes, at the usual speed with each seed.
+/// On two nodes, with the usual speed for each seed.
 Scenario timed(const SimulatedPool& pool, const char* name) {
   Scenario scenario = pool.scenario(name, 2);
   scenario.swarm = false;
@@ -28,7 +28,7 @@ struct Sender : TableUser {
       : TableUser(in, pool, "tiles"), lines(arena->open(transport::table_locks_name)->data) {}
 
   std::uint32_t claim() { return TableUser::claim().slot; }
-  /// As MailboxTiles takes it.
+  /// The lock as MailboxTiles takes it.
   sync::Lock lock_of(std::uint32_t slot) const {
     sync::Lock lock(attached->memory(), lines, transport::senders_a_tile, slot, attached->token(),
                     [this](std::uint64_t token) { return attached->alive(token); });
@@ -44,7 +44,7 @@ struct Sender : TableUser {
   std::byte* lines;
 };
 
-/// In an order of its own; `stage` is told beside the pool.
+/// With an order of its own; `stage` does not pass through the pool.
 struct Stage {
   int at = 0;
   std::uint32_t slot = 0;
@@ -60,8 +60,7 @@ void die_with_the_lock(World& world, const SimulatedPool& pool, Stage& stage, bo
   wait_for_death(world);
 }
 
-/// Whoever repairs what was overwritten waits briefly: not less than it takes to pass over the
-/// dead.
+/// A process that repairs overwritten words waits briefly, but long enough to pass over the dead.
 TEST(GroupLock, ABriefWaitPassesOverTheDead) {
   const auto made = pool_with_a_table({.max_processes = 4});
   const SimulatedPool& pool = *made;
@@ -78,7 +77,7 @@ TEST(GroupLock, ABriefWaitPassesOverTheDead) {
       bool has_word = false;
       for (int i = 0; i < 20 && !has_word; ++i, world.sleep(100'000'000))
         has_word = sender.table.words(1, slot, transport::briefly_ns).has_value();
-      world.require(has_word, "who waits briefly waits in vain, for ever");
+      world.require(has_word, "a process that waits briefly waits in vain, for ever");
       std::uint64_t longest_ns = 0;
       for (std::uint32_t owner = 2; owner < 12; ++owner) {
         const std::uint64_t begin_ns = world.now_ns();
@@ -93,7 +92,7 @@ TEST(GroupLock, ABriefWaitPassesOverTheDead) {
   expect_held("endpoints", "random schedules", explore(scenario, 5));
 }
 
-/// The new owner of a slot has what it needs of the last one's line: nothing.
+/// The new owner of a slot needs nothing of the last owner's line.
 TEST(GroupLock, WhoClaimsASlotClearsItsLine) {
   const auto made = pool_with_a_table({.max_processes = 4});
   const SimulatedPool& pool = *made;
@@ -108,13 +107,13 @@ TEST(GroupLock, WhoClaimsASlotClearsItsLine) {
       (void)sender.claim();
       wait_until(world, "the lock", [&] { return stage->at == 1; });
       world.kill(dead);
-      // all that nobody has used first
+      // first all slots that were never used
       for (int i = 0; i < 400; ++i, world.sleep(10'000'000))
         if (const auto taken = sender.table.claim(1); taken && taken->slot == stage->slot) break;
       const sync::LockLine line = sender.line_of(stage->slot);
       world.require(line.token == sender.attached->token() && line.number == 0 &&
                         line.choosing == 0 && line.checksum == sync::lock_checksum(line),
-                    "the line of the dead is there still");
+                    "the dead process's line is still there");
     });
   };
   expect_held("endpoints", "random schedules", explore(scenario, 10));
@@ -128,8 +127,8 @@ class Silent final : public transport::EndpointCallbacks {
   void on_peer_dead(transport::Peer, const std::string&) override {}
 };
 
-/// Of one that lives and asks for nothing: with its token a line has no whole checksum, so nobody
-/// passes it over.
+/// The line of a living process that asks for nothing: with its token the line has no whole
+/// checksum, so no process passes it over.
 TEST(GroupLock, AnOverwrittenLineIsMadeAnew) {
   const auto made = pool_with_a_table({.max_processes = 4});
   const SimulatedPool& pool = *made;
@@ -160,8 +159,8 @@ TEST(GroupLock, AnOverwrittenLineIsMadeAnew) {
   expect_held("endpoints", "random schedules", explore(scenario, 5));
 }
 
-/// It queues, is stopped, given up, and another has its slot and the lock: what it stores when it
-/// has waited in vain would take the lock from that one.
+/// It queues, is stopped and declared dead, and another gets its slot and the lock: its stores
+/// after the wait in vain would take the lock from that one.
 TEST(GroupLock, WhoIsGivenUpInItsWaitLeavesTheLineToTheNext) {
   const auto made = pool_with_a_table({.max_processes = 4});
   const SimulatedPool& pool = *made;
@@ -201,7 +200,7 @@ TEST(GroupLock, WhoIsGivenUpInItsWaitLeavesTheLineToTheNext) {
         if (line && sender.attached->alive(line->token)) continue;
         taken = sender.claim();
       }
-      world.require(taken == stage->slot, "the slot of the late one is not taken");
+      world.require(taken == stage->slot, "the late process's slot was not taken");
       held.release();
       sync::Lock next = sender.lock_of(taken);
       world.require(next.acquire().has_value(), "the lock");
@@ -211,14 +210,14 @@ TEST(GroupLock, WhoIsGivenUpInItsWaitLeavesTheLineToTheNext) {
       wait_until(world, "it to end", [&] { return gone(late); });
       const sync::LockLine now = sender.line_of(taken);
       world.require(std::memcmp(&mine, &now, sizeof now) == 0,
-                    "it has stored to the line of the next");
+                    "it stored to the next owner's line");
       next.release();
     });
   };
   expect_held("endpoints", "random schedules", explore(scenario, 60));
 }
 
-/// Where it is an endpoint of the same process, that of another thread.
+/// Also if it is another endpoint of the same process, with its own thread.
 TEST(GroupLock, AWaitInVainSaysForWhom) {
   const auto made = pool_with_a_table({.max_processes = 4});
   const SimulatedPool& pool = *made;
@@ -233,7 +232,7 @@ TEST(GroupLock, AWaitInVainSaysForWhom) {
       const auto refused = sender.table.words(1, first, 50'000'000);
       world.require(
           !refused && refused.error().message.find("endpoint of this process") != std::string::npos,
-          refused ? "the lock is not held" : refused.error().message);
+          refused ? "the lock is not held by the other" : refused.error().message);
       held.release();
       world.require(sender.table.words(1, first).has_value(), "no word");
     });

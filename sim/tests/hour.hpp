@@ -1,5 +1,5 @@
-// A process, alone or with all others of its node, is stopped for an hour in the midst of what it
-// does, and goes on: by then others have whatever was its own.
+// A process, alone or with all others of its node, is stopped for an hour in the middle of its
+// work, and goes on: by then others own all that it had.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 namespace penstock::sim {
 
 inline constexpr std::uint64_t an_hour_ns = 3'600'000'000'000;
-/// As by default: beats are seldom enough for an hour to be few steps.
+/// As by default: heartbeats are rare enough that an hour has few steps.
 inline constexpr std::uint32_t usual_lease_ms = 10'000;
 
 enum class Stopped { alone, with_its_node };
@@ -20,20 +20,21 @@ inline const char* text_of(Stopped who) {
   return who == Stopped::alone ? "alone" : "with its node";
 }
 
-/// What is known of it, beside the pool.
+/// Facts about it outside the pool.
 struct Hour {
   Process* late = nullptr;
   bool begun = false;     ///< it is stopped
   bool over = false;      ///< it has gone on
   bool taken = false;     ///< others have taken what they can: it may go on
-  bool given_up = false;  ///< it must not come to its end
+  bool given_up = false;  ///< it must not complete its work
   bool over_or_gone() const { return over || gone(*late); }
-  /// Ranks that talk with it, or are stopped with it, may be told of a death.
+  /// Ranks that talk with it, or are stopped with it, may get the error of a death.
   bool may_be_missed() const { return begun || late->dead; }
 };
 
-/// Spawns what stops it, when it is at Process::stops_at: the others of its node at that moment, if
-/// so said. `meanwhile`: waits until others have taken what they can, after an hour.
+/// Spawns a process that stops it when it reaches Process::stops_at: with the other processes of
+/// its node at that moment, if `who` says so. `meanwhile`: waits until others have taken what they
+/// can, after an hour.
 inline void spawn_clock(World& world, const std::shared_ptr<Hour>& hour, Stopped who) {
   world.spawn(1, [&world, hour, who] {
     Process& late = *hour->late;
@@ -47,8 +48,8 @@ inline void spawn_clock(World& world, const std::shared_ptr<Hour>& hour, Stopped
       each_of_its_node([](Process& process) { process.stopped = true; });
     hour->begun = late.stopped;
     if (late.stopped) world.sleep(an_hour_ns);
-    while (!hour->taken) world.sleep(100'000'000);  // each may wait for who is late, for a lease
-    // one after the other: as many others may have run in between
+    while (!hour->taken) world.sleep(100'000'000);  // each may wait for the late one for a lease
+    // one after the other: any number of others may have run in between
     each_of_its_node([&](Process& process) {
       process.stopped = false;
       world.sleep(world.random() % 2'000'000);
@@ -57,12 +58,12 @@ inline void spawn_clock(World& world, const std::shared_ptr<Hour>& hour, Stopped
   });
 }
 
-/// It has gone, in words where it was given up. Others look until then.
+/// It has ended, with an error if it was declared dead. Others go on looking until then.
 inline void await_its_end(World& world, const Hour& hour) {
   wait_until(world, "it to end", [&] { return hour.over && gone(*hour.late); });
   if (hour.given_up)
     world.require(hour.late->exit_status == pool::given_up_status,
-                  "it was given up, and has come to its end");
+                  "it was declared dead, but completed its work");
   world.require(!hour.late->dead || hour.late->exit_status == pool::given_up_status,
                 fmt::format("it ended with status {}", hour.late->exit_status));
 }

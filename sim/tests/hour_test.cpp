@@ -1,5 +1,6 @@
-// Stopped for an hour while it takes a block of slots, opens an endpoint, makes tiles of mailboxes
-// or moves a channel. It ends in words or goes on; what others have by then stays theirs.
+// A process is stopped for an hour while it takes a block of slots, opens an endpoint, makes tiles
+// of mailboxes or moves a channel. It ends with an error or goes on; what others own by then stays
+// theirs.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -18,15 +19,15 @@ namespace {
 
 constexpr std::uint64_t ns_a_s = 1'000'000'000;
 
-/// Looks for the dead for three leases, and gives them up.
+/// Looks for the dead for three leases, and declares them dead.
 void give_up(World& world, const SimulatedPool& simulated, pool::Pool& attached) {
   for (int looks = 0; looks < 30; ++looks) {
-    world.require(attached.reap({}).has_value(), "they cannot be reaped");
+    world.require(attached.reap({}).has_value(), "the dead cannot be reaped");
     world.sleep(simulated.lease_ns(world) / 10);
   }
 }
 
-/// Each has the slot that it was given, in which the pool shows it.
+/// Each has the slot that it was given, and the pool shows it there.
 void require_still_there(World& world, const Attachments& all) {
   std::map<std::uint32_t, std::uint64_t> shown;
   for (const auto& record : all.front()->processes())
@@ -34,18 +35,20 @@ void require_still_there(World& world, const Attachments& all) {
   std::set<std::uint32_t> slots;
   for (const auto& each : all) {
     slots.insert(each->slot());
-    world.require(shown[each->slot()] == each->token(), "another is shown in its slot");
+    world.require(shown[each->slot()] == each->token(),
+                  "the table shows another process in its slot");
     world.require(each->alive(each->token()), "it has lost its slot");
   }
-  world.require(slots.size() == all.size(), "two have one slot");
+  world.require(slots.size() == all.size(), "two processes have the same slot");
 }
 
-/// Attached on the node of who is late, before it.
+/// Attaches on the node of the late process, before that one.
 Process& spawn_mate(World& world, const SimulatedPool& pool, const std::shared_ptr<Hour>& hour,
                     Stopped who, const std::shared_ptr<bool>& there) {
   Process& mate = world.spawn(0, [&world, &pool, hour, there] {
     const auto attached = pool.attach(world, {.job = "mate"});
-    world.memory().full_fence();  // a flock of the simulation hands no stores over, as a mutex does
+    world.memory().full_fence();  // a flock of the simulation does not pass stores on, as a mutex
+                                  // does
     *there = true;
     while (!hour->over_or_gone()) world.sleep(ns_a_s / 2);
     world.sleep(2 * pool.lease_ns(world));  // it finds out by itself
@@ -59,8 +62,8 @@ Process& spawn_mate(World& world, const SimulatedPool& pool, const std::shared_p
 
 constexpr std::uint32_t slots = 24, hosts = 3;
 
-/// It comes and goes on node 0, and takes fresh blocks and such as others had; it is stopped in one
-/// of its first operations.
+/// It comes and goes on node 0, and takes fresh blocks as well as blocks of others; it is stopped
+/// in one of its first operations.
 void come_and_go(World& world, const SimulatedPool& pool, const Hour& hour,
                  const std::set<std::uint32_t>& held) {
   for (int rounds = 0; rounds < 4; ++rounds) {
@@ -71,8 +74,8 @@ void come_and_go(World& world, const SimulatedPool& pool, const Hour& hour,
       world.require(next || full, next ? "" : next.error().message);
       if (!next) return;
       mine.push_back(std::move(*next));
-      mine.back()->confirm();  // it may have been stopped behind it
-      world.require(!held.contains(mine.back()->slot()), "a slot that another has");
+      mine.back()->confirm();  // it may have been stopped after that
+      world.require(!held.contains(mine.back()->slot()), "it got a slot that another process has");
     }
   }
 }
@@ -106,7 +109,8 @@ Scenario while_attaching(const SimulatedPool& pool, Stopped who) {
       for (const auto& each : all) held->insert(each->slot());
       hour->taken = true;
       await_its_end(world, *hour);
-      world.sleep(pool.lease_ns(world) / 2);  // all beat, and restore what it has still stored to
+      world.sleep(pool.lease_ns(world) / 2);  // all beat, and restore lines to which it has still
+                                              // stored
       require_still_there(world, all);
       held->clear();
     });
@@ -131,7 +135,7 @@ TEST_P(AnHour, WhileItTakesASlot) {
 
 // ---- endpoints and tiles -----------------------------------------------------------------------
 
-/// Of one attachment: an endpoint, and words of mailboxes.
+/// The user of one attachment: an endpoint, and words of mailboxes.
 class EndpointUser {
  public:
   EndpointUser(World& world, pool::Pool& pool)
@@ -144,16 +148,16 @@ class EndpointUser {
     world_.require(address.has_value(), address ? "" : address.error().message);
     addresses_.push_back(*address);
   }
-  /// As they are to stay.
+  /// Records the lines as they must stay.
   void note_lines() {
     for (const auto& address : addresses_) {
       const auto line = table_.read(address.slot);
       world_.require(line && line->open() && line->token == arena_->pool().token(),
-                     "it has a slot that is another's");
+                     "it has a slot that belongs to another");
       lines_.push_back(*line);
     }
   }
-  /// Each with a tile of its own.
+  /// Makes words with a tile of its own for each.
   void make_words(std::uint32_t first, std::uint32_t number) {
     for (std::uint32_t owner = first; owner < first + number; ++owner) {
       const auto words = table_.words(owner, addresses_.front().slot);
@@ -165,11 +169,11 @@ class EndpointUser {
     for (std::size_t i = 0; i < lines_.size(); ++i) {
       const auto line = table_.read(addresses_[i].slot);
       world_.require(line && std::memcmp(&*line, &lines_[i], sizeof *line) == 0,
-                     "the line of another's endpoint has changed");
+                     "the line of another process's endpoint has changed");
     }
     for (const auto& [owner, word] : words_)
       world_.require(table_.find_word(owner, addresses_.front().slot) == word,
-                     "the word of another has moved");
+                     "another process's word has moved");
     const std::string fault = transport::fault_of_tiles(*arena_);
     world_.require(fault.empty(), fault);
   }
@@ -192,8 +196,8 @@ class EndpointUser {
   std::map<std::uint32_t, const void*> words_;
 };
 
-/// Others have all slots of processes and endpoints in them; further ones; and mailboxes that it
-/// was about to make words in.
+/// Others have all slots of processes and the endpoints in them; further endpoints; and mailboxes
+/// in which it was about to make words.
 void take_endpoints(World& world, const SimulatedPool& pool, Hour& hour) {
   Attachments all;
   all.push_back(pool.attach(world));
@@ -261,7 +265,7 @@ TEST_P(AnHour, WhileItOpensAnEndpoint) {
 
 // ---- channels ----------------------------------------------------------------------------------
 
-/// All memory that is free, and what is published there.
+/// All free memory, with published contents.
 class Hoard {
  public:
   Hoard(World& world, const SimulatedPool& pool)
@@ -283,14 +287,14 @@ class Hoard {
       all_.push_back(*made);
     }
     pool_->memory().full_fence();
-    world_.require(all_.size() > 2, "there is no memory");
+    world_.require(all_.size() > 2, "there is no free memory");
   }
   void require_whole() const {
     world_.evict_all_dirty();
     for (const auto& each : all_) {
       std::vector<std::uint64_t> found(each.bytes / 8);
       pool_->memory().observe_bulk(found.data(), each.data, each.bytes);
-      world_.require(found == pattern(each), "what another has published is overwritten");
+      world_.require(found == pattern(each), "another process's published data is overwritten");
     }
   }
 
@@ -324,7 +328,7 @@ void talk(World& world, const SimulatedPool& pool, JobState& job, const Hour& ho
   rank.leave();
 }
 
-/// When the job has gone, but for who is stopped.
+/// Once the job has ended, except the stopped process.
 void hoard(World& world, const SimulatedPool& pool, Hour& hour, const Process& peer) {
   wait_until(world, "the peer", [&] { return gone(peer); });
   world.until([&] { return hour.begun || gone(*hour.late); });

@@ -1,4 +1,4 @@
-// What processes of several nodes do one after the other, where nodes keep old copies.
+// Processes of several nodes act one after the other, while nodes keep old copies.
 #pragma once
 
 #include <functional>
@@ -16,8 +16,8 @@ namespace penstock::sim {
 
 using Play = std::function<void(World&, Puppet&, Puppet&, Puppet&)>;
 
-/// On nodes 0, 1 and 2, led from node 3. Each has copies of what stood in the room before: words of
-/// other objects.
+/// On nodes 0, 1 and 2, led from node 3. Each holds copies of earlier contents: words of other
+/// objects.
 inline Scenario in_turn(const SmallPool& pool, const std::string& name, Play play) {
   constexpr int all_of_the_room = 1000;  // objects
   Scenario scenario = pool.scenario(name, nodes + 1);
@@ -44,7 +44,7 @@ inline Scenario in_turn(const SmallPool& pool, const std::string& name, Play pla
   return scenario;
 }
 
-/// In so many orders; and where what was looked at before stays in the caches.
+/// In several orders; and with caches that keep all earlier copies.
 inline void expect_held_in_turn(const char* protocol, const SmallPool& pool,
                                 const std::string& name, Play play, std::uint64_t runs = 10) {
   const Scenario scenario = in_turn(pool, name, std::move(play));
@@ -52,7 +52,7 @@ inline void expect_held_in_turn(const char* protocol, const SmallPool& pool,
   expect_held(protocol, "random schedules", explore(with_lasting_copies(scenario), 5));
 }
 
-/// The same where what no fence has ordered comes late.
+/// The same with stores that arrive late if no fence orders them.
 inline void expect_held_with_late_stores(const char* protocol, const SmallPool& pool,
                                          const std::string& name, Play play,
                                          std::uint64_t late_runs = 10) {
@@ -72,7 +72,7 @@ inline void stop_within(World& world, std::uint64_t operations, Puppet& rank, Pu
     self.stops_at = ~0ull;
   });
   while (!rank.is_idle() || !watcher.is_idle()) {
-    world.sleep(2'000'000);  // what it has stored leaves meanwhile
+    world.sleep(2'000'000);  // its stores leave meanwhile
     rank.process().stopped = false;
   }
 }

@@ -1,6 +1,6 @@
 // A whole job of many ranks on many nodes: each attaches, opens an endpoint, talks to its
 // neighbours, meets all others in a barrier, puts through a window, waits, and leaves; or a node is
-// lost and every survivor is told. What each phase asks of the device is counted.
+// lost and every survivor is told. Counts the device accesses of each phase.
 #pragma once
 
 #include <sys/resource.h>
@@ -24,10 +24,10 @@ enum class Phase : std::uint8_t {
   messages,  ///< two to each neighbour, one of them longer than a line
   join,      ///< a communicator opened
   barrier,   ///< of all ranks
-  window,    ///< opened
-  fence,     ///< the second of two: puts to a neighbour end
-  idle,      ///< polls of an endpoint to which nobody talks
-  leave,     ///< all of it
+  window,    ///< a window is opened
+  fence,     ///< the second of two fences: puts to a neighbour end
+  idle,      ///< polls of an endpoint to which no rank sends
+  leave,     ///< leaving all of it
   end
 };
 inline const char* phase_name(Phase phase) {
@@ -36,23 +36,24 @@ inline const char* phase_name(Phase phase) {
   return names[static_cast<std::size_t>(phase)];
 }
 
-/// Lines that were read from the device and written to it, serialized accesses and time: of the
-/// rank with most, and of all.
+/// Lines read from the device and written to it, serialized accesses and time: of the rank with
+/// most, and of all ranks.
 struct PhaseCounts {
-  std::uint64_t peak_reads = 0, peak_writes = 0, reads = 0, writes = 0;  ///< by all its threads
+  std::uint64_t peak_reads = 0, peak_writes = 0, reads = 0, writes = 0;  ///< by all threads of a
+                                                                         ///< rank
   std::uint64_t peak_waits = 0, waits = 0;  ///< serialized accesses of the rank's own thread
-  std::uint64_t peak_ns = 0;                ///< without what it waits for the launcher
+  std::uint64_t peak_ns = 0;                ///< without waits for the launcher
 };
 
 struct LargeJob {
-  std::uint32_t ranks = 64, nodes = 4;  ///< each node has as many
+  std::uint32_t ranks = 64, nodes = 4;  ///< each node has the same number
   std::string name = "job";
   bool barriers = true;
   std::uint32_t windows = 1;          ///< open at once
-  std::uint32_t lost_node = ~0u;      ///< goes when all have met
+  std::uint32_t lost_node = ~0u;      ///< is lost when all have met
   std::uint64_t idle_ns = 2'000'000;  ///< virtual time
 
-  // what the ranks tell each other as a launcher does
+  // facts that a launcher passes between ranks
   std::vector<transport::Address> addresses = std::vector<transport::Address>(ranks);
   std::vector<std::uint64_t> tokens = std::vector<std::uint64_t>(ranks);
   std::uint64_t communicator = 0;
@@ -64,8 +65,9 @@ struct LargeJob {
   };
   std::vector<Meeting> meetings = std::vector<Meeting>(10);
   std::uint32_t in_barrier = 0, told = 0, left = 0;
-  std::uint32_t detached = 0;    ///< of those that left: nothing of them is counted any more
-  std::uint64_t bytes_used = 0;  ///< of the pool, when all is open
+  std::uint32_t detached = 0;    ///< of those that left: none of their accesses are counted any
+                                 ///< more
+  std::uint64_t bytes_used = 0;  ///< of the pool, when everything is open
 
   PhaseCounts counts[static_cast<std::size_t>(Phase::end)];
 
@@ -77,7 +79,7 @@ struct LargeJob {
   bool is_counted() const { return detached == survivors(); }
 };
 
-/// A rank; node 0 has the first of them, as a launcher deals them out.
+/// A rank; node 0 has the first ones, as a launcher deals them out.
 class LargeJobRank final : public transport::EndpointCallbacks {
  public:
   static constexpr std::uint64_t segment_bytes = 64;
@@ -141,7 +143,7 @@ class LargeJobRank final : public transport::EndpointCallbacks {
     world_.require(result.has_value(), result ? "" : result.error().message);
   }
 
-  /// Adds what all threads of this process ask of the device meanwhile.
+  /// Adds the device accesses of all threads of this process during `work`.
   void counted(Phase phase, const std::function<void()>& work) {
     const auto [reads_before, writes_before] = accesses();
     const std::uint64_t waits_before = world_.running().core->device_waits();
@@ -166,9 +168,9 @@ class LargeJobRank final : public transport::EndpointCallbacks {
     }
     return sum;
   }
-  /// Many who look often would cost more than all else.
+  /// Many ranks that look often would cost more than all else.
   std::uint64_t pause_ns() const { return 2'000'000 + job_.ranks * std::uint64_t{20'000}; }
-  /// By means outside of the pool.
+  /// By means outside the pool.
   void wait_for(const char* what, const std::function<bool()>& holds) {
     const std::uint64_t begin_ns = world_.now_ns();
     for (int looks = 0; !holds(); ++looks) {
@@ -237,7 +239,7 @@ class LargeJobRank final : public transport::EndpointCallbacks {
       if (payload[i] != content(from, i)) world_.require(false, "wrong contents");
     ++received_;
   }
-  /// While nobody talks.
+  /// While no rank sends.
   void idle() {
     constexpr std::uint64_t apart_ns = 20'000;
     const std::uint64_t until = world_.now_ns() + job_.idle_ns;
@@ -249,7 +251,7 @@ class LargeJobRank final : public transport::EndpointCallbacks {
 
   // ---- all ranks together ----
 
-  /// Rank 0 makes an object for all; of zeros, or of what was there.
+  /// Rank 0 makes an object for all; zeroed, or with old contents.
   arena::Object make(std::string_view name, std::uint64_t bytes, bool zero = true) {
     auto object = arena_->create(fmt::format("{} {}", job_.name, name), bytes, {.zero = zero});
     world_.require(object.has_value(), object ? "" : object.error().message);
@@ -283,7 +285,8 @@ class LargeJobRank final : public transport::EndpointCallbacks {
           .collective = coll::Collective::barrier, .ranks = job_.ranks, .rank = self_};
       must(communicator_->run(
           {.name = "barrier", .problem = &problem, .plan = communicator_->plan(problem)}));
-      world_.require(job_.in_barrier == job_.ranks, "a barrier was passed before all were there");
+      world_.require(job_.in_barrier == job_.ranks,
+                     "a rank passed the barrier before all had arrived");
     });
   }
 
@@ -342,7 +345,7 @@ class LargeJobRank final : public transport::EndpointCallbacks {
 
   // ---- the end ----
 
-  /// All are told of a rank of that node, or of one that has left because of it.
+  /// All get an error that names a rank of that node, or one that has left because of it.
   void require_lost(const std::string& text) {
     if (text.ends_with(" left")) return;
     for (std::uint32_t rank = 0; rank < job_.ranks; ++rank) {
@@ -355,7 +358,8 @@ class LargeJobRank final : public transport::EndpointCallbacks {
     if (job_.is_lost(self_)) world_.sleep(~0ull / 4);  // for ever
     if (self_ == 0) world_.lose_node(job_.lost_node);
     const auto end = windows_.back()->fence(0);
-    world_.require(!end && end.error().code == ErrorCode::peer_dead, "a fence of the dead ends");
+    world_.require(!end && end.error().code == ErrorCode::peer_dead,
+                   "a fence with dead ranks succeeded");
     require_lost(end.error().message);
     ++job_.told;
     wait_for("all survivors", [&] { return job_.told == job_.survivors(); });
@@ -386,10 +390,11 @@ class LargeJobRank final : public transport::EndpointCallbacks {
   std::vector<arena::Object> made_;
   std::vector<std::unique_ptr<Arriving>> arriving_;
   std::uint32_t pending_ = 0, received_ = 0;
-  std::uint64_t met_ns_ = 0;  ///< that it waited for others by means outside of the pool
+  std::uint64_t met_ns_ = 0;  ///< time in which it waited for others by means outside the pool
 };
 
-/// A line a phase: lines that all read and wrote, and the ranks with most.
+/// Prints a line for each phase: lines that all ranks read and wrote, and the greatest numbers of
+/// one rank.
 inline void print_counts(const LargeJob& job) {
   for (int phase = 0; phase < static_cast<int>(Phase::end); ++phase) {
     const PhaseCounts& counts = job.counts[phase];
@@ -401,7 +406,8 @@ inline void print_counts(const LargeJob& job) {
   std::fflush(stdout);
 }
 
-/// The files of all processes of a job are open in this one. False where they cannot be.
+/// All processes of a job open their files in this process. Returns false if it may not open so
+/// many.
 inline bool open_files_for(std::uint32_t ranks) {
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
@@ -410,7 +416,7 @@ inline bool open_files_for(std::uint32_t ranks) {
   return limit.rlim_cur >= 4ull * ranks + 100;
 }
 
-/// Room for jobs of so many ranks, with windows.
+/// Room for jobs of `ranks` ranks, with windows.
 inline PoolOptions pool_for(std::uint32_t ranks, std::uint32_t windows = 1) {
   const std::uint64_t n = ranks;
   constexpr std::uint64_t unit = 2 << 20;
@@ -433,7 +439,7 @@ inline void spawn_job(World& world, const SimulatedPool& pool, const std::shared
   }
 }
 
-/// The table of endpoints is made once, and stays.
+/// Makes the table of endpoints, which stays.
 inline void prepare_endpoints(SimulatedPool& pool) {
   pool.once([&](World& world) {
     LargeJob one{.ranks = 1, .nodes = 1, .name = "first", .barriers = false, .windows = 0};
@@ -441,14 +447,14 @@ inline void prepare_endpoints(SimulatedPool& pool) {
   });
 }
 
-/// Nothing happens by chance that costs accesses.
+/// Turns off random events that cost accesses.
 inline FaultModel quiet_faults(FaultModel faults) {
   faults.evict = faults.prefetch = faults.tear = faults.stored = 0;
   faults.lazy_store_fence = false;
   return faults;
 }
 
-/// Without what the scenario is to do.
+/// Leaves the body of the scenario to the caller.
 inline Scenario large_scenario(const SimulatedPool& pool, const std::string& name,
                                std::uint32_t ranks, std::uint32_t nodes) {
   Scenario scenario =

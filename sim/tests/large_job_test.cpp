@@ -1,4 +1,4 @@
-// Jobs of many ranks on many nodes, whole: messages, a barrier, a window, and the loss of a node.
+// Whole jobs of many ranks on many nodes: messages, a barrier, a window, and the loss of a node.
 #include <gtest/gtest.h>
 
 #include "sim/tests/expect_held.hpp"
@@ -19,8 +19,9 @@ void PrintTo(const Size& size, std::ostream* out) {
 
 class LargeJobs : public testing::TestWithParam<Size> {};
 
-/// Messages, a barrier and a window; then a node goes, every survivor is told who died, and the
-/// next job runs on the other nodes. When the lost one is back, all memory is free.
+/// Messages, a barrier and a window; then a node is lost, every survivor gets an error that names a
+/// dead rank, and the next job runs on the other nodes. When the lost node is back, all memory is
+/// free.
 TEST_P(LargeJobs, LoseANode) {
   const auto [ranks, nodes] = GetParam();
   if (ranks > transport::max_endpoints) GTEST_SKIP() << "more ranks than endpoints";

@@ -1,11 +1,11 @@
-// A temperament of the memory that shows invalidations that are missing.
+// A fault model that shows missing invalidations.
 #pragma once
 
 #include "sim/world/explore.hpp"
 
 namespace penstock::sim {
 
-/// Copies stay until they are dropped on purpose, and nothing is dropped before a `load_fence`.
+/// Copies stay until they are dropped explicitly, and none is dropped before a `load_fence`.
 inline Scenario with_lasting_copies(Scenario scenario) {
   scenario.name += ", lasting copies";
   scenario.swarm = false;

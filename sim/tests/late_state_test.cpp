@@ -1,5 +1,5 @@
-// The state of a slot, stored late by a process that was stopped right before the store and given
-// up meanwhile: it takes no life, and no two have one token.
+// The state of a slot is stored late, by a process that was stopped just before the store and
+// declared dead meanwhile: the store kills no process, and gives no token to two.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -46,11 +46,12 @@ void leave_late(World& world, const SimulatedPool& simulated, Late& late) {
   world.until([&] { return late.asked || gone(*late.next); });
   world.sleep(3 * simulated.lease_ns(world));
   world.require(gone(*late.owner) || gone(*late.next) || late.owners_token != late.nexts_token,
-                "two that live have one slot and one token");
+                "two living processes have the same slot and token");
   late.over = true;
 }
 
-/// It leaves, and its slot's next owner has it when the store comes. Another finds it free then.
+/// It leaves, and its slot's next owner holds the slot when the store arrives. Another process then
+/// finds the slot free.
 TEST(LateState, OfOneThatHasLeftGivesNoTokenToTwo) {
   const SimulatedPool simulated({.max_processes = 8, .max_nodes = 3});
   Scenario scenario = simulated.scenario("slot, left late", 3);
@@ -65,7 +66,7 @@ TEST(LateState, OfOneThatHasLeftGivesNoTokenToTwo) {
       take_all_slots(world, simulated, all);
       for (const auto& pool : all)
         if (pool->slot() == late->slot) late->owners_token = pool->token();
-      world.require(late->owners_token != 0, "it has not got the slot");
+      world.require(late->owners_token != 0, "the next owner did not get the slot");
       late->has_owner = true;
       world.until([=] { return late->over; });
     });
@@ -108,7 +109,7 @@ Scenario attached_late(const SimulatedPool& simulated, std::uint32_t asker) {
       store(world, *pool, late->slot, late->line);
       const bool alive = pool->alive(late->owners_token);
       late->asked = true;
-      world.require(alive, "one who lives is taken for dead");
+      world.require(alive, "a living process is taken for dead");
     });
   };
   return scenario;

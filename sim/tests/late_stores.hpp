@@ -1,11 +1,11 @@
-// A temperament of the memory that shows fences between stores that are missing.
+// A fault model that shows missing fences between stores.
 #pragma once
 
 #include "sim/world/explore.hpp"
 
 namespace penstock::sim {
 
-/// What no fence has put behind another store often comes before it, and long before.
+/// Stores that no fence orders often arrive before earlier ones, and long before.
 inline Scenario with_late_stores(Scenario scenario) {
   scenario.name += ", late stores";
   scenario.swarm = false;

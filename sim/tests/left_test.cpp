@@ -54,10 +54,10 @@ void receive_late(World& world, const SimulatedPool& simulated, Case& all) {
     return self.callbacks.delivered == 1 || self.callbacks.left || self.callbacks.told;
   };
   for (int looks = 0; met && !done(); ++looks) {
-    world.require(looks < 20'000, "neither arrived nor told");
+    world.require(looks < 20'000, "the message neither arrived nor failed");
     if (self.endpoint->progress() == 0) world.sleep(100'000);
   }
-  world.require(!all.left || self.callbacks.delivered == 1, "what was sent in full is lost");
+  world.require(!all.left || self.callbacks.delivered == 1, "a completely sent message is lost");
   for (int looks = 0; looks < 20; ++looks) self.endpoint->progress();
   self.endpoint.reset();
   all.received = true;
@@ -95,8 +95,8 @@ void require_all_back(World& world, const SimulatedPool& simulated) {
   });
 }
 
-/// The deadline of closing ends. The receiver's credits come later, into memory that no other
-/// owner may get until the job has ended.
+/// The wait at closing ends by its deadline. The receiver's credits arrive later, in memory that no
+/// other owner may get until the job has ended.
 Scenario left_in_use(const SimulatedPool& simulated) {
   Scenario scenario = simulated.scenario("channel, left in use", 3);
   scenario.max_steps = 6'000'000;
@@ -119,7 +119,7 @@ TEST(Left, WhatPeersMayStoreToIsNobodyElses) {
   expect_held("channel", "crash points", crash_everywhere(scenario, 60));
 }
 
-/// All cells are full: the flag that says so is still that of a message which is complete.
+/// All cells are full: the flag that shows this still belongs to a complete message.
 Scenario broken_off_behind_full_cells(const SimulatedPool& simulated) {
   Scenario scenario = simulated.scenario("channel, broken off behind full cells", 2);
   scenario.max_steps = 6'000'000;
@@ -138,7 +138,7 @@ Scenario broken_off_behind_full_cells(const SimulatedPool& simulated) {
         op.iov_count = 1;
       }
       const auto first = self.endpoint->send(peer, &ops[0]);
-      world.require(first && *first, "there was room for all of it");
+      world.require(first && *first, "the channel had room for the whole message");
       (void)self.endpoint->send(peer, &ops[1]);
       all->left = true;
       self.endpoint.reset();
@@ -155,13 +155,12 @@ Scenario broken_off_behind_full_cells(const SimulatedPool& simulated) {
         return self.callbacks.delivered == 2 || self.callbacks.left || self.callbacks.told;
       };
       for (int looks = 0; met && !done(); ++looks) {
-        world.require(looks < 20'000, "neither arrived nor told");
+        world.require(looks < 20'000, "the message neither arrived nor failed");
         if (self.endpoint->progress() == 0) world.sleep(100'000);
       }
-      world.require(self.callbacks.delivered >= 1,
-                    "what its sender was told is sent has not arrived");
+      world.require(self.callbacks.delivered >= 1, "a message reported as sent has not arrived");
       world.require(self.callbacks.delivered == 2 || self.callbacks.has_failed,
-                    "the half received never ends");
+                    "the half-received message never ends");
     });
   };
   return scenario;
@@ -174,7 +173,7 @@ TEST(Left, WhatIsCompleteArrivesThoughTheNextIsBrokenOff) {
   expect_held("channel", "random schedules", explore(with_lasting_copies(scenario), 20));
 }
 
-/// Both channels lie in memory that is another's by the time that the receiver looks.
+/// Both channels lie in memory that belongs to another when the receiver looks.
 Scenario left_after_it_shrank(const SimulatedPool& simulated) {
   Scenario scenario = simulated.scenario("channel, left after it shrank", 3);
   scenario.max_steps = 20'000'000;
@@ -212,7 +211,7 @@ Scenario left_after_it_shrank(const SimulatedPool& simulated) {
         self.endpoint->progress();
         world.sleep(1'000'000);
       }
-      world.require(!self.callbacks.told, "told of a death where a peer has closed");
+      world.require(!self.callbacks.told, "a closed peer was reported dead");
       self.endpoint.reset();
       all->received = true;
     });

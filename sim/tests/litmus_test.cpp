@@ -1,4 +1,4 @@
-// The litmus test of `penstock doctor coherence` on memories of which it is known what they are.
+// The litmus test of `penstock doctor coherence` on memories with known properties.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -62,8 +62,8 @@ std::string counts_text(const litmus::Report& report) {
   return text;
 }
 
-/// Two processes, on two nodes or on one; both must come to `kind`. `in_turn`: the second comes
-/// when the first has its seat, where the pool's own lock does not hold.
+/// Two processes, on two nodes or on one; both must arrive at `kind`. `in_turn`: the second comes
+/// when the first has its seat, for memory on which the pool's own lock does not work.
 Scenario scenario_of(const SimulatedPool& pool, const char* name, std::uint32_t nodes, Kind kind,
                      const Check& check = {}, bool in_turn = false) {
   Scenario scenario = pool.scenario(fmt::format("litmus, {}", name), nodes);
@@ -106,7 +106,7 @@ TEST_F(Litmus, NodesWithoutCoherenceNeedSoftware) {
               explore(scenario_of(pool_, "not coherent", 2, Kind::software), 120));
 }
 
-/// The verdict is exact if nothing is evicted by chance.
+/// The verdict is exact if no line is evicted by chance.
 TEST_F(Litmus, LastingCopiesNeedWriteBackAndInvalidation) {
   const Check check = [](World& world, const litmus::Outcome& outcome) {
     const litmus::Verdict verdict = litmus::judge(outcome.report);
@@ -124,8 +124,8 @@ TEST_F(Litmus, LastingCopiesNeedWriteBackAndInvalidation) {
               60));
 }
 
-/// Where the two sides' stores overlap: in some swarm configurations one process runs long before
-/// the other does.
+/// With overlapping stores of both sides: in some swarm configurations one process runs long before
+/// the other.
 TEST_F(Litmus, WordsThatDestroyTheirNeighboursAreFound) {
   Scenario scenario = scenario_of(pool_, "no partial stores", 2, Kind::no_partial_stores);
   scenario.faults.whole_line_words = true;
@@ -139,7 +139,7 @@ TEST_F(Litmus, WriteBacksThatDoNothingAreUnusable) {
   expect_held("litmus", "random schedules", explore(with_lasting_copies(scenario), 60));
 }
 
-/// Each claim by itself: memory that keeps all others is found out by the trial of this one.
+/// Each property by itself: memory that violates only this one is detected by its trial.
 class BrokenClaim : public Litmus {
  protected:
   void expect_unusable(const char* name, bool FaultModel::*broken, Trial trial) {
@@ -150,7 +150,7 @@ class BrokenClaim : public Litmus {
     };
     Scenario scenario = scenario_of(pool_, name, 2, Kind::unusable, check, true);
     scenario.faults.*broken = true;
-    scenario.faults.deliver = 50;  // much is on its way
+    scenario.faults.deliver = 50;  // many stores are on their way
     scenario.swarm = false;
     expect_held("litmus", "random schedules", explore(scenario, 40));
   }

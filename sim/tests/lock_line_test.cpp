@@ -1,5 +1,5 @@
-// Many who wait for a lock in a line: what they read meanwhile, and that the dead among them, and
-// lines that were overwritten, keep nobody waiting nor let two in.
+// Many participants wait for a lock in line: the number of lines that they read; and dead
+// participants, or overwritten lines, keep none waiting and let no two in.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -35,8 +35,8 @@ void must(World& world, const Result<void>& acquired) {
   world.require(acquired.has_value(), acquired ? "" : acquired.error().message);
 }
 
-/// Many wait in a line, each a while later than the last: one line a look, and no more of them than
-/// a wait may have.
+/// Many wait in line, each arriving some time after the last: each reads one line a look, and no
+/// more lines than a wait may read.
 TEST(LockLine, WhoWaitsInALineLooksAtTheFirstOfIt) {
   static constexpr std::uint32_t participants = 24;
   constexpr std::uint64_t ns_a_ms = 1'000'000, held_ms = 200;
@@ -65,8 +65,8 @@ TEST(LockLine, WhoWaitsInALineLooksAtTheFirstOfIt) {
   expect_held("lock", "random schedules", explore(scenario, 3));
 }
 
-/// Deaths that show by heartbeats: the first look at one starts its clock, which ends a lease
-/// later.
+/// Deaths that show by heartbeats: the first look at a participant starts its clock, which ends a
+/// lease later.
 struct ByLease {
   World& world;
   std::uint64_t lease_ns;
@@ -79,7 +79,7 @@ struct ByLease {
   }
 };
 
-/// One holds the lock, the others stand in line for it, and all are lost at once.
+/// One holds the lock, the others wait in line for it, and all are lost at once.
 TEST(LockLine, ManyWhoDieInItCostALeaseTogether) {
   static constexpr std::uint32_t dead = 7;
   constexpr std::uint64_t lease_ns = 10 * ns_a_s;
@@ -96,7 +96,7 @@ TEST(LockLine, ManyWhoDieInItCostALeaseTogether) {
                            [queued, told = false]() mutable {
                              if (!std::exchange(told, true)) ++*queued;
                            });
-        ++*queued;  // the first has it at once
+        ++*queued;  // the first one has it at once
         for (;;) world.sleep(ns_a_s);
       });
     world.spawn(dead, [=, &world] {
@@ -116,7 +116,7 @@ TEST(LockLine, ManyWhoDieInItCostALeaseTogether) {
 }
 
 /// Participant 2 makes way for a sharer, and draws another number later. Meanwhile the line of
-/// participant 0 was overwritten, and is passed over; then one comes who acts for it.
+/// participant 0 was overwritten, and is passed over; then a process comes that acts for it.
 struct MadeWay {
   bool shared = false, asks = false, drawn = false;
   int holders = 0;
@@ -128,7 +128,7 @@ struct MadeWay {
   }
 };
 
-/// What `at` says at the `nth` question of the acquirer about itself.
+/// `at` runs when the acquirer asks about itself for the `nth` time.
 sync::AliveCheck asked_about(World& world, int nth, const std::function<void()>& at) {
   return [&world, nth, at, asked = 0, me = world.self().pid](std::uint64_t token) mutable {
     if (token == me && ++asked == nth) at();

@@ -1,4 +1,4 @@
-// Lines of the device by number, and who is alive by the world's own word.
+// Lines of the device by number, and liveness as the world itself knows it.
 #pragma once
 
 #include "sim/world/world.hpp"

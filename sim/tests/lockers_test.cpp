@@ -1,6 +1,6 @@
-// Those who lock a segment: one that is stopped for leases while it joins them, or in the middle of
-// an update there, and goes on, so that who has taken its place meanwhile loses nothing; and more
-// of them than the first line of their list holds.
+// Ranks that lock a segment: one is stopped for several leases while it joins them, or in the
+// middle of an update there, and goes on; the rank that has taken its place meanwhile must lose
+// nothing. And more ranks than the first line of their list holds.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -24,7 +24,7 @@ using window::Window;
 constexpr std::uint32_t ranks = 4, target = 0, late = 1, second = 2, third = 3;
 constexpr std::uint64_t segment_bytes = 2048;
 constexpr Extent word{64, 8};
-constexpr Extent words{64, 1536};  ///< of an update, of which only the first counts
+constexpr Extent words{64, 1536};  ///< in an update, of which only the first counts
 constexpr std::uint64_t added_by[ranks] = {0, 1, 1 << 8, 1 << 16};
 
 struct Plan : WindowSpace {
@@ -94,7 +94,7 @@ class Rank {
 
 enum class Call : std::uint8_t { lock, update };
 
-/// The late one is stopped at this operation of its call, if that has so many.
+/// The late one is stopped at this operation of its call, if the call has that many.
 void be_late(Rank& rank, Plan& plan, Process& self, Call call, std::uint64_t operation) {
   self.stops_at = self.operations + operation;
   if (call == Call::lock) {
@@ -116,7 +116,7 @@ void replace(World& world, const SimulatedPool& simulated, Rank& rank, Plan& pla
     call == Call::lock ? rank.lock() : rank.add();
     plan.replaced = true;
     stopped.stopped = false;
-    world.sleep(lease_ns);  // it ends, or waits for the lock if nobody had to pass it over
+    world.sleep(lease_ns);  // it ends, or waits for the lock if it did not have to be passed over
   }
   plan.goes_on = true;
   world.sleep(lease_ns);  // a third one tries meanwhile
@@ -162,8 +162,8 @@ Scenario stopped_at(const SimulatedPool& pool, const Plan& empty, Call call,
   return scenario;
 }
 
-/// Stopped between the last look for a verdict and the store behind it the late one still stores
-/// (docs/protocols/pool.md, "Given up"): that is one operation of each run.
+/// A process that is stopped between its last look for a verdict and the store after it still
+/// stores (docs/protocols/pool.md, "Given up"): that is one operation of each run.
 void expect_one_at_most(Call call, std::uint64_t operations) {
   SimulatedPool pool;
   pool.format_arena();
@@ -198,9 +198,9 @@ TEST(Lockers, WhoWasPassedOverInAnUpdateUndoesNoneOfAnother) {
   expect_one_at_most(Call::update, 90);
 }
 
-// ---- many of them -------------------------------------------------------------------------------
+// ---- many ranks ---------------------------------------------------------------------------------
 
-/// The last two find the first chunk of the list behind its line.
+/// The last two find the first chunk of the list, beyond its line.
 constexpr std::uint32_t many = 9, nodes_of_many = 3;
 
 struct Crowd : WindowSpace {
@@ -208,7 +208,7 @@ struct Crowd : WindowSpace {
   std::uint32_t holder = many;
 };
 
-/// Adds to a word of rank 0 by gets and puts, which its lock alone keeps apart.
+/// Adds to a word of rank 0 by gets and puts, which only the lock keeps apart.
 void add_alone(World& world, const SimulatedPool& simulated, Crowd& crowd, std::uint32_t self) {
   const auto pool = crowd.attach(world, simulated, self);
   ++crowd.opened;

@@ -1,6 +1,5 @@
-// Tiles of mailboxes and what a receiver reads of its box: what one has made the others find,
-// though their nodes have old copies of the box, of its directory and of what stood in the tile
-// before.
+// Tiles of mailboxes, and a receiver's reads of its box: others find what one has made, although
+// their nodes hold old copies of the box, of its directory and of the tile's earlier contents.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,12 +26,12 @@ transport::MailboxWords make_words(SpaceUser& user, std::uint32_t owner, std::ui
   return *words;
 }
 
-/// Both copies, as they are now.
+/// Reads both copies anew.
 transport::TilesStates states_of(SpaceUser& user) {
   return transport::tiles_states(*user.arena, 0);
 }
 
-/// In space where something else was before.
+/// In space with earlier contents.
 void make_tiles_in_turn(World& world, Puppet& rank, Puppet& one, Puppet& other) {
   constexpr std::uint32_t tiles = 12;
   for (std::uint32_t made = 0; made < tiles; ++made) {
@@ -47,11 +46,11 @@ void make_tiles_in_turn(World& world, Puppet& rank, Puppet& one, Puppet& other) 
                                        table.tiles().at(transport::TileEntry::offset(*entry)),
                                        transport::tile_bytes);
       world.require(std::all_of(words.begin(), words.end(), [](auto word) { return word == 0; }),
-                    "the tile has words of others");
+                    "the tile holds other objects' words");
       for (const TilesState& state : states_of(user))
         world.require(
             state.taken == made + 1 && state.checksum == transport::checksum_of(state, table.key()),
-            "one of the two copies is old");
+            "one of the two copies is stale");
     });
   }
 }
@@ -61,7 +60,8 @@ TEST(Mailbox, ATileIsFoundAndEmpty) {
   expect_held_in_turn("endpoints", pool, "tiles in turn", make_tiles_in_turn);
 }
 
-/// It is stopped anywhere while it takes a tile: when an entry names the tile, it counts as taken.
+/// It is stopped anywhere while it takes a tile: once an entry names the tile, the tile counts as
+/// taken.
 void watch_tiles(World& world, Puppet& rank, Puppet& one, Puppet&) {
   constexpr std::uint32_t tiles = 20, operations_to_take_one = 60;
   rank.does([](SpaceUser& user) { (void)table_of(user); });
@@ -76,7 +76,7 @@ void watch_tiles(World& world, Puppet& rank, Puppet& one, Puppet&) {
                                          state.checksum ==
                                              transport::checksum_of(state, table.key());
                                 }),
-                    "the tile may be taken once more");
+                    "the tile could be taken again");
     });
     std::optional<EndpointTable> table;
     rank.does([&](SpaceUser& user) { table.emplace(table_of(user)); });
@@ -92,7 +92,7 @@ TEST(Mailbox, ATileThatIsNamedIsTaken) {
   expect_held_with_late_stores("endpoints", pool, "tiles that are watched", watch_tiles, 20);
 }
 
-/// Of a sender so far behind that its entry is not in the first line of the directory.
+/// From a sender whose entry is not in the first line of the directory.
 void hear_a_far_sender(World& world, const SimulatedPool& pool) {
   constexpr std::uint32_t owner = 1, next_owner = 2, sender = 500;
   Puppet receiver(world, pool, 0), sends(world, pool, 1);

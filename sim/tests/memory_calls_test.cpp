@@ -1,5 +1,5 @@
-// Programs use their own bytes in the pool through the C interface: stores that are
-// published and loads after an observe, writes and reads, in turns by two nodes.
+// Programs use their own bytes in the pool through the C interface: published stores, loads after
+// an observe, writes and reads, by two nodes in turn.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -45,7 +45,7 @@ class User {
     } else {
       call(penstock_read(&handle_, found.data(), sync_area_, sync_area_bytes));
     }
-    world_.require(found == truth_.bytes, "what the other wrote is not there");
+    world_.require(found == truth_.bytes, "the other's bytes have not arrived");
   }
   void change() {
     const std::uint64_t at = world_.random() % sync_area_bytes;
@@ -63,7 +63,7 @@ class User {
   }
   void end_turn(std::uint32_t turn) {
     const auto& memory = handle_.attachment->pool->memory();
-    memory.publish_word(doorbell_, turn + 1);  // not before the bytes: the calls see to that
+    memory.publish_word(doorbell_, turn + 1);  // not before the bytes: the calls must ensure that
     memory.store_fence();
   }
 
@@ -87,7 +87,7 @@ TEST(MemoryCalls, BytesOfUsersPassFromNodeToNode) {
         User user(world, pool, *truth);
         for (std::uint32_t turn = node; turn < turns; turn += 2) {
           user.wait_for_turn(turn);
-          // A write must not rely on what was read before it.
+          // A write must not rely on a read before it.
           if (world.random() % 2 == 0) user.check();
           user.change();
           user.end_turn(turn);

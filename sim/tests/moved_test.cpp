@@ -1,6 +1,6 @@
 // Collectives whose data a GPU moves, on memory without coherence: it stores to slots and reads
-// them through its host's caches, and the thread that keeps the protocol writes back and drops what
-// it must. Ranks that share a node, calls by hosts in between, ranks that die.
+// them through its host's caches, and the thread that keeps the protocol writes back and
+// invalidates. Ranks that share a node, calls by hosts in between, ranks that die.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -136,8 +136,8 @@ struct Turns : Meeting {
   bool is_sent = false;
 };
 
-/// The root of a broadcast gives up behind it, and its streams run on over what it has sent. The
-/// other rank, which has no GPU, is stopped at any operation of its call meanwhile.
+/// The root of a broadcast gives up after it, and its streams run on over the data that it has
+/// sent. Meanwhile the other rank, which has no GPU, is stopped at any operation of its call.
 class OfTwo {
  public:
   OfTwo(World& world, const SimulatedPool& simulated, Turns& meeting, std::uint32_t self)
@@ -188,7 +188,7 @@ class OfTwo {
     self.stops_at = self.operations + 1 + world_.random() % operations;
     const auto done = comm.run(call);
     if (!done) return world_.require(done.error().code == ErrorCode::unavailable, "another error");
-    world_.require(data == std::vector<std::byte>(bytes, sent), "wrong bytes, and no error");
+    world_.require(data == std::vector<std::byte>(bytes, sent), "wrong bytes without an error");
   }
 
   World& world_;
@@ -214,7 +214,7 @@ TEST(MovedByGpus, WhatIsReadOfARankThatHasGivenUpDoesNotCount) {
 
 // ---- calls that are compared --------------------------------------------------------------------
 
-/// Each rank names sizes of its own. A GPU moves the data of rank 0.
+/// Each rank states sizes of its own. A GPU moves the data of rank 0.
 class Compared {
  public:
   Compared(World& world, const SimulatedPool& simulated, Meeting& meeting, std::uint32_t self)

@@ -10,11 +10,11 @@ namespace penstock::sim {
 namespace {
 
 constexpr std::uint64_t ns_a_s = 1'000'000'000;
-/// Of the ranks' own, for payload; of two idle channels, in pieces; and what two busy ones take
-/// more.
+/// Bytes of the ranks' own payload; of two idle channels, in pieces; and the additional bytes of
+/// two busy ones.
 constexpr std::uint64_t buffers = 2 * Rank::bytes_of_buffers, small = 112 << 10, grown = 128 << 10;
 
-/// Two ranks and the largest and least space that rank 1 finds used.
+/// Two ranks, and the most and the least used space that rank 1 finds.
 struct Story {
   JobState job{2};
   std::uint32_t talked[2] = {};  ///< conversations that each has ended
@@ -33,7 +33,7 @@ void talk(World& world, Rank& rank, Story& story, std::uint32_t i) {
   rank.look_until([&] { return story.talked[1 - i] >= talked || a_victim_died(world); });
 }
 
-/// Progress so seldom that many seconds are few steps.
+/// Makes progress so rarely that many seconds take few steps.
 void idle(World& world, Rank& rank, std::uint64_t ns) {
   const std::uint64_t until = world.now_ns() + ns;
   for (; world.now_ns() < until; world.sleep(ns_a_s / 1000))
@@ -50,14 +50,16 @@ void run(World& world, const SimulatedPool& pool, Story& story, std::uint32_t i,
   if (i == 1) story.busy = rank.bytes_used();
   idle(world, rank, 14 * ns_a_s);
   if (i == 1) story.idle = rank.bytes_used();
-  story.rested[i] = true;  // who looks meanwhile would take what belongs to the next conversation
+  story.rested[i] = true;  // a rank that looks meanwhile would take messages of the next
+                           // conversation
   world.until([&] { return story.rested[1 - i] || a_victim_died(world); });
   talk(world, rank, story, i);
   if (rank.peer_died()) world.require(a_victim_died(world), "taken for dead: " + rank.death());
   rank.leave();
 }
 
-/// A conversation that makes both channels grow, a rest in which they shrink, and another.
+/// A conversation that makes both channels grow, a rest in which they shrink, and another
+/// conversation.
 Scenario grow_and_shrink(const SimulatedPool& pool, std::uint32_t messages) {
   Scenario scenario = pool.scenario("channel, moving", 2);
   scenario.max_steps = 60'000'000;
@@ -68,7 +70,7 @@ Scenario grow_and_shrink(const SimulatedPool& pool, std::uint32_t messages) {
       Process& process = world.spawn(i, [&world, &pool, story, messages, i] {
         run(world, pool, *story, i, messages);
         if (i == 0 || a_victim_died(world)) return;
-        world.require(story->busy >= story->idle + grown, "no channel has grown, or none shrunk");
+        world.require(story->busy >= story->idle + grown, "no channel grew, or none shrank");
         world.require(story->idle <= story->before + buffers + small,
                       fmt::format("{} bytes are used by idle channels",
                                   story->idle - story->before - buffers));
@@ -87,7 +89,7 @@ TEST(Moving, ABusyChannelGrowsAndAnIdleOneShrinks) {
   expect_held("channel", "random schedules", explore(with_lasting_copies(scenario), 2));
 }
 
-/// Fewer cells at first.
+/// With fewer cells at first.
 TEST(Moving, AChannelOfFewCellsGrows) {
   const auto pool = pool_with_endpoints();
   const base::EnvironmentGuard cells("PENSTOCK_CELLS", "");
@@ -95,10 +97,10 @@ TEST(Moving, AChannelOfFewCellsGrows) {
   expect_held("channel", "random schedules", explore(scenario, 3));
 }
 
-/// Whoever dies, and wherever: the other is told, and all space comes back.
+/// Whichever rank dies, and wherever: the other is told, and all space is freed.
 TEST(Moving, WhoDiesOnTheWayIsTold) {
   const auto pool = pool_with_endpoints();
-  const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "16");  // moves at once
+  const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "16");  // it moves at once
   Scenario scenario = conversation(*pool, "channel, moving, deaths", 2, 2, 40);
   scenario.after = [&](World& world) { expect_clean(world, *pool); };
   expect_held("channel", "random schedules", explore(scenario, 40));
@@ -106,8 +108,8 @@ TEST(Moving, WhoDiesOnTheWayIsTold) {
   expect_held("channel", "crash points", crash_everywhere(scenario, 40));
 }
 
-/// A burst into a channel of which the receiver has not heard yet: what was sent before the move
-/// comes first.
+/// A burst into a channel that the receiver has not heard of yet: messages sent before the move
+/// come first.
 TEST(Moving, NothingIsLostOrOvertakenByABurst) {
   const auto pool = pool_with_endpoints();
   const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "16");
@@ -142,8 +144,8 @@ TEST(Moving, NothingIsLostOrOvertakenByABurst) {
   expect_held("channel", "random schedules", explore(with_lasting_copies(scenario), 30));
 }
 
-/// A process is stopped with the pool's lock, which a larger ring takes memory under: the channel
-/// stays as it is meanwhile, and its ranks go on.
+/// A process is stopped while it holds the pool's lock, under which a larger ring gets its memory:
+/// the channel stays as it is meanwhile, and its ranks go on.
 TEST(Moving, AStoppedHolderOfTheLockHoldsNoChannelUp) {
   const auto pool = pool_with_endpoints({.lease_ms = 36'000'000});
   const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "16");
@@ -176,7 +178,7 @@ TEST(Moving, AStoppedHolderOfTheLockHoldsNoChannelUp) {
         for (std::uint32_t n = 1; i == 0 && n < words; ++n)
           while (!rank.inject_word()) rank.progress();
         if (i == 1) rank.look_until([&] { return rank.words_received() == words; });
-        world.require(world.now_ns() - since < longest_ns, "it has waited for the lock");
+        world.require(world.now_ns() - since < longest_ns, "the rank waited for the lock");
         ++all->ended;
         rank.look_until([&] { return all->ended == 2; });
         world.until([&] { return !world.processes()[2]->stopped; });
@@ -199,7 +201,7 @@ TEST(Moving, AStoppedHolderOfTheLockHoldsNoChannelUp) {
   expect_held("channel", "random schedules", explore(scenario, 10));
 }
 
-/// The receiver knows the old channel, and finds the header of the new one overwritten.
+/// The receiver knows the old channel, and finds the new channel's header overwritten.
 TEST(Moving, AnOverwrittenHeaderOfTheNewChannelIsLookedAtAgain) {
   const auto pool = pool_with_endpoints();
   const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "16");
@@ -243,7 +245,7 @@ TEST(Moving, AnOverwrittenHeaderOfTheNewChannelIsLookedAtAgain) {
   expect_held("channel", "random schedules", explore(scenario, 5));
 }
 
-/// The receiver has not heard of the old channel yet, where the first words are, and finds its
+/// The receiver has not heard of the old channel yet, which holds the first words, and finds its
 /// header overwritten: the sender still has it, and writes it again.
 TEST(Moving, AnOverwrittenHeaderOfTheOldChannelIsWrittenAgain) {
   const auto pool = pool_with_endpoints();
@@ -259,9 +261,9 @@ TEST(Moving, AnOverwrittenHeaderOfTheOldChannelIsWrittenAgain) {
   expect_held("channel", "random schedules", explore(scenario, 5));
 }
 
-/// An idle channel has moved back, and while its receiver heard of that another held the pool's
-/// lock: the receiver gives credits there with the next message only. That one, of 4,000 bytes
-/// that are to be injected, is longer than the small ring.
+/// An idle channel has moved back, and while its receiver heard of that, another held the pool's
+/// lock: the receiver gives credits there only with the next message. That message, of 4,000 bytes
+/// to be injected, is longer than the small ring.
 TEST(Moving, AMessageLongerThanTheRingGoesOnWhereTheReceiverCouldNotFollow) {
   const auto pool = pool_with_endpoints();
   constexpr std::uint32_t words = 200, sends = 2, receives = 0;  // so the first is as long
@@ -294,7 +296,7 @@ TEST(Moving, AMessageLongerThanTheRingGoesOnWhereTheReceiverCouldNotFollow) {
       idle(world, rank, 14 * ns_a_s);
       all->shrunk = true;
       rank.look_until([&] { return all->heard; });
-      const std::uint64_t until = world.now_ns() + ns_a_s / 2;  // sooner than damage is found
+      const std::uint64_t until = world.now_ns() + ns_a_s / 2;  // sooner than damage is noticed
       rank.meet(all->job.addresses);
       const Message first{sends, receives, 0};
       world.require(first.bytes() == 4000 && first.injected(), "another message");
@@ -312,7 +314,7 @@ TEST(Moving, AMessageLongerThanTheRingGoesOnWhereTheReceiverCouldNotFollow) {
       rank.look_until([&] { return rank.words_received() == words; });
       idle(world, rank, ns_a_s);  // all credits are returned
       world.until([&] { return all->held; });
-      idle(world, rank, 4 * ns_a_s);  // no longer looks at the channel itself
+      idle(world, rank, 4 * ns_a_s);  // it no longer looks at the channel itself
       all->heard = true;
       rank.converse(all->job.addresses);
       rank.leave();
@@ -322,7 +324,7 @@ TEST(Moving, AMessageLongerThanTheRingGoesOnWhereTheReceiverCouldNotFollow) {
   expect_held("channel", "random schedules", explore(with_lasting_copies(scenario), 2));
 }
 
-/// Counts what arrives.
+/// Counts the arriving messages.
 class Counting final : public transport::EndpointCallbacks {
  public:
   explicit Counting(World&) {}
@@ -336,8 +338,8 @@ class Counting final : public transport::EndpointCallbacks {
   std::uint32_t arrived = 0;
 };
 
-/// The receiver tells of trouble where it is, while the channel has moved on. The sender looks
-/// there a last time, and has a copy of what was said there before.
+/// The receiver reports trouble in its place while the channel has moved on. The sender looks there
+/// a last time, and holds a copy of an earlier report.
 TEST(Moving, TroubleToldBeforeTheReceiverFollowsIsHeard) {
   const auto pool = pool_with_endpoints();
   const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "16");
@@ -362,15 +364,16 @@ TEST(Moving, TroubleToldBeforeTheReceiverFollowsIsHeard) {
       };
       send_word();
       world.until([&] { return all->heard; });
-      world.require(self.endpoint->trouble_of(peer) == 0, "trouble before there is any");
+      world.require(self.endpoint->trouble_of(peer) == 0,
+                    "trouble was reported before there was any");
       all->looked = true;
       world.until([&] { return all->told; });
-      world.require(self.endpoint->trouble_of(peer) == code - 1, "the first is heard late");
+      world.require(self.endpoint->trouble_of(peer) == code - 1, "the first report is heard late");
       for (std::uint32_t n = 1; n < words; ++n) send_word();
       all->sent = true;
       world.until([&] { return all->followed; });
-      world.require(self.endpoint->trouble_of(peer) == code, "the trouble is not heard");
-      world.require(self.endpoint->trouble_of(peer) == 0, "the trouble is heard twice");
+      world.require(self.endpoint->trouble_of(peer) == code, "the report is not heard");
+      world.require(self.endpoint->trouble_of(peer) == 0, "the report is heard twice");
       all->over = true;
     });
     world.spawn(1, [&, all] {
@@ -400,7 +403,7 @@ TEST(Moving, TroubleToldBeforeTheReceiverFollowsIsHeard) {
   expect_held("channel", "random schedules", explore(with_lasting_copies(scenario), 10));
 }
 
-/// Who only injects holds nothing in a queue: the receiver learns all the same that it waits.
+/// A sender that only injects has nothing queued: the receiver still learns that it waits.
 TEST(Moving, CreditsThatWereOverwrittenComeAgainForWhoInjects) {
   const auto pool = pool_with_endpoints();
   const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "1024");  // the channel never moves

@@ -1,5 +1,5 @@
-// Numbers of nodes that go from host to host: what the processes of the earlier host do late, and
-// what they left in its caches, must not harm the next one.
+// Numbers of nodes pass from host to host: late stores of the earlier host's processes, and dirty
+// lines in its caches, must not harm the next host.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -25,13 +25,13 @@ struct Story {
   std::map<std::uint32_t, Process*> slots;
   std::map<std::uint32_t, std::uint32_t> numbers;  ///< by host
   bool first_is_there = false, over = false;
-  bool busy = false;  ///< host 1 takes turns without a rest
+  bool busy = false;  ///< host 1 takes turns without a pause
   int turns = 0;      ///< of host 2
 };
 
 using Attached = std::unique_ptr<pool::Pool>;
 
-/// Null: there is no room, as long as the dead have not ended for certain.
+/// Null: there is no room, as long as the dead have not certainly ended.
 Attached try_to_attach(World& world, const SimulatedPool& simulated) {
   ::setenv("PENSTOCK_LEASE_MS", std::to_string(simulated.lease_ns(world) / 1'000'000).c_str(), 1);
   auto attached = pool::attach_as({.spec = simulated.path()},
@@ -41,17 +41,17 @@ Attached try_to_attach(World& world, const SimulatedPool& simulated) {
   return attached ? std::move(*attached) : nullptr;
 }
 
-/// Attached for a while, with the lock for a part of it.
+/// Stays attached for a while, and holds the lock for a part of it.
 void take_a_turn(World& world, pool::Pool& pool, Story& story) {
   Process& self = world.self();
   const auto whose = story.slots.find(pool.slot());
   world.require(whose == story.slots.end() || gone(*whose->second) || whose->second == &self,
-                "two have one slot");
+                "two processes have the same slot");
   story.slots[pool.slot()] = &self;
   story.numbers[self.node] = pool.node();
   world.require(story.numbers.count(1) == 0 || story.numbers.count(2) == 0 ||
                     story.numbers[1] != story.numbers[2],
-                "two hosts have one number");
+                "two hosts have the same number");
   for (int times = 0; times < 2; ++times) {
     const auto guard = pool.lock();
     world.require(guard.has_value(), guard ? "" : guard.error().message);
@@ -101,7 +101,8 @@ Scenario one_after_another(const SimulatedPool& pool, const std::string& name,
 
 // ---- stopped -----------------------------------------------------------------------------------
 
-/// It is stopped behind any look, given up, and goes on when its number is another host's.
+/// It is stopped after any look, declared dead, and goes on when its number belongs to another
+/// host.
 Scenario goes_on_late(const SimulatedPool& pool) {
   Scenario scenario = one_after_another(
       pool, "stopped for leases", [&pool](World& world, Process& first, Story& story) {
@@ -118,7 +119,7 @@ Scenario goes_on_late(const SimulatedPool& pool) {
           story.over = true;
         });
       });
-  scenario.faults.max_delay = 10;  // where all sleep, a delayed heartbeat is late by leases
+  scenario.faults.max_delay = 10;  // when all sleep, a delayed heartbeat is late by several leases
   return scenario;
 }
 
@@ -132,9 +133,9 @@ TEST(NodeNumbers, WhoGoesOnLateHarmsNotTheNextOwnerOfItsBlocks) {
   expect_held("pool", "random schedules", explore(goes_on_late(pool), 60));
 }
 
-// ---- stores of who was given up ----------------------------------------------------------------
+// ---- stores of a process that was declared dead -------------------------------------------------
 
-/// The tables of the pool, for one who takes the place of a process that is stopped.
+/// The tables of the pool, for a process that takes the place of a stopped one.
 class Tables {
  public:
   Tables(World& world, const SimulatedPool& pool)
@@ -147,7 +148,7 @@ class Tables {
         verdicts_(memory_, base_, superblock_),
         nodes_(memory_, base_, superblock_) {}
 
-  /// True if the others can see that it is there: then it is given up.
+  /// Returns true if the others can see that it exists; it is then declared dead.
   bool give_up(const Process& late) {
     bool given_up = false;
     for (std::uint32_t number = 0; attaching_.has(number); ++number) {
@@ -170,7 +171,7 @@ class Tables {
     return given_up;
   }
 
-  /// Another host gets the numbers that have been given.
+  /// Another host gets the numbers that have been taken.
   void replace_hosts(const pool::HostIdentity& other) {
     for (const pool::NodeTable::Entry& entry : nodes_.entries()) {
       if (!entry.stands()) continue;
@@ -193,7 +194,7 @@ class Tables {
     }
   }
 
-  /// Nobody has stored to what was replaced.
+  /// Whether no process has stored to the replaced entries.
   bool untouched() const {
     return std::all_of(replaced_.begin(), replaced_.end(),
                        [this](const auto& line) { return line.second == read(line.first); });
@@ -210,7 +211,7 @@ class Tables {
     memory_.full_fence();
     replaced_[place] = read(place);
   }
-  /// To the line of visits, and into the lock of those who have lines there.
+  /// To the line of visits, and into the lock of the processes that have lines there.
   void another_comes(std::uint32_t number) {
     pool::AttachingLine line = attaching_.look(number).line;
     line.generation += 2;
@@ -238,13 +239,13 @@ class Tables {
   std::map<std::uint64_t, Words> replaced_;  ///< by place
 };
 
-/// `does` is stopped behind one of the first `loads` of its loads, given up, and goes on when what
-/// it had is another's.
+/// `does` is stopped after one of the first `loads` of its loads, declared dead, and goes on when
+/// all it had belongs to another.
 struct Late {
   std::string name;
   std::function<void(World&)> before, does;
   std::uint64_t loads = 150;
-  std::function<void(World&)> meanwhile{};  ///< by a process of node 2
+  std::function<void(World&)> meanwhile{};  ///< run by a process of node 2
 };
 
 Scenario given_up_behind_a_load(const SimulatedPool& pool, const Late& who) {
@@ -263,7 +264,7 @@ Scenario given_up_behind_a_load(const SimulatedPool& pool, const Late& who) {
     world.spawn(1, [&world, &pool, &late] {
       wait_until(world, "it to be stopped", [&] { return late.stopped || gone(late); });
       if (gone(late)) return;
-      // what it has stored arrives while it is stopped
+      // its stores arrive while it is stopped
       for (const auto& thread : late.threads) thread->core->drain();
       world.sleep(2 * pool.lease_ns(world));
       Tables tables(world, pool);
@@ -274,9 +275,9 @@ Scenario given_up_behind_a_load(const SimulatedPool& pool, const Late& who) {
       const std::uint64_t until = world.now_ns() + pool.lease_ns(world) / 2;
       world.until([&] { return gone(late) || world.now_ns() > until; });
       for (const auto& thread : late.threads) thread->core->drain();
-      world.require(tables.untouched(), "it has stored to what is another's");
+      world.require(tables.untouched(), "it stored to lines that belong to another");
       const bool ends = given_up && late.exit_status == pool::given_up_status;
-      world.require(!ends || late.publishes == publishes, "it has stored before it ended");
+      world.require(!ends || late.publishes == publishes, "it stored before it ended");
       world.kill(late);
     });
   };
@@ -294,7 +295,7 @@ TEST(GivenUpBehindALoad, ANewHostStoresNothing) {
   expect_held("pool", "random schedules", explore(given_up_behind_a_load(pool, late), 200));
 }
 
-/// All entries of the table were others', one of which is not needed.
+/// All entries of the table belonged to others, one of which is not needed.
 TEST(GivenUpBehindALoad, AHostThatTakesAnothersNumberStoresNothing) {
   SimulatedPool pool({.max_processes = 8, .max_nodes = 1});
   pool.once([&](World& world) {
@@ -318,7 +319,7 @@ pool::HostIdentity restarted(const World& world) {
   return host;
 }
 
-/// It takes over the entry that it had before.
+/// It takes over its earlier entry.
 Late after_a_restart(const SimulatedPool& pool) {
   return {.name = "a host that was restarted",
           .before = [&pool](World& world) { attach_and_lock(world, pool); },
@@ -336,7 +337,7 @@ TEST(GivenUpBehindALoad, AHostThatWasRestartedStoresNothing) {
               explore(given_up_behind_a_load(pool, after_a_restart(pool)), 200));
 }
 
-/// The host of before comes back meanwhile, so the entry is to be its own again.
+/// The earlier host comes back meanwhile, so it gets its entry back.
 TEST(GivenUpBehindALoad, AHostThatGivesAnEntryBackStoresNothing) {
   const SimulatedPool pool({.max_processes = 8, .max_nodes = 4});
   Late late = after_a_restart(pool);
@@ -349,8 +350,9 @@ TEST(GivenUpBehindALoad, AHostThatGivesAnEntryBackStoresNothing) {
 
 // ---- killed ------------------------------------------------------------------------------------
 
-/// It is killed in a line before it has a slot, and its host lives on: what is dirty in its caches
-/// leaves them when the number and the name are others'. Nobody waits for them to be flushed.
+/// It is killed in the middle of a line before it has a slot, and its host lives on: dirty lines
+/// leave that host's caches when the number and the name belong to others. No process waits for
+/// them to be flushed.
 TEST(NodeNumbers, WhatTheDeadHaveLeftDirtyComesOverNobodysLines) {
   const SimulatedPool pool({.max_processes = 8, .max_nodes = 4});
   Scenario scenario = pool.scenario("pool, numbers of nodes, killed in a line", 2);
@@ -366,7 +368,7 @@ TEST(NodeNumbers, WhatTheDeadHaveLeftDirtyComesOverNobodysLines) {
       (void)tables.give_up(first);
       tables.replace_hosts(world.host(9));
       world.evict_left_dirty();
-      world.require(tables.untouched(), "what the dead left came over what is another's");
+      world.require(tables.untouched(), "dirty lines of the dead overwrote another's lines");
     });
   };
   expect_held("pool", "deaths within a line", explore(scenario, 200));
@@ -374,7 +376,7 @@ TEST(NodeNumbers, WhatTheDeadHaveLeftDirtyComesOverNobodysLines) {
 
 // ---- a line of attaching processes -------------------------------------------------------------
 
-/// What a foreign process has stored there is no token of anybody for ever.
+/// A foreign process's store there must not count as a token for ever.
 TEST(NodeNumbers, AVisitEndsWhateverStoodInItsLine) {
   const SimulatedPool pool;
   Scenario scenario = pool.scenario("pool, a line of visits was overwritten", 2);
@@ -392,7 +394,7 @@ TEST(NodeNumbers, AVisitEndsWhateverStoodInItsLine) {
         for (int times = 0; times < 2; ++times) {
           const auto attached = pool.attach(world);
           const auto line = attaching.read(0);
-          world.require(line && line->beat == 0, "a visit is not over");
+          world.require(line && line->beat == 0, "a visit has not ended");
         }
       }
     });

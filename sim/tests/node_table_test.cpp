@@ -1,5 +1,5 @@
-// The table of nodes and its hints: what one host writes the others find, though they have old
-// copies, and of two that enter themselves in one place at once one gives way.
+// The table of nodes and its hints: one host's writes are found by the others, although they hold
+// old copies; and of two that enter themselves in one place at once, one gives way.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -48,12 +48,12 @@ struct Newcomer {
   std::uint64_t place(std::uint32_t node) const {
     return superblock.nodes_offset + node * sizeof(NodeLine);
   }
-  /// As a host with that boot id enters itself.
+  /// Writes the entry that a host with that boot id would write.
   void write(std::uint32_t node, const NodeLine& line) const {
     pool::publish_checksummed_line(world.memory(), world.base(), place(node), line);
     world.memory().full_fence();
   }
-  /// The number; and how many lines were read.
+  /// Returns the number; `lines`: how many lines were read.
   std::uint32_t join(std::uint64_t* lines = nullptr) const {
     const auto& core = *world.running().core;
     const std::uint64_t before = core.device_reads();
@@ -109,7 +109,7 @@ void expect_held_in_turn(const SimulatedPool& pool, const std::string& name, std
   expect_held("pool", "random schedules", explore(with_lasting_copies(scenario), 5));
 }
 
-/// One is written anew each turn, by one look and by all; another one is taken.
+/// One entry is rewritten each turn, by one look and by all; another one is taken.
 TEST(NodeTable, AnEntryIsReadAsItIsNow) {
   const SimulatedPool pool({.max_processes = 64, .max_nodes = 16});
   expect_held_in_turn(pool, "entries in turn", 12, [](const Newcomer& it, std::uint32_t turn) {
@@ -130,12 +130,12 @@ TEST(NodeTable, AnEntryIsTakenOnce) {
       it.world.require(!it.table.read(ahead), "nobody has it");
     }
     it.world.require(turn == 1 || !it.table.take_free_entry(it.joiner, turn - 1),
-                     "an entry is taken twice");
+                     "an entry was taken twice");
     it.write(turn, line_of_turn(turn));
   });
 }
 
-/// It is looked at while a half of it is there: soon all of it is.
+/// It is read while a half of it has arrived; soon all of it has.
 TEST(NodeTable, ATornEntryIsLookedAtAgain) {
   const SimulatedPool pool({.max_processes = 64, .max_nodes = 16});
   Scenario scenario = pool.scenario("pool, a torn entry", 2);
@@ -164,13 +164,13 @@ TEST(NodeTable, ATornEntryIsLookedAtAgain) {
   expect_held("pool", "random schedules", explore(with_lasting_copies(scenario), 20));
 }
 
-/// Hosts whose hints are in one line: who comes again finds its number by its hint, and reads that,
-/// the entry twice and the line of who attaches three times.
+/// Hosts whose hints are in one line: a host that comes again finds its number by its hint, and
+/// reads that, the entry twice and the line of attaching processes three times.
 TEST(NodeTable, WhoComesAgainLooksAtFewLines) {
   constexpr std::uint64_t few = 6;
   const SimulatedPool pool({.max_processes = 64, .max_nodes = 3});
   expect_held_in_turn(pool, "hints in turn", 12, [](const Newcomer& it, std::uint32_t turn) {
-    if (turn < hosts) {  // copies of what stood there before all
+    if (turn < hosts) {  // copies of earlier contents
       for (std::uint32_t line = 0; line < pool::place_lines_of(3); ++line)
         (void)it.world.memory().observe_word(it.world.base() + it.superblock.places_offset +
                                              line * coherence::line_bytes);
@@ -206,11 +206,11 @@ TEST(NodeTable, OfTwoInOnePlaceOneGivesWay) {
           if (newcomer.table.replace(newcomer.joiner, round, line_of_turn(1))) ++both->there;
           ++both->done;
           world.until([&] { return both->done == 2 * round + 2; });
-          world.require(both->there < 2, "two hosts have one number");
+          world.require(both->there < 2, "two hosts have the same number");
           both->there = 0;
         }
       });
-    world.spawn(0, [&world, both] {  // what is ordered leaves while the others sleep
+    world.spawn(0, [&world, both] {  // ordered stores leave while the others sleep
       while (both->done < 2 * rounds) world.yield();
     });
   };

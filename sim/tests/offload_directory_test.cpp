@@ -1,4 +1,4 @@
-// Where switches and communicators find each other, on memory without coherence: claims, regions,
+// How switches and communicators find each other, on memory without coherence: claims, regions,
 // asks and answers, one step after the other on nodes that keep old copies.
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@
 namespace penstock::sim {
 namespace {
 
-/// Who serves, as a rank finds it: 0 for nobody.
+/// The token of the switch that a rank finds; 0: none.
 std::uint64_t served_by(SpaceUser& user) {
   const auto found = offload::serving(*user.arena);
   user.world.require(found.has_value(), found ? "" : found.error().message);
@@ -27,7 +27,7 @@ void take_turns_at_the_claim(World& world, Puppet& rank, Puppet& one, Puppet& ot
     Puppet& comes_late = round % 2 == 0 ? other : one;
     std::uint64_t token = 0;
     rank.does([&](SpaceUser& user) {
-      world.require(served_by(user) == 0, "a switch that has ended serves");
+      world.require(served_by(user) == 0, "a switch that has ended still serves");
     });
     takes.does([&](SpaceUser& user) {
       const auto directory = Directory::find_or_make(*user.arena);
@@ -37,12 +37,12 @@ void take_turns_at_the_claim(World& world, Puppet& rank, Puppet& one, Puppet& ot
       token = user.pool->token();
     });
     rank.does([&](SpaceUser& user) {
-      world.require(served_by(user) == token, "the switch that has the claim is not found");
+      world.require(served_by(user) == token, "the switch that holds the claim is not found");
     });
     comes_late.does([&](SpaceUser& user) {
       const auto taken = offload::take_claim(**Directory::find(*user.arena), {});
       world.require(!taken && taken.error().code == ErrorCode::already_exists,
-                    "two have the claim");
+                    "two switches hold the claim");
     });
     takes.does([&](SpaceUser& user) {
       (void)offload::give_claim_back(**Directory::find(*user.arena), {});
@@ -55,7 +55,7 @@ TEST(Directory, AClaimIsSeenByAllAsSoonAsItIsTaken) {
   expect_held_in_turn("switch", pool, "claims in turn", take_turns_at_the_claim);
 }
 
-/// In space that is used again, by regions of other numbers.
+/// In space that is reused by regions of other dimensions.
 void find_what_is_described(World& world, Puppet& rank, Puppet& one, Puppet&) {
   for (std::uint32_t round = 0; round < 6; ++round) {
     Object object;
@@ -69,23 +69,23 @@ void find_what_is_described(World& world, Puppet& rank, Puppet& one, Puppet&) {
     });
     one.does([&](SpaceUser& user) {
       const auto found = offload::find_region(*user.pool, object.offset);
-      world.require(found && found->shape() == shape, "another region is found");
+      world.require(found && found->shape() == shape, "a different region is found");
       world.require(!offload::observe_member(*user.pool, *found, found->member_line(0)),
-                    "a rank of an earlier region is found");
+                    "an earlier region's rank is found");
       token = user.pool->token();
       offload::publish_member(*user.pool, *found, found->switch_line(0), {.token = token});
       user.pool->memory().full_fence();
     });
     rank.does([&](SpaceUser& user) {
       const auto member = offload::observe_member(*user.pool, region(), region().switch_line(0));
-      world.require(member && member->token == token, "what the switch has said is not found");
+      world.require(member && member->token == token, "the switch's word is not found");
       const Region own = region();
       offload::publish_member(*user.pool, own, own.member_line(0), {.token = user.pool->token()});
       user.pool->memory().full_fence();
     });
     one.does([&](SpaceUser& user) {
       const auto member = offload::observe_member(*user.pool, region(), region().member_line(0));
-      world.require(member && member->token == shape.owner, "what the rank has said is not found");
+      world.require(member && member->token == shape.owner, "the rank's word is not found");
     });
     rank.does([&](SpaceUser& user) { (void)user.arena->destroy(object); });
   }
@@ -98,8 +98,8 @@ TEST(Directory, WhatOneSaysOfItselfTheOtherFinds) {
   expect_held("switch", "late stores", explore(with_late_stores(scenario), 20));
 }
 
-/// A switch dies before a rank that has found it has asked, and the next one serves the rank, which
-/// goes on without a switch. The rank waits for that one to let go.
+/// A switch dies before a rank that has found it has asked. The next one serves the rank, which
+/// goes on without a switch. The rank waits until that one has let go.
 void ask_the_next_one(World& world, const SmallPool& pool, Puppet& rank, Puppet& one) {
   Puppet next(world, pool, 1);
   Server* second = nullptr;
@@ -126,7 +126,7 @@ void ask_the_next_one(World& world, const SmallPool& pool, Puppet& rank, Puppet&
     second->pool().memory().full_fence();
   });
   rank.does([&](SpaceUser&) {
-    world.require(!asked->is_withdrawn(), "it is served, and counts as let go of");
+    world.require(!asked->is_withdrawn(), "a served region counts as released");
   });
   next.does([&](SpaceUser&) {
     while (second->communicators() != 0)
@@ -134,7 +134,7 @@ void ask_the_next_one(World& world, const SmallPool& pool, Puppet& rank, Puppet&
     second->pool().memory().full_fence();
   });
   rank.does([&](SpaceUser&) {
-    world.require(asked->is_withdrawn(), "what was let go of counts as served");
+    world.require(asked->is_withdrawn(), "a released region counts as served");
     asked = nullptr;
   });
   next.does([&](SpaceUser&) { delete second; });
@@ -158,8 +158,8 @@ void let_look(World& world, Server& server) {
   }
 }
 
-/// What a switch was asked that has died is no concern of the next one, which has looked at that
-/// line before: the ranks go on without a switch.
+/// A dead switch's asks do not concern the next switch, which has looked at that line before: the
+/// ranks go on without a switch.
 void follow_one_that_served(World& world, const SmallPool& pool, Puppet& rank, Puppet& one,
                             Puppet& other) {
   Server* server = nullptr;
@@ -167,7 +167,8 @@ void follow_one_that_served(World& world, const SmallPool& pool, Puppet& rank, P
   const auto serve = [&](SpaceUser&) {
     server = open_server(world, pool)->release();
     let_look(world, *server);
-    world.require(server->communicators() == 0, "the next switch serves what another did");
+    world.require(server->communicators() == 0,
+                  "the next switch serves a region of another switch");
   };
   other.does(serve);
   other.does([&](SpaceUser&) { delete server; });
@@ -228,7 +229,7 @@ void follow_one_that_ended(World& world, const SmallPool& pool, Puppet& rank, Pu
   other.does(open);
   other.does([&](SpaceUser&) {
     let_look(world, *server);
-    world.require(server->communicators() == 0, "the next switch serves what another was asked");
+    world.require(server->communicators() == 0, "the next switch serves an ask to another switch");
   });
   other.does(close);
 }
@@ -241,8 +242,8 @@ TEST(Directory, WhatAnEarlierSwitchWasAskedIsNotServedByTheNext) {
                       });
 }
 
-/// A process whose place in the table was another's asks for the same region: what that one was
-/// answered is no answer to it, though its node has looked at the asks before.
+/// A process in a slot that belonged to another asks for the same region: the other's answer is no
+/// answer to it, although its node has looked at the asks before.
 void ask_in_anothers_place(World& world, const SmallPool& pool, Puppet& rank, Puppet& one,
                            Puppet& other) {
   Server* server = nullptr;
@@ -272,7 +273,7 @@ void ask_in_anothers_place(World& world, const SmallPool& pool, Puppet& rank, Pu
     });
   };
   first.starts([&](SpaceUser& user) {
-    world.require(!ask(*user.arena), "a region that is not described is served");
+    world.require(!ask(*user.arena), "a region without description is served");
   });
   serve_until(1);
   first.end();
@@ -285,7 +286,7 @@ void ask_in_anothers_place(World& world, const SmallPool& pool, Puppet& rank, Pu
     shape.owner = places.back()->token();
     offload::describe(*places.back(), Region(room.offset, shape));
     const auto arena = SmallPool::open_arena(world, *places.back());
-    world.require(ask(*arena), "another's answer is taken");
+    world.require(ask(*arena), "the rank took another rank's answer");
   });
   serve_until(2);
   one.does([&](SpaceUser&) { delete server; });
@@ -299,8 +300,8 @@ TEST(Directory, WhatAnotherWasAnsweredIsNoAnswer) {
                       });
 }
 
-/// A rank takes an ask of a dead switch back while the next one takes the claim: that one finds
-/// that it was taken back, or the rank finds that it must wait.
+/// A rank withdraws its ask from a dead switch while the next one takes the claim: either that one
+/// finds the withdrawal, or the rank finds that it must wait.
 void withdraw_while_one_claims(World& world, Puppet& rank, Puppet& one, Puppet& other) {
   std::uint64_t dead = 0, found = 0;
   bool withdrawn = false;
@@ -335,14 +336,14 @@ void withdraw_while_one_claims(World& world, Puppet& rank, Puppet& one, Puppet& 
     withdrawn = asked->is_withdrawn();
   });
   other.await();
-  world.require(!withdrawn || offload::Ask{found}.region() == 0, "what was taken back is found");
+  world.require(!withdrawn || offload::Ask{found}.region() == 0, "a withdrawn ask is found");
 }
 
 TEST(Directory, WhatIsTakenBackIsServedByNobody) {
   const SmallPool pool;
   Scenario scenario = in_turn(pool, "asks taken back", withdraw_while_one_claims);
   scenario.swarm = false;
-  scenario.faults.deliver = 0;  // what no fence sends stays for long
+  scenario.faults.deliver = 0;  // unordered stores stay for long
   // without the fence one seed in 50 shows it
   expect_held("switch", "random schedules", explore(scenario, 600));
 }

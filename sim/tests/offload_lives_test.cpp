@@ -1,4 +1,4 @@
-// Communicators of a switch from the ask to the next owner of their memory, on memory without
+// Communicators of a switch, from the ask to the next owner of their memory, on memory without
 // coherence: switches and ranks are killed at any operation, followed by others, and stopped for
 // longer than a lease.
 #include <gtest/gtest.h>
@@ -16,8 +16,8 @@ namespace {
 
 struct Life {
   bool over = false;
-  const Process* serving = nullptr;  ///< the switch that has the claim
-  std::uint32_t communicators = 0;   ///< ever
+  const Process* serving = nullptr;  ///< the switch that holds the claim
+  std::uint32_t communicators = 0;   ///< made so far
   std::uint32_t served = 0;          ///< of those of the last rank
 };
 
@@ -31,7 +31,7 @@ void play(World& world, const SmallPool& pool, const std::shared_ptr<Life>& life
       continue;
     }
     const Process* const before = life->serving;
-    // One that was taken for dead as it took the claim finds that out at its next look.
+    // A process that was declared dead while it took the claim learns that at its next look.
     world.require(before == nullptr || gone(*before) || before->may_exit || world.self().may_exit,
                   "two switches serve");
     life->serving = &world.self();
@@ -48,7 +48,7 @@ void use(SpaceUser& user, const Region& region) {
   const auto& memory = user.pool->memory();
   std::byte* const base = user.pool->base();
   const auto member = offload::observe_member(*user.pool, region, region.switch_line(0));
-  user.world.require(member.has_value(), "it is served, and nobody says who serves");
+  user.world.require(member.has_value(), "the region is served, but no switch is named");
   offload::publish_member(*user.pool, region, region.member_line(0), {.token = user.pool->token()});
   const std::uint64_t sent = 1 + user.world.random() % region.shape().window;
   const std::uint64_t awaited = user.world.random() % (sent + 1);
@@ -69,7 +69,7 @@ void use(SpaceUser& user, const Region& region) {
   }
 }
 
-/// Makes communicators until so many were served.
+/// Makes communicators until `wanted` were served.
 void make_communicators(World& world, const SmallPool& pool, Life& life, std::uint32_t wanted) {
   SpaceUser user(world, pool, fmt::format("job{}", world.self().number), 0);
   std::uint32_t served = 0;
@@ -97,7 +97,7 @@ void make_communicators(World& world, const SmallPool& pool, Life& life, std::ui
   }
 }
 
-/// Space that was a region's is another's, and keeps what that one puts there.
+/// Space of a former region belongs to another process, and keeps that one's contents.
 void use_space(World& world, const SmallPool& pool, const Life& life) {
   SpaceUser worker(world, pool, "stranger");
   while (!life.over) {
@@ -110,7 +110,7 @@ void use_space(World& world, const SmallPool& pool, const Life& life) {
   }
 }
 
-/// Each node has a process that flushes for it, also one that was lost and came back.
+/// Each node has a process that flushes for it, also a node that was lost and came back.
 void keep_nodes(World& world, const SmallPool& pool, const std::shared_ptr<Life>& life) {
   std::vector<const Process*> keepers(nodes);
   while (!life->over) {
@@ -127,7 +127,7 @@ void keep_nodes(World& world, const SmallPool& pool, const std::shared_ptr<Life>
 
 enum class Victim : std::uint8_t { none, rank, the_switch };
 
-/// Two ranks one after the other on node 0, switches on nodes 1 and 2, a stranger on node 3.
+/// Two ranks one after the other on node 0, switches on nodes 1 and 2, a foreign process on node 3.
 Scenario lives(const SmallPool& pool, Victim victim) {
   constexpr const char* names[] = {"nobody", "a rank", "a switch"};
   Scenario scenario = pool.scenario(
@@ -181,7 +181,7 @@ TEST(Offload, MemoryOfADeadRankIsAnothersWhenTheSwitchHasLetGo) {
   expect_held("switch", "crash points", crash_everywhere(lives(pool, Victim::rank), 40));
 }
 
-/// It was taken for dead: another has its claim, and others the memory of what it served.
+/// It was declared dead: another has its claim, and others have the memory of what it served.
 TEST(Offload, ASwitchThatGoesOnAfterALeaseHarmsNothing) {
   const SmallPool pool;
   Scenario scenario = lives(pool, Victim::none);

@@ -1,4 +1,4 @@
-// What the tests of switches share: memory for a region, what its rank sends, and a switch that
+// Shared by the tests of switches: memory for a region, the packets of its rank, and a switch that
 // serves the pool.
 #pragma once
 
@@ -18,7 +18,7 @@ using offload::Directory;
 using offload::Region;
 using offload::Shape;
 
-/// As src/coll makes it: what an earlier owner had there stands until it is described.
+/// As src/coll makes it: an earlier owner's contents stay until the region is described.
 inline std::optional<Object> make_room(SpaceUser& user, const std::string& name,
                                        const Shape& shape) {
   const auto made = user.arena->create(name, Region(0, shape).bytes(),
@@ -28,7 +28,7 @@ inline std::optional<Object> make_room(SpaceUser& user, const std::string& name,
   return made ? std::optional(*made) : std::nullopt;
 }
 
-/// Chunk `index` of a region of one rank: a sum of numbers, which are `index + 1`.
+/// Chunk `index` of a region with one rank: a sum of numbers, which are `index + 1`.
 inline void send_operand(const SpaceUser& user, const Region& region, std::uint64_t index) {
   const auto& memory = user.pool->memory();
   const std::vector<std::uint64_t> values(8, index + 1);

@@ -1,6 +1,6 @@
 // A vandal overwrites the lines in which processes describe themselves, and their lines of the
-// pool's lock: the living restore them and are not taken for dead, deaths are noticed as always,
-// and no process waits in vain.
+// pool's lock: the living restore them and are not declared dead, deaths are noticed as usual, and
+// no process waits in vain.
 #include <gtest/gtest.h>
 
 #include "pool/layout.hpp"
@@ -12,7 +12,7 @@ namespace {
 
 using pool::Superblock;
 
-/// Users 0 and 1, on nodes of their numbers, and one on node 2, the vandal.
+/// Users 0 and 1, on nodes of the same numbers, and the vandal on node 2.
 struct Case {
   std::uint64_t tokens[2] = {};
   Process* holder = nullptr;
@@ -25,7 +25,7 @@ void hold_lock(World& world, pool::Pool& pool, Case& all) {
   const auto guard = pool.lock();
   world.require(guard.has_value(), guard ? "" : guard.error().message);
   world.require(all.holder == nullptr || gone(*all.holder) || all.holder->may_exit,
-                "two have the lock");
+                "two processes hold the lock");
   all.holder = &world.self();
   world.sleep(world.random() % 3'000'000);
   all.holder = nullptr;
@@ -42,7 +42,7 @@ void use(World& world, const SimulatedPool& simulated, Case& all, std::size_t nu
   const bool idle = world.random() % 2 == 0;
   for (int after = 0; after < 3; after += all.vandal_done ? 1 : 0) {
     const bool alive = pool->alive(all.tokens[1 - number]);
-    world.require(alive || gone(other) || other.stopped, "one who lives is taken for dead");
+    world.require(alive || gone(other) || other.stopped, "a living process is taken for dead");
     if (!idle) hold_lock(world, *pool, all);
     world.sleep(world.random() % (simulated.lease_ns(world) / 4));
   }
@@ -52,7 +52,7 @@ void use(World& world, const SimulatedPool& simulated, Case& all, std::size_t nu
              [&] { return gone(other) || other.stopped || all.done[1 - number]; });
 }
 
-/// Any word of a state line; any word of a lock line but its token, which names its owner.
+/// Any word of a state line; any word of a lock line except its token, which names its owner.
 std::byte* somewhere(World& world, const pool::Pool& pool, const Case& all) {
   const auto& superblock = *reinterpret_cast<const Superblock*>(pool.base());
   const std::uint64_t whose = world.random() % 2;
@@ -62,7 +62,7 @@ std::byte* somewhere(World& world, const pool::Pool& pool, const Case& all) {
   return pool.base() + superblock.lock_offset + 64 * whose + 8 * (1 + world.random() % 7);
 }
 
-/// Ends when what is still to be restored is.
+/// Ends when all that must be restored is restored.
 void overwrite(World& world, const SimulatedPool& simulated, Case& all, int times) {
   const auto pool = simulated.attach(world, {.observer = true});
   wait_until(world, "both", [&] {
@@ -84,7 +84,7 @@ void overwrite(World& world, const SimulatedPool& simulated, Case& all, int time
 Scenario overwritten(const SimulatedPool& simulated, const char* name) {
   Scenario scenario = simulated.scenario(name, 3);
   scenario.max_steps = 20'000'000;
-  scenario.faults.max_delay = 10;  // where all sleep, a delayed heartbeat is late by leases
+  scenario.faults.max_delay = 10;  // when all sleep, a delayed heartbeat is late by several leases
   return scenario;
 }
 
@@ -129,7 +129,7 @@ TEST(Overwritten, WhoDiesThereIsMissedAsEver) {
   expect_held("pool", "crash points", crash_everywhere(scenario, 60));
 }
 
-/// A process that was taken for dead meanwhile ends; the others go on.
+/// A process that was declared dead meanwhile ends; the others go on.
 TEST(Overwritten, WhoIsStoppedThereGoesOnOrEnds) {
   const SimulatedPool pool;
   Scenario scenario = overwritten(pool, "pool, one whose lines are overwritten is stopped");

@@ -1,6 +1,6 @@
-// Programs of passive target without barriers on memory without coherence: each rank draws its own,
-// knows nothing of how far the others are, leaves the window when it is through, and then loads
-// what the others have put.
+// Passive-target programs without barriers on memory without coherence: each rank draws its own,
+// knows nothing of the others' progress, leaves the window when it is done, and then loads what the
+// others have put.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -21,11 +21,11 @@ using window::Extent;
 using window::Window;
 
 constexpr std::uint32_t ranks = 4, nodes = 3;
-/// Peers must ask for ranges of the large ones.
+/// Peers must ask for ranges of the large segments.
 constexpr std::uint64_t segment_bytes[ranks] = {9000, 5000, 200, 9000};
-/// Each rank has a cell of 8 bytes at each of them, beside those of the others.
+/// Each rank has a cell of 8 bytes at each place, next to those of the others.
 constexpr std::uint64_t places[] = {0, 64, 120, 4600, 8904};
-/// The counters that all ranks add to lie behind the cells of the first place.
+/// The counters to which all ranks add lie behind the cells of the first place.
 constexpr std::uint64_t counter_at = 8 * ranks;
 
 struct Cells {
@@ -50,7 +50,7 @@ class Rank {
     pool_ = simulated.attach(world, {.rank = static_cast<std::int32_t>(self), .job = "sim"});
   }
 
-  /// A window from beginning to end. False when a rank has died.
+  /// Uses a window from its beginning to its end. Returns false when a rank has died.
   bool live_through(std::uint32_t life) {
     plan_.announce(self_, *pool_);
     if (!all_have(plan_.opened, life)) return false;
@@ -176,7 +176,7 @@ class Rank {
   std::uint32_t self_;
   std::unique_ptr<pool::Pool> pool_;
   std::unique_ptr<Window> window_;
-  std::uint64_t last_ = 0;  ///< value stored
+  std::uint64_t last_ = 0;  ///< the last value stored
 };
 
 Plan plan_in(SimulatedPool& pool) {

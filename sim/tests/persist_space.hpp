@@ -1,4 +1,4 @@
-// A pool with objects that transactions change, and what they must hold.
+// A pool with objects that transactions change, and their required contents.
 #pragma once
 
 #include <cstring>
@@ -17,7 +17,7 @@
 namespace penstock::sim {
 
 inline constexpr std::uint32_t persist_nodes = 3;
-inline constexpr std::uint64_t object_words = 40;  ///< of each of two objects: five lines
+inline constexpr std::uint64_t object_words = 40;  ///< in each of two objects: five lines
 inline constexpr std::uint64_t log_bytes = 16 << 10;
 
 template <class T>
@@ -41,10 +41,10 @@ class PersistSpace : public SimulatedPool {
   }
 };
 
-/// What the two objects may hold, known outside of the pool.
+/// The permitted contents of the two objects, known outside the pool.
 struct Numbers {
-  std::uint64_t committed = 0;  ///< commit has returned
-  std::uint64_t trying = 0;     ///< it was begun last
+  std::uint64_t committed = 0;  ///< its commit has returned
+  std::uint64_t trying = 0;     ///< the last number that was begun
   bool may_be(std::uint64_t number) const { return number == committed || number == trying; }
 };
 
@@ -55,14 +55,14 @@ struct Member {
         arena(SimulatedPool::open_arena(world, *pool)),
         objects{must(world, arena->open("a")), must(world, arena->open("b"))} {}
 
-  /// By plain stores of the user, some of which leave the cache by themselves.
+  /// Stores as a user does, by plain stores, some of which leave the cache by themselves.
   void store(const arena::Object& object, std::uint64_t first, std::uint64_t count,
              std::uint64_t number) {
     auto* words = reinterpret_cast<std::uint64_t*>(object.data) + first;
     for (std::uint64_t i = 0; i < count; ++i) words[i] = number;
     world.yield();
   }
-  /// Both objects, in pieces; the second one before the first is whole.
+  /// Changes both objects, in pieces; the second before the first is whole.
   void change(persist::UndoLog& log, std::uint64_t number) {
     constexpr std::uint64_t half = object_words / 2;
     const auto& [a, b] = objects;
@@ -73,7 +73,7 @@ struct Member {
     must(world, log.add(a, half * 8, half * 8));
     store(a, half, half, number);
   }
-  /// As one transaction after another left them.
+  /// As one transaction after another left the object.
   std::uint64_t read(const arena::Object& object, persist::Reader& reader) {
     std::vector<std::uint64_t> words(object_words);
     must(world, reader.read(words.data(), 0, words.size() * 8));
@@ -86,7 +86,7 @@ struct Member {
     auto reader = must(world, persist::Reader::open(*arena, object));
     return read(object, reader);
   }
-  /// Of both, which no process changes now.
+  /// Reads both, while no process changes them.
   std::uint64_t read_both(const char* when) {
     const std::uint64_t number = read(objects[0]);
     const std::uint64_t other = read(objects[1]);
@@ -95,7 +95,7 @@ struct Member {
                                                when, number, other));
     return number;
   }
-  /// Until all that the dead began is undone.
+  /// Waits until all transactions of dead processes are undone.
   void recover() {
     wait_until(world, "what the dead began to be undone",
                [&] { return must(world, persist::recover(*arena)).waiting.empty(); });
@@ -107,7 +107,7 @@ struct Member {
   arena::Object objects[2];
 };
 
-/// Transactions with the numbers that follow `from`; some are aborted.
+/// Makes transactions with the numbers that follow `from`; some are aborted.
 inline void transact(World& world, Member& member, persist::UndoLog& log, Numbers& numbers,
                      std::uint64_t from, int count) {
   for (int i = 1; i <= count; ++i) {
@@ -121,7 +121,7 @@ inline void transact(World& world, Member& member, persist::UndoLog& log, Number
   }
 }
 
-/// A process comes to the node and goes, again and again: it flushes its caches.
+/// Processes come to the node and go, again and again, which flushes its caches.
 inline void visit_until(World& world, const PersistSpace& space, const bool& ended) {
   while (!ended) {
     { const Member member(world, space); }
@@ -129,7 +129,7 @@ inline void visit_until(World& world, const PersistSpace& space, const bool& end
   }
 }
 
-/// What caches may fetch by themselves at any time: all lines of all objects.
+/// Fetches all lines of all objects, as caches may do at any time.
 inline void fetch_everything(Member& member) {
   for (const arena::Object& object : member.arena->list()) {
     std::vector<std::byte> copies(object.bytes);

@@ -14,17 +14,17 @@
 namespace penstock::sim {
 namespace {
 
-/// The scenario's file, by another name for each run.
+/// The scenario's file, under another name for each run.
 class NoPoolYet : public SimulatedPool {
  public:
   NoPoolYet() {
     once([this](World& world) {
-      constexpr int attachments = 20;  // each slot is used a second time, and by nobody at last
+      constexpr int attachments = 20;  // each slot is used a second time, and finally by none
       for (int i = 0; i < attachments; ++i) attach(world);
       [[maybe_unused]] auto* never_detached = attach(world).release();
     });
   }
-  /// As the memory may be that a new file gets: full of an older pool.
+  /// A new file may get memory with arbitrary contents: here that of an older pool.
   Scenario scenario(std::string name, std::uint32_t nodes) const {
     Scenario scenario = SimulatedPool::scenario(std::move(name), nodes);
     scenario.prepare = [whole = scenario.prepare](std::byte* device) {
@@ -35,7 +35,8 @@ class NoPoolYet : public SimulatedPool {
   }
 };
 
-/// Attaches as soon as there is a pool. Null when there is none for long after the creator is gone.
+/// Attaches as soon as there is a pool. Returns null if there is none long after the creator has
+/// died.
 std::unique_ptr<pool::Pool> attach_when_there(World& world, const SimulatedPool& pool,
                                               const Process& creator) {
   constexpr int max_looks = 100;
@@ -49,22 +50,22 @@ std::unique_ptr<pool::Pool> attach_when_there(World& world, const SimulatedPool&
     world.require(none, error.message);
     world.sleep(1'000'000);
   }
-  world.require(creator.dead, "a pool was made and is not there");
+  world.require(creator.dead, "a pool was made but is missing");
   return nullptr;
 }
 
 void expect_fresh(World& world, const pool::Pool& pool) {
-  world.require(pool.generation() == 1, "somebody had the slot before");
+  world.require(pool.generation() == 1, "another process had the slot before");
   for (const pool::ProcessRecord& record : pool.processes()) {
     world.require(record.generation == 1 && record.program.starts_with("process") && record.alive,
-                  "a process of the older pool");
+                  "the table shows a process of the older pool");
   }
 }
 
 TEST(PoolCreation, WhoFindsAPoolFindsAWholeOne) {
   const NoPoolYet pool;
   Scenario scenario = pool.scenario("pool, creation", 3);
-  scenario.faults.max_delay = 40;  // a reader does not look for ever at half a line
+  scenario.faults.max_delay = 40;  // a reader must not look for ever at a half-written line
   scenario.body = [&pool](World& world) {
     ::unlink(pool.path().c_str());
     auto here = std::make_shared<std::uint32_t>(0);
@@ -100,24 +101,26 @@ TEST(PoolCreation, WhoFindsAPoolFindsAWholeOne) {
   expect_held("pool", "crash points", crash_everywhere(scenario, 60));
 }
 
-/// A process that dies while it writes or wipes a superblock leaves a pool or none, and no damaged
+/// A process that dies while it writes or wipes a superblock leaves a pool or none, but no damaged
 /// one.
 TEST(PoolCreation, ADeathWithinTheSuperblockLeavesNoPool) {
   const SimulatedPool pool;
   Scenario scenario = pool.scenario("pool, superblock wiped and written", 2);
-  // The stores of the dead arrive late and in any order, while a reader reads again and again.
+  // The stores of the dead process arrive late and in any order, while a reader reads again and
+  // again.
   scenario.swarm = false;
   scenario.faults.deliver = 5;
   scenario.faults.max_delay = 5000;
   scenario.body = [&pool](World& world) {
     Process& writer = world.spawn(0, [&world, &pool] {
-      world.self().publishes = 1ull << 40;  // what counts are the first line and the magic
+      world.self().publishes = 1ull << 40;  // only the first line and the magic count
       auto parts = pool::open_parts(pool.path(), pool::Access::write);
-      world.require(parts.has_value(), "the file is not there");
+      world.require(parts.has_value(), "the file is missing");
       const auto superblock = pool::check_superblocks(*parts, pool.path());
-      world.require(superblock.has_value(), "no pool to begin with");
+      world.require(superblock.has_value(), "there is no pool at the beginning");
       world.require(pool::wipe_superblock((*parts)[0]).has_value(), "not wiped");
-      // The same would stand there again: what does not arrive must be missed.
+      // Otherwise the same would be written again: a store that does not arrive must make a
+      // difference.
       const std::array<std::byte, sizeof(pool::Superblock)> nothing{};
       world.memory().publish_bulk(world.base(), nothing.data(), nothing.size());
       world.memory().full_fence();
@@ -139,27 +142,29 @@ TEST(PoolCreation, ADeathWithinTheSuperblockLeavesNoPool) {
   expect_held("pool", "deaths within a line", explore(dying_in_a_line(scenario, 2), 1000));
 }
 
-/// A device is made a pool again: first it is none, then its tables are cleared, then it is one.
+/// A device becomes a pool again: first it is none, then its tables are cleared, then it is one.
 TEST(PoolCreation, ADeviceIsNoPoolWhileItsTablesAreCleared) {
   const SimulatedPool pool;
   Scenario scenario = pool.scenario("pool, superblock wiped and written", 2);
-  scenario.faults.max_delay = 40;  // a reader does not look for ever at half a line
+  scenario.faults.max_delay = 40;  // a reader must not look for ever at a half-written line
   scenario.body = [&pool](World& world) {
     auto done = std::make_shared<bool>(false);
     const auto parts_of = [&world, &pool](pool::Access access) {
       auto parts = pool::open_parts(pool.path(), access);
-      world.require(parts.has_value(), "the file is not there");
+      world.require(parts.has_value(), "the file is missing");
       return std::move(*parts);
     };
     constexpr std::uint64_t table = 1 << 20;
     world.spawn(0, [&world, &pool, parts_of, done] {
       const auto parts = parts_of(pool::Access::write);
       const auto superblock = pool::check_superblocks(parts, pool.path());
-      world.require(superblock.has_value(), "no pool to begin with");
+      world.require(superblock.has_value(), "there is no pool at the beginning");
       const auto wiped = pool::wipe_superblock(parts[0]);
       world.require(wiped.has_value(), "not wiped");
       world.memory().publish_word(world.base() + table, 1);
-      for (int i = 0; i < 100; ++i) world.yield();  // it may leave before the wipe, were it let
+      for (int i = 0; i < 100; ++i)
+        world.yield();  // it could leave before the wipe, if it were
+                        // allowed to
       world.memory().full_fence();
       world.sleep(10'000'000);
       world.memory().publish_word(world.base() + table, 2);
@@ -170,12 +175,12 @@ TEST(PoolCreation, ADeviceIsNoPoolWhileItsTablesAreCleared) {
     world.spawn(1, [&world, &pool, parts_of, done] {
       const auto parts = parts_of(pool::Access::read);
       for (int looks = 0;; ++looks) {
-        world.require(looks < 3000, "the superblock never comes");
+        world.require(looks < 3000, "the superblock never appears");
         const std::uint64_t before = world.memory().observe_word(world.base() + table);
         const auto found = pool::check_superblocks(parts, pool.path());
         const std::uint64_t after = world.memory().observe_word(world.base() + table);
         if (found) {
-          world.require(before == 0 || after == 2, "a pool whose tables are not cleared");
+          world.require(before == 0 || after == 2, "the pool's tables are not cleared");
           if (after == 2) break;
         } else {
           const bool being_wiped = before == 0;
@@ -189,7 +194,7 @@ TEST(PoolCreation, ADeviceIsNoPoolWhileItsTablesAreCleared) {
     });
   };
   expect_held("pool", "random schedules", explore(scenario, 150));
-  // Slowly: what must not overtake the wipe has time to.
+  // Slowly: a store that must not overtake the wipe has time to do so.
   scenario.swarm = false;
   scenario.faults.whole_lines = true;
   scenario.faults.deliver = 5;
@@ -213,7 +218,7 @@ TEST(PoolCreation, ASuperblockIsReadAnewEachTime) {
     world.spawn(0, [&world, &pool, step, read, reach] {
       const auto parts = pool::open_parts(pool.path(), pool::Access::write);
       auto superblock = read();
-      world.require(superblock.has_value(), "no pool to begin with");
+      world.require(superblock.has_value(), "there is no pool at the beginning");
       reach(1);
       world.require(pool::wipe_superblock((*parts)[0]).has_value(), "not wiped");
       world.memory().full_fence();
@@ -225,10 +230,10 @@ TEST(PoolCreation, ASuperblockIsReadAnewEachTime) {
       *step = 4;
     });
     world.spawn(1, [&world, step, read, reach] {
-      world.require(read().has_value(), "no pool to begin with");
+      world.require(read().has_value(), "there is no pool at the beginning");
       *step = 1;
       reach(2);
-      world.require(!read(), "a pool that was wiped is still seen");
+      world.require(!read(), "a wiped pool is still seen");
       *step = 3;
       reach(4);
       const auto written = read();
@@ -238,9 +243,9 @@ TEST(PoolCreation, ASuperblockIsReadAnewEachTime) {
   expect_held("pool", "random schedules", explore(scenario, 60));
 }
 
-// ---- nodes that start again --------------------------------------------------------------------
+// ---- nodes that restart -------------------------------------------------------------------------
 
-/// One machine, started anew as often as there are nodes in the simulation.
+/// One machine, which restarts as often as there are nodes in the simulation.
 pool::Caller of_one_machine(World& world) {
   pool::Caller caller{world.host(world.self().node), world.identity(world.self())};
   caller.host.machine_id = world.host(0).machine_id;
@@ -252,7 +257,8 @@ struct Seat {
   std::uint64_t token = 0;
 };
 
-/// Boots 0, 1 and 2 of one machine one after another; an onlooker on another locks and looks.
+/// Boots 0, 1 and 2 of one machine one after another; an onlooker on another machine locks and
+/// looks.
 Scenario restarts(const SimulatedPool& pool, std::uint32_t mortal) {
   Scenario scenario =
       pool.scenario(fmt::format("pool, a machine starts again, boot {} dies anywhere", mortal), 4);
@@ -282,7 +288,7 @@ Scenario restarts(const SimulatedPool& pool, std::uint32_t mortal) {
       const auto attached = pool.attach(world);
       bool all = false;
       for (int looks = 0; !all; ++looks) {
-        world.require(looks < 20'000, "the dead never go");
+        world.require(looks < 20'000, "the dead never leave the table");
         all = gone(*world.processes()[2]);
         const auto reaped = attached->reap([](const auto&) {});
         world.require(reaped.has_value(), reaped ? "" : reaped.error().message);
@@ -292,8 +298,8 @@ Scenario restarts(const SimulatedPool& pool, std::uint32_t mortal) {
           all = all && !record.attached;
           world.require(record.emulated_node == std::optional<std::uint32_t>(5) ||
                             (!record.emulated_node && world.victim()->dead),
-                        "the node's line is not the one that was there before");
-          world.require(record.node != attached->node(), "two machines have one number");
+                        "the node's line is not the earlier one");
+          world.require(record.node != attached->node(), "two machines have the same number");
         }
         world.sleep(4'000'000);
       }
@@ -311,18 +317,18 @@ TEST(Pool, AMachineThatStartsAgainKeepsItsNumber) {
 
 using NumbersHeld = std::map<std::uint32_t, std::uint32_t>;  ///< process -> its node's number
 
-/// Attaches as a clone of the machine for so long, with a number that no other node holds.
+/// Stays attached for `ns` as a clone of the machine, with a number that no other node holds.
 void stay(World& world, const SimulatedPool& pool, NumbersHeld& held, std::uint64_t ns) {
   const auto attached = pool.attach(world, of_one_machine(world));
   for (const auto& [other, number] : held) {
-    world.require(number != attached->node(), "two living nodes have one number");
+    world.require(number != attached->node(), "two living nodes have the same number");
   }
   held[world.self().number] = attached->node();
   world.sleep(ns);
   held.erase(world.self().number);
 }
 
-/// Copies of one machine, all of them alive: each has a number while it is attached.
+/// Copies of one machine, all alive: each has a number while it is attached.
 TEST(Pool, ClonesOfAMachineNeverShareANumber) {
   const SimulatedPool pool;
   Scenario scenario = pool.scenario("pool, clones", 2);
@@ -344,11 +350,11 @@ TEST(Pool, ClonesOfAMachineNeverShareANumber) {
 TEST(Pool, AMachineThatComesBackNeverSharesItsNumberWithAClone) {
   const SimulatedPool pool;
   Scenario scenario = pool.scenario("pool, a machine comes back to its clone", 3);
-  scenario.faults.max_delay = 10;  // counted in operations, of which there are few where all sleep
+  scenario.faults.max_delay = 10;  // counted in operations, which are few when all sleep
   scenario.faults.same_speed = true;
   scenario.body = [&pool](World& world) {
     auto attached_as = std::make_shared<NumbersHeld>();
-    auto again_ns = std::make_shared<std::uint64_t>(0);  // when all begin, about
+    auto again_ns = std::make_shared<std::uint64_t>(0);  // the time at which all begin, roughly
     const auto begin = [&world, again_ns](std::uint64_t later_ns) {
       wait_until(world, "the machine to leave", [&] { return *again_ns != 0; });
       world.sleep(*again_ns - world.now_ns() + later_ns + world.random() % 20'000);
@@ -382,7 +388,7 @@ TEST(Pool, AMachineThatComesBackNeverSharesItsNumberWithAClone) {
 TEST(Pool, OneOfTwoClonesTakesANumberOver) {
   const SimulatedPool pool;
   Scenario scenario = pool.scenario("pool, two clones take over", 3);
-  scenario.faults.max_delay = 10;  // counted in operations, of which there are few where all sleep
+  scenario.faults.max_delay = 10;  // counted in operations, which are few when all sleep
   scenario.faults.same_speed = true;
   scenario.body = [&pool](World& world) {
     auto numbers = std::make_shared<std::set<std::uint32_t>>();
@@ -392,7 +398,7 @@ TEST(Pool, OneOfTwoClonesTakesANumberOver) {
       world.spawn(node, [&world, &pool, numbers, left] {
         wait_until(world, "the machine to leave", left);
         const auto attached = pool.attach(world, of_one_machine(world));
-        world.require(numbers->insert(attached->node()).second, "two nodes have one number");
+        world.require(numbers->insert(attached->node()).second, "two nodes have the same number");
         wait_until(world, "the other clone", [&] { return numbers->size() == 2; });
       });
     }
@@ -438,7 +444,7 @@ TEST(Pool, WhatWasDoneBeforeASlotIsFreeIsSeenByWhoFindsItFree) {
       };
       wait_until(world, "it to leave", [&] { return !attached->alive(*token); });
       world.require(attached->memory().observe_word(mark(*attached)) == 1,
-                    "something is still on its way from a process that has left");
+                    "a store of a departed process is still on its way");
       for (int looks = 0; listed(); ++looks) {
         world.require(looks < 100, "the table never says that it has left");
         world.sleep(2'000'000);
@@ -458,7 +464,7 @@ void look_on(World& world, const pool::AttachingTable& attaching, Shown& shown) 
   while (!shown.over) {
     wait_until(world, "a visit", [&] { return !shown.seen || shown.over; });
     for (int looks = 0; !shown.seen; ++looks) {
-      world.require(looks < 100, "an attaching process is not seen, whatever else it does");
+      world.require(looks < 100, "an attaching process is not seen");
       const auto line = attaching.read(2);
       shown.seen = line && line->generation == shown.token >> 16 && line->beat == shown.beat;
       world.sleep(1'000'000);
@@ -466,12 +472,12 @@ void look_on(World& world, const pool::AttachingTable& attaching, Shown& shown) 
   }
 }
 
-/// Two nodes use one line in turns, as after a machine was taken for dead: no token twice. The line
-/// of an attaching process is on its way when its publish returns.
+/// Two nodes use one line in turn, as after a machine was declared dead: no token occurs twice. The
+/// line of an attaching process is on its way when its publish returns.
 TEST(Pool, EachVisitHasATokenOfItsOwn) {
   const SimulatedPool pool;
   Scenario scenario = pool.scenario("pool, attaching processes", 3);
-  scenario.faults.max_delay = 10;  // counted in operations, of which there are few where all sleep
+  scenario.faults.max_delay = 10;  // counted in operations, which are few when all sleep
   scenario.body = [&pool](World& world) {
     auto turn = std::make_shared<std::uint32_t>(0);
     auto shown = std::make_shared<Shown>();
@@ -494,7 +500,7 @@ TEST(Pool, EachVisitHasATokenOfItsOwn) {
                             attaching.next(2, world.host(node), world.identity(world.self())));
           visit.begin();
           const std::uint64_t token = visit.token();
-          world.require(tokens->insert(token).second, "two visits have one token");
+          world.require(tokens->insert(token).second, "two visits have the same token");
           show(token, 1);
           visit.beat(/*apart=*/true);
           world.memory().full_fence();

@@ -16,7 +16,7 @@ struct Members {
     std::uint64_t token = 0;
     std::uint32_t slot = 0, node = 0;
     std::uint64_t generation = 0;
-    bool attached = false;  ///< false from when it begins to leave
+    bool attached = false;  ///< false once it begins to leave
   };
   std::map<std::uint32_t, Member> of;
   std::set<std::uint64_t> tokens;
@@ -30,17 +30,17 @@ struct Members {
   }
 };
 
-/// Enters the running process, if what it was given is its own.
+/// Enters the running process, if no other has what it was given.
 void enter(World& world, Members& members, const pool::Pool& pool) {
   const Members::Member mine{pool.token(), pool.slot(), pool.node(), pool.generation(), true};
-  world.require(members.tokens.insert(mine.token).second, "two have one token");
+  world.require(members.tokens.insert(mine.token).second, "two processes have the same token");
   for (const auto& [number, other] : members.of) {
     const Process& process = *world.processes()[number];
     const bool same_node = process.node == world.self().node;
-    world.require(same_node == (other.node == mine.node), "a node has not one number of its own");
+    world.require(same_node == (other.node == mine.node), "a node shares its number, or has two");
     if (!other.attached || process.dead) continue;
-    world.require(other.slot != mine.slot, "two have one slot");
-    const std::uint64_t token = other.token;  // it may leave, and come again, while it is looked at
+    world.require(other.slot != mine.slot, "two processes have the same slot");
+    const std::uint64_t token = other.token;  // it may leave, and come again, while it is checked
     const bool alive = pool.alive(token);
     world.require(alive || gone(process) || !other.attached || other.token != token,
                   fmt::format("process {} is taken for dead", number));
@@ -71,7 +71,8 @@ void check_records(World& world, const Members& members, const pool::Pool& pool)
     const bool known = member != members.of.end() && member->second.attached && !process->dead &&
                        member->second.slot == record.slot;
     world.require(!known || record.alive, "a living process is shown as dead");
-    world.require(!known || record.node == member->second.node, "shown on another node");
+    world.require(!known || record.node == member->second.node,
+                  "the process is shown on another node");
   }
 }
 
@@ -80,7 +81,7 @@ pool::AttachOptions described(World& world) {
           .job = fmt::format("job of {:060}", world.self().number)};
 }
 
-/// All of the first `count` processes have come, but for the dead.
+/// All of the first `count` processes have come, except dead ones.
 bool all_came(const World& world, const std::set<std::uint32_t>& came, std::uint32_t count) {
   for (std::uint32_t number = 0; number < count; ++number) {
     if (!world.processes()[number]->dead && came.count(number) == 0) return false;
@@ -93,7 +94,7 @@ Scenario coming_and_going(const SimulatedPool& pool, std::uint32_t nodes, std::u
                           std::size_t rounds) {
   Scenario scenario =
       pool.scenario(fmt::format("pool, {} processes come and go on {} nodes", count, nodes), nodes);
-  scenario.faults.max_delay = 10;  // where all sleep, a delayed heartbeat is late by leases
+  scenario.faults.max_delay = 10;  // when all sleep, a delayed heartbeat is late by several leases
   scenario.body = [&pool, nodes, count, rounds](World& world) {
     auto members = std::make_shared<Members>();
     auto here = std::make_shared<std::vector<std::set<std::uint32_t>>>(rounds);
@@ -128,7 +129,7 @@ TEST(Pool, TheDeathOfOneWhoAttachesOrLeavesStopsNobody) {
               explore(dying_in_a_line(coming_and_going(pool, 2, 4, 2), 60), 100));
 }
 
-/// All slots were used once, and all their blocks are one node's.
+/// All slots were used once, and all their blocks belong to one node.
 class UsedPool : public SimulatedPool {
  public:
   explicit UsedPool(std::uint32_t processes)
@@ -150,7 +151,7 @@ TEST(Pool, ANodeTakesSlotsThatAnotherDoesNotUse) {
               explore(dying_in_a_line(coming_and_going(two_a_block, 2, 4, 2), 60), 100));
 }
 
-/// Hosts come one after another, more than the table has entries; one dies anywhere.
+/// More hosts than the table has entries come one after another; one dies anywhere.
 TEST(Pool, NumbersOfNodesComeBack) {
   const SimulatedPool pool({.max_processes = 8, .max_nodes = 3});
   Scenario scenario = pool.scenario("pool, more hosts than there are numbers", 7);
@@ -165,7 +166,7 @@ TEST(Pool, NumbersOfNodesComeBack) {
         const auto attached = pool.attach(world);
         for (const auto& [other, number] : *numbers)
           world.require(number != attached->node() || world.processes()[other]->dead,
-                        "two hosts have one number");
+                        "two hosts have the same number");
         (*numbers)[host] = attached->node();
         {
           const auto guard = attached->lock();
@@ -193,7 +194,7 @@ struct Watch {
 
 void check_alive(World& world, const Members& members, const pool::Pool& pool) {
   for (const auto& [number, member] : members.of) {
-    const std::uint64_t token = member.token;  // it may come again while it is looked at
+    const std::uint64_t token = member.token;  // it may come again while it is checked
     const bool alive = pool.alive(token);
     const Process& process = *world.processes()[number];
     const bool here = member.attached && !process.dead;
@@ -237,12 +238,12 @@ void reap_until_gone(World& world, const SimulatedPool& simulated, Watch& watch,
   const bool died_attached =
       member != watch.members.of.end() && member->second.attached && watch.mortal->dead;
   world.require(!died_attached || watch.called.count(member->second.token) != 0,
-                "the dead left the table, and nobody was told");
+                "the dead left the table without a report");
   leave(world, watch.members);
 }
 
-/// A process attaches, works and leaves, or dies; others reap until it has left the table,
-/// while one more attaches.
+/// A process attaches, works and leaves, or dies; others reap until it has left the table, while
+/// one more attaches.
 Scenario reaping(const SimulatedPool& pool, bool reaper_dies) {
   Scenario scenario = pool.scenario(
       fmt::format("pool, reap{}", reaper_dies ? ", and a reaper dies as well" : ""), 3);
@@ -283,11 +284,11 @@ TEST(Pool, WhatADeadReaperLeftIsReapedByTheNext) {
   expect_held("pool", "crash points", crash_everywhere(reaping(pool, true), 120));
 }
 
-/// One process sleeps, is stopped for less than a lease, and goes on: it was never dead.
+/// One process sleeps and is stopped for less than a lease, and goes on: it was never dead.
 TEST(Pool, TheSlowAndTheStoppedAreAlive) {
   const SimulatedPool pool;
   Scenario scenario = pool.scenario("pool, a process is stopped for less than a lease", 2);
-  scenario.faults.max_delay = 10;  // where all sleep, a delayed heartbeat is late by leases
+  scenario.faults.max_delay = 10;  // when all sleep, a delayed heartbeat is late by several leases
   scenario.body = [&pool](World& world) {
     auto members = std::make_shared<Members>();
     auto done = std::make_shared<bool>(false);
@@ -320,7 +321,7 @@ TEST(Pool, TheSlowAndTheStoppedAreAlive) {
 
 struct Section {
   Process* holder = nullptr;
-  std::uint64_t done = 0;  ///< greatest count that was released
+  std::uint64_t done = 0;  ///< greatest released count
   std::set<std::uint32_t> done_by;
 };
 
@@ -380,10 +381,10 @@ TEST(Pool, TheLockSurvivesTheDeathOfAProcessAndOfItsNode) {
 /// A process that waits for the lock while it attaches shows life; other waiters do not pass it
 /// over.
 TEST(Pool, WhoAttachesWaitsForTheLockAsLongAsItTakes) {
-  const SimulatedPool pool({.lease_ms = 100});  // two beats
+  const SimulatedPool pool({.lease_ms = 100});  // two heartbeats
   Scenario scenario = pool.scenario("pool, attaching processes wait for leases", 3);
   scenario.faults.same_speed = true;
-  scenario.faults.max_delay = 10;  // where all sleep, a delayed heartbeat is late by leases
+  scenario.faults.max_delay = 10;  // when all sleep, a delayed heartbeat is late by several leases
   scenario.body = [&pool](World& world) {
     auto members = std::make_shared<Members>();
     auto here = std::make_shared<std::set<std::uint32_t>>();
@@ -415,7 +416,7 @@ TEST(Pool, WhoAttachesWaitsForTheLockAsLongAsItTakes) {
   expect_held("pool", "random schedules", explore(scenario, 40));
 }
 
-// ---- what a process says of itself -------------------------------------------------------------
+// ---- a process's description of itself ----------------------------------------------------------
 
 constexpr std::uint64_t last_stats = 12;
 
@@ -427,9 +428,9 @@ void check_stats(World& world, const pool::ProcessRecord& record, std::uint64_t&
   const std::uint64_t i = record.messages_sent;
   world.require(record.bytes_sent == 2 * i && record.messages_received == 3 * i &&
                     record.bytes_received == 4 * i,
-                "statistics of two times");
-  // All zeros may be a line that was written at each look.
-  world.require(i == 0 || i >= latest, "statistics of an earlier time");
+                "the statistics mix two times");
+  // All zeros may be a line that is written at each look.
+  world.require(i == 0 || i >= latest, "the statistics are older than before");
   latest = std::max(latest, i);
   constexpr std::size_t part = 56;
   for (std::size_t at = 0; at < record.activity.size(); at += part) {
@@ -461,7 +462,7 @@ TEST(Pool, StatisticsAndActivityAreOfOneTime) {
       std::uint64_t latest = 0;
       bool all = false;
       for (int looks = 0; !all; ++looks) {
-        world.require(looks < 2000, "the last statistics never come");
+        world.require(looks < 2000, "the last statistics never appear");
         world.require(
             attached->describe(*token) == "rank 0 (pid 1000000000 on host node0, node 0)" ||
                 attached->describe(*token) == "rank 0 (pid 1000000000 on host node0, node 1)",

@@ -1,4 +1,4 @@
-// A process that looks at nothing but its own bell answers what peers ask of its windows, on memory
+// A process that polls only its own bell answers its peers' questions about its windows, on memory
 // without coherence.
 #include "window/process_bell.hpp"
 
@@ -28,7 +28,7 @@ class Rank : public PairRank {
       : PairRank(world, simulated, plan, self, window::Options().review_bytes,
                  [this](std::uint32_t) { ProcessBell::ring(*pool_, bell_at()); }) {}
 
-  /// Each to a place that is too far from the others for one range.
+  /// Asks for places that are too far apart for one range.
   void ask() {
     for (std::uint32_t i = 0; i < questions; ++i) {
       const std::uint64_t value = 100 + i;
@@ -53,7 +53,7 @@ class Rank : public PairRank {
   }
 
  private:
-  /// The pool's last line: no object comes there.
+  /// The pool's last line, which no object uses.
   std::uint64_t bell_at() const { return pool_->bytes() - coherence::line_bytes; }
 };
 

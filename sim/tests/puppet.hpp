@@ -8,8 +8,8 @@
 
 namespace penstock::sim {
 
-/// A process that does one thing after the other, as it is told by means that leave no trace in the
-/// pool: what one has brought to the device the next must find.
+/// A process that does one task after the other, told by means that leave no trace in the pool:
+/// what one has brought to the device the next must find.
 class Puppet {
  public:
   using Task = std::function<void(SpaceUser&)>;

@@ -1,5 +1,5 @@
 // Deaths that are not recorded when space is freed, or are recorded late: each case once gave space
-// to a new owner while lines of the dead were still to come.
+// to a new owner while lines of the dead were still to arrive.
 #include <gtest/gtest.h>
 
 #include "arena/region.hpp"
@@ -11,7 +11,8 @@
 namespace penstock::sim {
 namespace {
 
-/// A process stores to another's object and dies; the owner knows, destroys it (or leaves).
+/// A process stores to another's object and dies; the owner knows that, and destroys the object (or
+/// leaves).
 Scenario stored_to_anothers(const SmallPool& pool, bool leaves, const std::string& job) {
   Scenario scenario =
       case_of(pool, leaves ? "stored to another's, who leaves" : "stored to another's");
@@ -61,7 +62,7 @@ TEST(Quarantine, WhoLeavesAsksNobody) {
   expect_held("quarantine", "random schedules", explore(stored_to_anothers(pool, true, "one"), 3));
 }
 
-/// times that were read before a death that the same holder of the lock records.
+/// Times that were read before a death which the same holder of the lock records.
 Scenario cached_times(const SmallPool& pool) {
   Scenario scenario = case_of(pool, "a death under the same lock");
   scenario.body = [&pool](World& world) {
@@ -108,7 +109,8 @@ TEST(Quarantine, ADeathThatIsRecordedUnderTheSameLockCounts) {
   expect_held("quarantine", "random schedules", explore(cached_times(pool), 3));
 }
 
-/// killed between journal and header of what it sets aside; the next one's record_deaths ticks.
+/// A process is killed between journal and header of an extent that it sets aside; the next one's
+/// record_deaths ticks.
 Scenario journal(const SmallPool& pool) {
   Scenario scenario = case_of(pool, "a journal finished late");
   scenario.swarm = false;
@@ -116,7 +118,7 @@ Scenario journal(const SmallPool& pool) {
   scenario.body = [&pool](World& world) {
     auto phase = std::make_shared<int>(0);
     auto dead = std::make_shared<Process*>(nullptr);
-    // stays on node 1, flushes at its beats
+    // stays on node 1 and flushes at its heartbeats
     world.spawn(1, [&world, &pool, phase] {
       SpaceUser worker(world, pool, "stays");
       if (*phase == 0) *phase = 1;
@@ -170,7 +172,7 @@ TEST(Quarantine, AJournalThatIsFinishedLateTicksAnew) {
   expect_held("quarantine", "random schedules", explore(journal(pool), 1));
 }
 
-/// two of a job die on two nodes; the name of one is claimed by another job: only the owner's death
+/// Two ranks of a job die on two nodes; another job claims the name of one: only the owner's death
 /// is recorded.
 Scenario mate_of_the_buried(const SmallPool& pool) {
   Scenario scenario = case_of(pool, "a mate of the buried");
@@ -216,7 +218,7 @@ TEST(Quarantine, MatesOfTheBuriedCount) {
   expect_held("quarantine", "random schedules", explore(mate_of_the_buried(pool), 3));
 }
 
-/// refused although the space has just come back.
+/// An allocation is refused although the space has just been freed.
 Scenario just_flushed(const SmallPool& pool) {
   Scenario scenario = case_of(pool, "just flushed");
   scenario.body = [&pool](World& world) {
@@ -254,8 +256,8 @@ TEST(Quarantine, SpaceThatHasJustComeBackIsGiven) {
   expect_held("quarantine", "random schedules", explore(just_flushed(pool), 120));
 }
 
-/// C interface, no job: owner and user are killed on two nodes at once; the owner's node goes on at
-/// once.
+/// C interface, no job: owner and user are killed on two nodes at the same time; the owner's node
+/// goes on at once.
 Scenario no_job(const SmallPool& pool) {
   Scenario scenario = case_of(pool, "two hosts at once");
   scenario.body = [&pool](World& world) {
@@ -288,8 +290,8 @@ TEST(Quarantine, DeathsOnTwoHostsAtOnceBothCount) {
   expect_held("quarantine", "random schedules", explore(no_job(pool), 3));
 }
 
-/// The dead owned nothing; the process that reaps them dies meanwhile. No later process records a
-/// death that the table of processes marks as handled.
+/// The dead process owned nothing; the process that reaps it dies meanwhile. No later process
+/// records a death that the table of processes marks as handled.
 Scenario reaper_dies(const SmallPool& pool) {
   Scenario scenario = case_of(pool, "a reaper dies");
   scenario.swarm = false;
@@ -319,7 +321,7 @@ Scenario reaper_dies(const SmallPool& pool) {
       for (const auto& record : attached->processes()) {
         const bool recorded = attached->flushes().times().deaths[record.node] != 0;
         world.require(record.token() != *token || record.attached || recorded,
-                      "one is marked as reaped whose death is not recorded");
+                      "a process is marked as reaped, but its death is not recorded");
       }
     });
   };
@@ -356,7 +358,7 @@ Scenario host_is_gone(const SmallPool& pool) {
         world.require(ended.has_value(), ended ? "" : ended.error().message);
       }
       const auto stats = worker.arena->stats();
-      world.require(stats.bytes_quarantined == 0, "something is in quarantine still");
+      world.require(stats.bytes_quarantined == 0, "some space is still in quarantine");
     });
   };
   return scenario;

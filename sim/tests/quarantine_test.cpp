@@ -8,8 +8,8 @@
 namespace penstock::sim {
 namespace {
 
-/// One stores and is killed; another node gets the space, publishes there, and keeps what it
-/// published, while the lines of the dead leave its node, and when a process comes to that node.
+/// One process stores and is killed; another node gets the space and publishes there. Its contents
+/// must stay while lines of the dead leave their node, and when a process comes to that node.
 Scenario memory_of_the_dead(const SmallPool& pool, bool lives_on) {
   Scenario scenario = pool.scenario(
       fmt::format("quarantine, the dead's node {}", lives_on ? "lives on" : "is silent"), nodes);
@@ -69,8 +69,8 @@ TEST(Quarantine, NobodyFindsWhatTheDeadStored) {
   }
 }
 
-/// Job after job, of other numbers of ranks on other nodes; some ranks are killed anywhere, others
-/// leave with memory that they have stored to.
+/// Job after job, with other numbers of ranks on other nodes; some ranks are killed anywhere,
+/// others leave with memory to which they have stored.
 Scenario jobs_after_jobs(const SmallPool& pool, std::uint32_t jobs) {
   Scenario scenario = pool.scenario("quarantine, job after job", nodes);
   scenario.max_steps = 4'000'000;

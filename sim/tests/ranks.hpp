@@ -32,7 +32,7 @@ struct Message {
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
     return z ^ (z >> 27);
   }
-  /// Every form and each side of its limits; 20,000 and more go by cells.
+  /// Covers every form, and both sides of its limits; messages of 20,000 bytes and more use cells.
   std::uint64_t bytes() const {
     constexpr std::uint64_t sizes[] = {8,  0,    32,   33,     88,     89,     500,   4'000,
                                        56, 9000, 8192, 16'384, 16'385, 20'480, 40'000};
@@ -60,14 +60,14 @@ class Rank final : public transport::EndpointCallbacks {
   static constexpr std::size_t sends_at_once = 4, receive_buffers = 2;
 
  public:
-  /// What a rank takes of the pool for payload, once it needs that.
+  /// Memory of the pool that a rank takes for payload, once it needs it.
   static constexpr std::uint64_t bytes_of_buffers =
       (sends_at_once + receive_buffers) * buffer_bytes;
   struct Plan {
     std::uint32_t number;
     std::vector<std::uint32_t> to, from;
     std::uint32_t messages;
-    bool scatter = false;  ///< all receive buffers in two pieces
+    bool scatter = false;  ///< all receive buffers have two pieces
   };
   Rank(World& world, const SimulatedPool& simulated, const Plan& plan)
       : world_(world), plan_(plan) {
@@ -80,7 +80,7 @@ class Rank final : public transport::EndpointCallbacks {
     world_.require(opened.has_value(), opened ? "" : opened.error().message);
     endpoint_ = std::move(*opened);
   }
-  /// Keeps the endpoint that it has, and goes on with one in a slot that is no process's own.
+  /// Keeps the present endpoint, and goes on with one in a slot that belongs to no process.
   void open_another() {
     earlier_.push_back(std::move(endpoint_));
     open();
@@ -91,12 +91,12 @@ class Rank final : public transport::EndpointCallbacks {
   const std::string& death() const { return dead_; }
   bool was_refused() const { return refused_; }
 
-  /// `addresses`: of all ranks by number; those that never opened have generation 0.
+  /// `addresses`: of all ranks by number; those of ranks that never opened have generation 0.
   void meet(const std::vector<transport::Address>& addresses) {
     outgoing_.clear();
     for (const std::uint32_t to : plan_.to) {
       auto peer = endpoint_->resolve(addresses[to]);
-      if (!peer) {  // gone already: an error and no hang
+      if (!peer) {  // it is gone already: an error, and not a hang
         const bool died = world_.victim() != nullptr && world_.victim()->dead;
         world_.require(died, "refused although nobody died: " + peer.error().message);
         refused_ = true;
@@ -114,7 +114,7 @@ class Rank final : public transport::EndpointCallbacks {
       moved = endpoint_->progress() != 0 || moved;
       if (!moved) idle();
     }
-    // Some deaths are found only by and by.
+    // Some deaths are noticed only after a while.
     for (int i = 0; i < 50 && !peer_died(); ++i) {
       if (endpoint_->progress() == 0) idle();
     }
@@ -134,14 +134,14 @@ class Rank final : public transport::EndpointCallbacks {
   void look_until(const std::function<bool()>& holds) {
     for (; !holds(); world_.sleep(1'000'000)) progress();
   }
-  /// To the first of the plan; true when all of it is on its way.
+  /// Sends to the first peer of the plan; returns true when all of the message is on its way.
   bool send_and_complete() { return send_next(outgoing_[0]); }
   bool all_complete() const { return pending_.empty(); }
   std::uint32_t received_from(std::uint32_t number) const { return received_[number]; }
   bool dead_or_left(const transport::Address& address) {
     return peer_died() || !can_reach(address);
   }
-  /// An empty message whose contents are not checked; false without credit.
+  /// Sends an empty message whose contents are not checked; returns false without credit.
   bool inject_word() {
     const auto sent = endpoint_->try_inject(outgoing_[0].peer, {0, 0, 0, unlooked_kind}, nullptr);
     world_.require(sent.has_value(), sent ? "" : sent.error().message);
@@ -158,7 +158,7 @@ class Rank final : public transport::EndpointCallbacks {
     const auto set = endpoint_->set_user_word(user_word);
     world_.require(set.has_value(), set ? "" : set.error().message);
   }
-  /// 0 when the peer has closed.
+  /// Returns 0 if the peer has closed.
   std::uint64_t user_word_of(const transport::Address& address) {
     return endpoint_->user_word_of(address.slot).value_or(0);
   }
@@ -167,7 +167,7 @@ class Rank final : public transport::EndpointCallbacks {
     endpoint_.reset();
     earlier_.clear();
     if (!buffers_.name.empty()) {
-      memory_.write_back(buffers_.data, buffers_.bytes);  // nothing dirty stays
+      memory_.write_back(buffers_.data, buffers_.bytes);  // no line stays dirty
       memory_.store_fence();
       const auto destroyed = arena_->destroy(buffers_);
       world_.require(destroyed.has_value(), destroyed ? "" : destroyed.error().message);
@@ -340,7 +340,7 @@ class Rank final : public transport::EndpointCallbacks {
   bool refused_ = false;
 };
 
-/// Small cells, so that few bytes wrap them; a pool whose endpoint table is there already.
+/// With small cells, so that few bytes wrap them, and an endpoint table.
 inline std::unique_ptr<SimulatedPool> pool_with_endpoints(const PoolOptions& options = {}) {
   ::setenv("PENSTOCK_CELL", "4096", 1);
   ::setenv("PENSTOCK_CELLS", "8", 1);
@@ -358,7 +358,8 @@ struct JobState {
     addresses[number] = rank.address();
     opened[number] = true;
   }
-  /// When several die with their node, any may be found first, or one that left because of it.
+  /// If several die with their node, any of them may be found first, or one that left because of
+  /// it.
   bool names_a_dead(const std::string& text) const {
     if (processes.empty()) return text.find("rank 0 (pid") != std::string::npos;
     if (processes.size() > 2 && text.ends_with(" left")) return true;
@@ -370,7 +371,7 @@ struct JobState {
   }
   std::vector<transport::Address> addresses;
   std::vector<bool> opened;
-  std::vector<const Process*> processes;  ///< by rank; none: rank 0 is the one who may die
+  std::vector<const Process*> processes;  ///< by rank; if empty, only rank 0 may die
   bool changed_hands = false;
 };
 
@@ -404,7 +405,7 @@ inline std::vector<std::uint32_t> others(std::uint32_t self, std::uint32_t ranks
   return list;
 }
 
-/// Everybody sends to everybody. Rank r runs on node r % nodes.
+/// Every rank sends to every other. Rank r runs on node r % nodes.
 inline Scenario conversation(const SimulatedPool& pool, const std::string& name,
                              std::uint32_t ranks, std::uint32_t nodes, std::uint32_t messages) {
   Scenario scenario = pool.scenario(name, nodes);
@@ -432,7 +433,7 @@ inline std::size_t objects_besides_the_table(const arena::Arena& arena) {
 
 /// All space is free, no process is attached, and the pool works as before.
 inline void expect_clean(World& world, const SimulatedPool& simulated) {
-  // Those of other nodes are dead for certain after a lease.
+  // Processes of other nodes are certainly dead after a lease.
   for (int attempt = 0;; ++attempt) {
     auto pool = simulated.attach(world, {.rank = 0, .job = "later"});
     auto arena = SimulatedPool::open_arena(world, *pool);

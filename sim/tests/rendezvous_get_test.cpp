@@ -1,5 +1,5 @@
-// Messages that the receiver reads where they lie in the pool, while the sender gives up and stores
-// there again.
+// Messages that the receiver reads in place in the pool, while the sender gives up and stores there
+// again.
 #include <gtest/gtest.h>
 
 #include "sim/tests/sides.hpp"
@@ -7,8 +7,8 @@
 namespace penstock::sim {
 namespace {
 
-/// Process 0 sends from the pool, closes at some time and stores there again. Process 1
-/// receives the message whole, or an error.
+/// Process 0 sends from the pool, closes at some time and stores there again. Process 1 receives
+/// the message whole, or an error.
 Scenario sender_gives_up(const SimulatedPool& simulated) {
   Scenario scenario = simulated.scenario("channel, rendezvous get withdrawn", 2);
   scenario.max_steps = 6'000'000;
@@ -44,7 +44,7 @@ Scenario sender_gives_up(const SimulatedPool& simulated) {
       const auto peer = self.endpoint->resolve(*(*addresses)[0]);
       if (!peer) return;  // it has closed already
       for (int looks = 0; !self.callbacks.delivered && !self.callbacks.told; ++looks) {
-        world.require(looks < 100'000, "neither arrived nor told");
+        world.require(looks < 100'000, "the message neither arrived nor failed");
         if (self.endpoint->progress() == 0) world.sleep(100'000);
       }
     });
@@ -52,11 +52,11 @@ Scenario sender_gives_up(const SimulatedPool& simulated) {
   return scenario;
 }
 
-/// The receiver is stopped in the midst of it until the sender has taken it for dead, and has
-/// stored there again. A third keeps the sender from giving all its channels' memory back, which
-/// orders.
+/// The receiver is stopped in the middle of it until the sender has declared it dead, and has
+/// stored there again. A third process keeps the sender from freeing the memory of all its
+/// channels, which would order stores.
 Scenario receiver_is_given_up(const SimulatedPool& simulated) {
-  constexpr std::uint64_t bytes = 2048;  // few, for the heartbeat ends the late one soon
+  constexpr std::uint64_t bytes = 2048;  // few, because the heartbeat soon ends the late one
   Scenario scenario = simulated.scenario("channel, rendezvous get withdrawn from the stopped", 2);
   scenario.max_steps = 6'000'000;
   scenario.body = [&simulated](World& world) {
@@ -72,7 +72,7 @@ Scenario receiver_is_given_up(const SimulatedPool& simulated) {
       world.until([&] { return (*addresses)[2].has_value(); });
       const Peer other = *self.endpoint->resolve(*(*addresses)[2]);
       const bool kept = *self.endpoint->try_inject(other, {1, 2, 0, 3}, nullptr);
-      world.require(kept, "no channel whose memory stays");
+      world.require(kept, "no channel keeps its memory");
       const Peer peer = *self.endpoint->resolve(*(*addresses)[1]);
       Process& late = *world.processes()[2];
       late.may_exit = true;
@@ -86,7 +86,7 @@ Scenario receiver_is_given_up(const SimulatedPool& simulated) {
       for (auto waits = world.random() % 40; waits > 0; --waits) world.yield();
       late.stopped = true;
       for (int looks = 0; !self.callbacks.sent && !self.callbacks.has_failed; ++looks) {
-        world.require(looks < 100'000, "neither taken nor given up");
+        world.require(looks < 100'000, "the message was neither taken nor abandoned");
         world.sleep(simulated.lease_ns(world) / 100);
         self.endpoint->progress();
       }

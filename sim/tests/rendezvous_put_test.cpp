@@ -1,4 +1,4 @@
-// Messages that the sender stores into the receiver's buffer in the pool, while either goes.
+// Messages that the sender stores into the receiver's buffer in the pool, while either side leaves.
 #include <gtest/gtest.h>
 
 #include <mutex>
@@ -11,7 +11,7 @@ namespace {
 
 using Addresses = std::array<std::optional<transport::Address>, 2>;
 
-/// With a region in the pool; meets the other.
+/// Has a region in the pool, and meets the other side.
 struct Talker : Side {
   Talker(World& world, const SimulatedPool& simulated, const std::shared_ptr<Addresses>& addresses,
          std::size_t number, std::uint64_t closing_timeout_ns = 0)
@@ -37,7 +37,7 @@ struct Talker : Side {
 
 void progress_until(World& world, Side& side, const std::function<bool()>& holds) {
   for (int looks = 0; !holds(); ++looks) {
-    world.require(looks < 200'000, "neither arrived nor told");
+    world.require(looks < 200'000, "the message neither arrived nor failed");
     if (progress(side) == 0) world.sleep(looks < 1000 ? 1'000 : 100'000);
   }
 }
@@ -60,7 +60,7 @@ void leave_ones(SimulatedPool& simulated) {
       while (const auto made =
                  arena->create(fmt::format("earlier {}", objects.size()), bytes, {.zero = false}))
         objects.push_back(*made);
-    world.require(!objects.empty(), "no space to leave something in");
+    world.require(!objects.empty(), "there is no space for old contents");
     for (const arena::Object& object : objects) {
       std::memset(object.data, 0xff, object.bytes);
       pool->memory().write_back(object.data, object.bytes);
@@ -70,7 +70,7 @@ void leave_ones(SimulatedPool& simulated) {
   });
 }
 
-/// Several messages from the pool to the pool, each into what the one before it has left there.
+/// Several messages from the pool to the pool, each into a buffer with the previous one's contents.
 /// Process `victim` may die.
 Scenario stream(const SimulatedPool& simulated, int messages, int victim) {
   Scenario scenario = simulated.scenario("channel, stored by the sender", 2);
@@ -115,8 +115,8 @@ TEST(RendezvousPut, EachMessageIsWholeInTheReceiversBuffer) {
   expect_held("channel", "crash points", crash_everywhere(stream(*pool, 3, 1), 40));
 }
 
-/// The receiver has several threads, of which one after the other polls: one makes the buffer ready
-/// that it has stored to, and another finds the message for it.
+/// The receiver has several threads, which poll one after the other: one prepares the buffer to
+/// which it has stored, and another finds the message for it.
 Scenario polled_by_turns(const SimulatedPool& simulated, int messages) {
   Scenario scenario = simulated.scenario("channel, polled by turns", 2);
   scenario.max_steps = 6'000'000;
@@ -165,7 +165,7 @@ TEST(RendezvousPut, OneThreadMakesTheBufferReadyAndAnotherFindsTheMessage) {
   expect_held("channel", "random schedules", explore(polled_by_turns(*pool, 8), 60));
 }
 
-/// A process whose endpoint has closed stores to its own buffer, and no other process does.
+/// A process whose endpoint has closed stores to its own buffer, and no other process may.
 void use_the_buffer(World& world, const Talker& self) {
   constexpr std::byte own{0x33};
   std::fill_n(self.region.data, payload_bytes, own);
@@ -175,11 +175,11 @@ void use_the_buffer(World& world, const Talker& self) {
   std::vector<std::byte> seen(payload_bytes);
   self.pool->memory().observe_bulk(seen.data(), self.region.data, payload_bytes);
   world.require(std::count(seen.begin(), seen.end(), own) == std::int64_t{payload_bytes},
-                "stored to after the endpoint was closed");
+                "the buffer was stored to after the endpoint was closed");
 }
 
-/// One of them closes at some time. A receiver that has closed owns its buffer: nothing is stored
-/// there any more.
+/// One of them closes at some time. A receiver that has closed owns its buffer: nothing more is
+/// stored there.
 Scenario one_goes(const SimulatedPool& simulated, bool sender_goes) {
   Scenario scenario = simulated.scenario(
       sender_goes ? "channel, storing and gone" : "channel, cleared to send and gone", 2);
@@ -272,7 +272,8 @@ TEST(RendezvousPut, NothingIsStoredForAReceiverWhoseClosingDeadlineEnds) {
   expect_held("channel", "random schedules", explore(gone_by_deadline(*pool), 300));
 }
 
-/// Both send and both close in the midst of it: neither waits for what the other does not send.
+/// Both send and both close in the middle of it: neither waits for a message that the other does
+/// not send.
 Scenario both_go(const SimulatedPool& simulated) {
   Scenario scenario = simulated.scenario("channel, storing and gone, both", 2);
   scenario.max_steps = 6'000'000;
@@ -297,7 +298,8 @@ Scenario both_go(const SimulatedPool& simulated) {
         world.until([&] { return *ready == 2; });
         const std::uint64_t before = world.now_ns();
         self.endpoint.reset();
-        world.require(world.now_ns() - before < 10'000'000'000, "closing took its whole time");
+        world.require(world.now_ns() - before < 10'000'000'000,
+                      "closing waited until its deadline");
       });
     }
   };

@@ -18,7 +18,7 @@ namespace {
 constexpr std::uint64_t sync_area_bytes = 6 * 64;
 constexpr std::uint64_t sync_area_address = 0x5000;
 
-/// Shared outside the pool: whose turn it is, and where the table is.
+/// Shared outside the pool: the present turn, and the place of the table.
 struct Truth {
   std::vector<std::byte> bytes{sync_area_bytes};
   std::uint64_t place = 0;
@@ -33,7 +33,7 @@ struct Attached {
   std::unique_ptr<arena::Arena> arena;
 };
 
-/// Memory that is registered under a key, and again elsewhere under the same one.
+/// Memory that is registered under a key, and again elsewhere under the same key.
 class Owner {
  public:
   Owner(World& world, const SimulatedPool& simulated, Truth& truth)
@@ -50,7 +50,7 @@ class Owner {
     truth_.place = table_->place();
   }
 
-  /// In the other area, empty.
+  /// Registers the other area, which is empty.
   void register_anew(std::uint64_t key, std::uint32_t more_access = 0) {
     table_->remove(key);
     use_ = 1 - use_;
@@ -72,12 +72,12 @@ class Owner {
       world_.require(added.has_value(), added ? "" : added.error().message);
     }
   }
-  /// By itself, past its caches.
+  /// The owner's own check, past its caches.
   void check() {
     std::vector<std::byte> found(sync_area_bytes);
     at_.pool->memory().observe_bulk(found.data(), at_.pool->at(areas_[use_], sync_area_bytes),
                                     sync_area_bytes);
-    world_.require(found == truth_.bytes, "the owner finds other bytes than were put");
+    world_.require(found == truth_.bytes, "the owner does not find the bytes that were put");
   }
 
  private:
@@ -120,7 +120,7 @@ class AttachingProcess {
   void require_refused(std::uint64_t key) {
     const std::uint64_t data = 0;
     for (int puts = 0; regions_.put(key, sync_area_address, &data, sizeof data); ++puts)
-      world_.require(puts < 64, "puts into a closed region go on");
+      world_.require(puts < 64, "puts into a closed region still succeed");
   }
   void require_absent(std::uint64_t key, ErrorCode code = ErrorCode::not_found) {
     const auto found = regions_.find(key);
@@ -157,8 +157,8 @@ void wait_for_turn(World& world, const Truth& truth, std::uint32_t turn) {
 constexpr std::uint32_t turns = 18;
 constexpr std::uint64_t key = 7;
 
-/// The owner and two others in turns; the turn does not pass through the pool, so that only
-/// the calls themselves write bytes back or invalidate copies.
+/// The owner and two others in turn; the turn does not pass through the pool, so that only the
+/// calls themselves write bytes back or invalidate copies.
 Scenario in_turns(const SimulatedPool& pool) {
   Scenario scenario = pool.scenario("one-sided, in turns", 3);
   scenario.body = [&pool](World& world) {
@@ -221,7 +221,7 @@ TEST(OneSided, NeighboursDoNotDisturbEachOther) {
         wait_until(world, "the table", [&] { return truth->registered; });
         Attached at(world, pool);
         rma::PeerRegions regions(*at.pool, truth->place);
-        // pieces of 1 to 12 bytes, dealt round: most words and all lines have several writers
+        // pieces of 1 to 12 bytes, dealt in turn: most words and all lines have several writers
         for (std::uint32_t round = 0; round < rounds; ++round) {
           std::uint64_t piece = 0;
           for (std::uint64_t from = 0; from < sync_area_bytes; ++piece) {
@@ -291,15 +291,15 @@ Scenario coming_and_going(const SimulatedPool& pool, bool eager = false) {
       attaching.require_absent(key);
       truth->turn = 7;
       wait_for_turn(world, *truth, 8);
-      world.require(!attaching.find(last), "a region of a table that was closed is found");
+      world.require(!attaching.find(last), "a region of a closed table is found");
       truth->turn = 9;
     });
   };
   return scenario;
 }
 
-/// Under a key that lasts a put looks at the region now and then: that it was closed is noticed
-/// soon.
+/// Under a lasting key a put checks the region now and then, and so soon notices that it was
+/// closed.
 Scenario lasting_keys(const SimulatedPool& pool) {
   constexpr std::uint64_t keys = 4;
   Scenario scenario = pool.scenario("one-sided, lasting keys", 2);
@@ -362,7 +362,7 @@ TEST(OneSided, RegionsComeAndGo) {
   expect_held("one-sided", "random schedules", explore(slow, 600));
 }
 
-/// The owner dies. A search for its regions gives a whole one or an error, and its space is free
+/// The owner dies. A search for its regions returns a whole one or an error, and its space is free
 /// again when the job is over. With `in_a_line` it dies within one of the first regions' lines.
 Scenario dying_owner(const SimulatedPool& pool, bool in_a_line) {
   Scenario scenario = pool.scenario("one-sided, the owner dies", 2);
@@ -385,7 +385,7 @@ Scenario dying_owner(const SimulatedPool& pool, bool in_a_line) {
       for (int i = 0; i < 30; ++i) {
         if (const auto found = attaching.find(key); found) {
           const bool whole = found->base == sync_area_address && found->bytes == sync_area_bytes;
-          world.require(whole, "half a region was found");
+          world.require(whole, "a partial region was found");
         }
         (void)attaching.try_get(key);
         for (std::uint64_t other = 1000; other < 1012; ++other) (void)attaching.find(other);
@@ -397,7 +397,7 @@ Scenario dying_owner(const SimulatedPool& pool, bool in_a_line) {
     for (int attempt = 0;; ++attempt) {
       Attached later(world, pool);
       if (later.arena->stats().objects == 0) break;
-      world.require(attempt < 6, "objects of the dead are left behind");
+      world.require(attempt < 6, "objects of dead processes are left");
       world.sleep(pool.lease_ns(world));
     }
   };

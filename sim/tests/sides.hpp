@@ -1,4 +1,4 @@
-// Two processes and what they need for a message between them.
+// Two processes, and what they need for a message between them.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,8 @@ namespace penstock::sim {
 inline constexpr std::uint64_t payload_bytes = 40'000;
 inline constexpr std::byte right{0x11}, overwritten{0xee};
 
-/// Looks only whether what arrives is whole. Lands it in the pool where `receive_buffer` is set.
+/// Only checks whether arriving messages are whole. Receives into the pool if `receive_buffer` is
+/// set.
 class Reader final : public transport::EndpointCallbacks, transport::Arrival {
  public:
   explicit Reader(World& world) : world_(world) {}
@@ -37,7 +38,7 @@ class Reader final : public transport::EndpointCallbacks, transport::Arrival {
     world_.require(wrong == at_ + iov_.iov_len,
                    fmt::format("delivered as good, but wrong from byte {} on", wrong - at_));
   }
-  /// Now and then the buffer waits before its message comes.
+  /// Sometimes the buffer is posted before its message comes.
   transport::PostedReceive posted() {
     if (!receive_buffer || receiving_ || (!posted_ && world_.random() % 4 != 0)) return {};
     if (!posted_) {
@@ -84,7 +85,8 @@ struct SideOf {
 };
 using Side = SideOf<Reader>;
 
-/// As a user that posts receives: the next one's buffer is made ready while nothing arrives.
+/// Makes progress as a user does that posts receives: prepares the next one's buffer while nothing
+/// arrives.
 inline unsigned progress(Side& side) {
   const unsigned events = side.endpoint->progress();
   if (events == 0) side.endpoint->prepare(side.callbacks.posted());

@@ -1,5 +1,5 @@
 // A pool for scenarios. Its file is real, small and hardly used: production code opens and locks
-// it, but whatever is read and written of its contents is the simulated device.
+// it, but reads and writes of its contents go to the simulated device.
 #pragma once
 
 #include <fmt/format.h>
@@ -33,14 +33,14 @@ struct PoolOptions {
   std::uint64_t bytes = pool::min_pool_bytes;
   std::uint32_t max_processes = 8;
   std::uint32_t max_nodes = 4;
-  /// Silence after which a process of another node is dead, in virtual time; longer in a world
-  /// where operations take long.
+  /// Silence, in virtual time, after which a process of another node is dead; longer in a world
+  /// whose operations take long.
   std::uint32_t lease_ms = 400;
   /// Its file takes memory as objects are made in it.
   bool sparse = false;
 };
 
-/// Looks now and then, without a trace in the memory.
+/// Checks a condition now and then, without a trace in the memory.
 inline void wait_until(World& world, const std::string& for_what,
                        const std::function<bool()>& holds) {
   constexpr std::uint64_t pause_ns = 2'000'000;
@@ -62,7 +62,7 @@ inline Scenario dying_in_a_line(Scenario scenario, std::uint64_t first_lines) {
   return scenario;
 }
 
-/// Must outlive the scenarios made of it.
+/// Must outlive the scenarios made from it.
 class SimulatedPool {
  public:
   explicit SimulatedPool(const PoolOptions& options = {})
@@ -73,7 +73,7 @@ class SimulatedPool {
         bytes_(options.bytes),
         lease_ms_(options.lease_ms) {
     if (count() == 1) pool::sweep_leftovers();      // of tests that were killed
-    ::setenv("PENSTOCK_TIMEOUT_MS", "3600000", 1);  // who hangs is told by the number of steps
+    ::setenv("PENSTOCK_TIMEOUT_MS", "3600000", 1);  // a hang shows by the number of steps
     const auto created = pool::create({.spec = path_,
                                        .bytes = options.bytes,
                                        .mode = coherence::Mode::simulated,
@@ -96,7 +96,7 @@ class SimulatedPool {
 
   const std::string& path() const { return path_; }
 
-  /// With this pool on its device; `body` is left to the caller.
+  /// With this pool on its device; the caller sets `body`.
   Scenario scenario(std::string name, std::uint32_t nodes) const {
     Scenario scenario;
     scenario.name = std::move(name);
@@ -106,8 +106,8 @@ class SimulatedPool {
     return scenario;
   }
 
-  /// Runs `body` once as a process on node 0. Later scenarios begin with the pool as it leaves
-  /// it.
+  /// Runs `body` once as a process on node 0. Later scenarios begin with the pool in the state in
+  /// which this leaves it.
   void once(const std::function<void(World&)>& body) {
     Device device(bytes_);
     restore(device.base());
@@ -124,7 +124,7 @@ class SimulatedPool {
     }
     keep(device);
   }
-  /// The arena is there and empty, and no process is attached.
+  /// Makes an empty arena; no process stays attached.
   void format_arena() {
     once([this](World& world) {
       const auto pool = attach(world);
@@ -132,7 +132,7 @@ class SimulatedPool {
     });
   }
 
-  /// For the running process, under the identity that its node and number give it.
+  /// Attaches the running process, with the identity that its node and number give it.
   std::unique_ptr<pool::Pool> attach(World& world, pool::AttachOptions options = {}) const {
     return attach(world, {world.host(world.self().node), world.identity(world.self())},
                   std::move(options));
@@ -145,12 +145,12 @@ class SimulatedPool {
     world.require(attached.has_value(), attached ? "" : attached.error().message);
     return std::move(*attached);
   }
-  /// No process is silent for so many operations of all processes together.
+  /// The lease: no process is silent for that many operations of all processes together.
   std::uint64_t lease_ns(const World& world) const {
     constexpr std::uint64_t operations = 20'000;
     return std::max(lease_ms_ * std::uint64_t{1'000'000}, operations * world.faults().op_ns);
   }
-  /// A process comes to each node and goes, which ends what waits in quarantine for its caches.
+  /// A process comes to each node and goes, which ends quarantines that wait for its caches.
   void visit_nodes(World& world, std::uint32_t nodes) const {
     for (std::uint32_t node = 0; node < nodes; ++node) {
       auto done = std::make_shared<bool>(false);

@@ -12,7 +12,7 @@ namespace {
 void take_part(World& world, const SimulatedPool& simulated, std::uint32_t count,
                std::set<std::uint64_t>& tokens, std::set<std::uint32_t>& ready) {
   const auto pool = simulated.attach(world);
-  world.require(tokens.insert(pool->token()).second, "two have one token");
+  world.require(tokens.insert(pool->token()).second, "two processes have the same token");
   const auto arena = simulated.open_arena(world, *pool);
   const auto lines = arena->create("barrier", sync::Barrier::bytes(count), {.open_existing = true});
   world.require(lines.has_value(), lines ? "" : lines.error().message);
@@ -21,15 +21,15 @@ void take_part(World& world, const SimulatedPool& simulated, std::uint32_t count
   const auto own = arena->create(fmt::format("of {}", world.self().number), 100,
                                  {.lifetime = arena::Lifetime::process});
   world.require(own.has_value(), own ? "" : own.error().message);
-  // Polls of hundreds at hundreds of lines cost more than all else.
+  // Polls of hundreds of processes at hundreds of lines cost more than all else.
   ready.insert(world.self().number);
   wait_until(world, "all to be ready", [&] { return ready.size() == count; });
   const auto passed = barrier.wait();
   world.require(passed.has_value(), passed ? "" : passed.error().message);
-  world.require(tokens.size() == count, "passed before all were there");
+  world.require(tokens.size() == count, "the barrier was passed before all had arrived");
   const std::uint32_t next = (world.self().number + 1) % count;
-  world.require(arena->open(fmt::format("of {}", next)).has_value(), "a name is not there");
-  const auto again = barrier.wait();  // before anybody's object goes
+  world.require(arena->open(fmt::format("of {}", next)).has_value(), "a name is missing");
+  const auto again = barrier.wait();  // before any process's object is destroyed
   world.require(again.has_value(), again ? "" : again.error().message);
 }
 

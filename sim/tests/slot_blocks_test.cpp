@@ -1,6 +1,6 @@
-// Blocks of slots, the next fresh one, homes and the mark of a burial: what one writes the next one
-// finds, though its node has old copies; and a block that is taken from a node is taken while none
-// of its processes attaches.
+// Blocks of slots, the next fresh one, homes and the mark of a burial: one process's writes are
+// found by the next, although its node holds old copies; and a block is only taken from a node
+// while none of its processes attaches.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -60,7 +60,7 @@ void expect_held_in_turn(const SimulatedPool& pool, const std::string& name, std
   expect_held("pool", "random schedules", explore(with_lasting_copies(scenario), 5));
 }
 
-/// Every other one is taken by a process that dies before it has said so.
+/// Every other one is taken by a process that dies before it has recorded that.
 void take_a_block(World& world, const SlotBlocks& blocks, std::uint32_t turn) {
   if (turn % 2 == 1) {
     auto dies = blocks.look(turn);
@@ -70,14 +70,14 @@ void take_a_block(World& world, const SlotBlocks& blocks, std::uint32_t turn) {
     const std::uint64_t before = core.device_reads();
     const auto taken = blocks.take_fresh(turn % three);
     const std::uint64_t read = core.device_reads() - before;
-    world.require(taken && taken->number == turn, "another block is fresh");
-    // where the next one is, the one that the dead has taken, and the fresh one twice
-    world.require(read <= 4 + blocks.slots_a_block(), "it looks at all blocks");
+    world.require(taken && taken->number == turn, "the fresh block is not the expected one");
+    // where the next one is, the block that the dead process has taken, and the fresh one twice
+    world.require(read <= 4 + blocks.slots_a_block(), "it reads all blocks");
   }
   for (std::uint32_t number = 0; number < blocks.blocks(); ++number) {
     const auto block = blocks.look(number);
     world.require(number > turn ? block.fresh() : block.of(number % three),
-                  "a block is not its node's");
+                  "a block belongs to another node");
   }
 }
 
@@ -95,7 +95,7 @@ TEST(SlotBlocks, ASearchGoesOnWhereTheLastOneEnded) {
                       });
 }
 
-/// A node's number goes from host to host.
+/// A node's number passes from host to host.
 TEST(SlotBlocks, AHomeIsThatOfTheNodeWhoeverThatIs) {
   const SimulatedPool pool;
   expect_held_in_turn(pool, "homes in turn", 12,
@@ -120,7 +120,7 @@ TEST(SlotBlocks, ABurialIsSeenUntilItEnds) {
                       });
 }
 
-// ---- who attaches without the lock, and who has it ---------------------------------------------
+// ---- attaching without the lock, and with it ----------------------------------------------------
 
 struct Parts {
   World& world;
@@ -133,11 +133,11 @@ struct Parts {
         attaching(the_world.memory(), the_world.base(), superblock) {}
 };
 
-/// True: nothing of the other is to be seen.
+/// True: no trace of the other is visible.
 using Look = std::function<bool(const Parts&, std::uint32_t round)>;
 
-/// Of a process of node 0 that attaches apart and one of node 1 that has the lock one finds the
-/// other.
+/// Of two processes, one on node 0 that attaches without the lock and one on node 1 that holds it,
+/// one finds the other.
 void expect_one_to_find_the_other(const std::string& name, Look apart, Look locked) {
   constexpr std::uint32_t rounds = 20;
   struct Both {
@@ -166,7 +166,7 @@ void expect_one_to_find_the_other(const std::string& name, Look apart, Look lock
           world.memory().full_fence();
           ++both->done;
           world.until([&] { return both->done == 2 * round + 2; });
-          world.require(both->alone < 2, "neither finds the other");
+          world.require(both->alone < 2, "neither process finds the other");
           both->alone = 0;
         }
       });

@@ -1,4 +1,4 @@
-// A pool with so little room that space is soon used again, and the processes that use it.
+// A pool with so little room that space is soon reused, and the processes that use it.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ using arena::Lifetime;
 using arena::Object;
 
 inline constexpr std::uint32_t nodes = 3;
-inline constexpr std::uint64_t room = 48 << 10;  ///< of the pool, for all objects: soon used again
+inline constexpr std::uint64_t room = 48 << 10;  ///< of the pool, for all objects: soon reused
 inline constexpr std::uint64_t segment_bytes = 5000;
 
 /// A pool with little room.
@@ -47,7 +47,7 @@ struct SpaceUser {
     arena = simulated.open_arena(world, *pool);
   }
 
-  /// Nullopt when no space is left, as where a node that is needed is silent.
+  /// Returns nullopt when no space is left, as when a node that is needed is silent.
   std::optional<Object> create(const std::string& name, std::uint64_t bytes) {
     const auto made = arena->create(name, bytes, {.lifetime = Lifetime::process});
     world.require(made || made.error().code == ErrorCode::no_space,
@@ -62,7 +62,7 @@ struct SpaceUser {
     pool->memory().publish_bulk(object.data, pattern(object).data(), object.bytes);
     pool->memory().full_fence();
   }
-  /// By plain stores, which nothing sends on.
+  /// By plain stores, which nothing writes back.
   static void store(const Object& object) { std::memset(object.data, 0x11, object.bytes); }
   void send_on_and_destroy(const Object& object) const {
     arena->send_on(object);
@@ -103,18 +103,18 @@ inline void check(World& world, SpaceUser& worker, const std::vector<Object>& ma
   world.evict_left_dirty();
   for (const Object& object : made) worker.require_whole(object, "when all has left");
 }
-/// All the space that can be had is the next owner's, and stays so when the dead's lines leave.
+/// Gives all available space to the next owner; its contents must stay when the dead's lines leave.
 inline void give_away(World& world, SpaceUser& worker) {
   const auto next = fill_and_publish(world, worker);
-  world.require(next.size() > 3, "there is hardly any space");
+  world.require(next.size() > 3, "there is too little space");
   check(world, worker, next);
 }
 
-/// The processes of a case go on one after the other.
+/// Lets the processes of a case go on one after the other.
 inline void await(World& world, const int& phase, int wanted) {
   wait_until(world, fmt::format("phase {}", wanted), [&] { return phase >= wanted; });
 }
-/// Of others.
+/// Tokens of other processes.
 inline std::vector<std::uint64_t> tokens_of(const SpaceUser& worker, const std::string& job) {
   std::vector<std::uint64_t> tokens;
   for (const auto& record : worker.pool->processes()) {
@@ -151,7 +151,7 @@ inline Scenario case_of(const SmallPool& pool, const std::string& name) {
   return scenario;
 }
 
-/// All space comes back once every node has been there.
+/// All space is free once every node has been visited.
 inline void require_all_back(World& world, const SmallPool& pool, std::uint32_t of = nodes) {
   SpaceUser worker(world, pool);
   wait_until(world, "the dead to be found", [&] {

@@ -1,6 +1,6 @@
-// A receiver that is stopped for an hour while a sender waits for it: for credits of its ring, or
-// for what it has announced to be fetched. Where both are of one host, or stopped together, the
-// messages go on; else the sender is told in words, and the receiver ends in words.
+// A receiver is stopped for an hour while a sender waits for it: for credits of its ring, or for a
+// fetch of its announced messages. If both are on one host, or are stopped together, the messages
+// go on; otherwise the sender gets an error, and the receiver ends with an error.
 #include <gtest/gtest.h>
 
 #include "base/environment_guard.hpp"
@@ -14,24 +14,28 @@ namespace {
 using messages::Messenger;
 using messages::Request;
 
-constexpr std::uint32_t messages_of_all = 150;  ///< more than a ring and what is kept unexpected
+constexpr std::uint32_t messages_of_all = 150;  ///< more than fit into a ring and the unexpected
+                                                ///< messages
 constexpr std::uint64_t ns_a_s = 1'000'000'000;
 
 std::uint64_t bytes_of(std::uint32_t i) {
-  return i % 11 == 5 ? 9000 : i % 3 == 0 ? 24 : 1900;  // of 9,000: announced from the beginning
+  return i % 11 == 5  ? 9000
+         : i % 3 == 0 ? 24
+                      : 1900;  // messages of 9,000 bytes are announced from
+                               // the beginning
 }
 std::vector<std::byte> content(std::uint32_t i) {
   return std::vector<std::byte>(bytes_of(i), static_cast<std::byte>(i + 1));
 }
 
-/// Known to both, beside the pool.
+/// Known to both, outside the pool.
 struct Pair {
   Hour hour;
   bool same_host = false;  ///< the kernel of the sender's host knows that the receiver exists
   transport::Address addresses[2];
   bool opened[2] = {};
   std::uint32_t received = 0;
-  bool told = false;  ///< the sender, of the receiver's end
+  bool told = false;  ///< the sender has got the error of the receiver's end
   bool sender_ended = false;
 };
 
@@ -51,7 +55,7 @@ class Side {
     world.require(met.has_value(), met ? "" : met.error().message);
   }
 
-  /// The receiver: lets them come for a while, and takes them in their order.
+  /// The receiver: lets messages arrive for a while, and takes them in their order.
   void receive_all() {
     world_.self().stops_at = world_.self().operations + 1 + world_.random() % 10'000;
     for (std::uint64_t looks = world_.random() % 300; looks > 0; --looks) go_on();
@@ -82,7 +86,8 @@ class Side {
       note(each);
     }
     ask_until_all_came_or_told();
-    if (pair_.told) world_.require(fails_at_once(), "told of its end, and a send to it ends well");
+    if (pair_.told)
+      world_.require(fails_at_once(), "a send succeeded after the receiver's end was reported");
     pair_.sender_ended = pair_.hour.taken = true;
   }
 
@@ -100,7 +105,7 @@ class Side {
                    error.message);
     pair_.told = pair_.hour.given_up = true;
   }
-  /// Its last messages may be on their way, or lie unreceived, when all requests have ended well.
+  /// When all requests have ended well, its last messages may be on their way, or lie unreceived.
   void ask_until_all_came_or_told() {
     while (pair_.received < messages_of_all && !pair_.told) {
       go_on();
@@ -112,7 +117,8 @@ class Side {
   bool fails_at_once() {
     Request request;
     messenger_->send(1, 1, nullptr, 0, request);
-    if (!request.done) world_.require(messenger_->cancel(request), "an empty message is stuck");
+    if (!request.done)
+      world_.require(messenger_->cancel(request), "an empty message cannot be cancelled");
     if (!request.done) return false;
     note(request);
     return !request.result;
@@ -139,7 +145,7 @@ Scenario an_hour_of_waiting(const SimulatedPool& pool, const Case& of) {
   scenario.body = [&pool, of](World& world) {
     auto pair = std::make_shared<Pair>();
     pair->same_host = of.same_host;
-    pair->hour.taken = of.same_host;  // nobody takes anything
+    pair->hour.taken = of.same_host;  // no process takes anything
     Process& receiver =
         world.spawn(0, [&world, &pool, pair] { Side(world, pool, *pair, 1).receive_all(); });
     receiver.may_exit = true;
@@ -154,7 +160,8 @@ Scenario an_hour_of_waiting(const SimulatedPool& pool, const Case& of) {
       wait_until(world, "both to end", [&] { return gone(*hour.late) && pair->sender_ended; });
       world.require(pair->told || pair->received == messages_of_all, "messages are lost");
       if (hour.begun) await_its_end(world, hour);
-      world.require(pair->told || !hour.late->dead, "it has ended, and nobody was told");
+      world.require(pair->told || !hour.late->dead,
+                    "the receiver has ended, and the sender was not told");
     });
   };
   scenario.after = [&pool](World& world) { expect_clean(world, pool); };

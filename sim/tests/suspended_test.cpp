@@ -1,6 +1,6 @@
-// Processes that are stopped for longer than a lease and go on: a process takes no other for dead
-// because it was stopped itself, and one that was taken for dead ends before it touches anything
-// shared. Also heartbeats that are read seldom.
+// Processes that are stopped for longer than a lease and go on: a process declares no other dead
+// because it was stopped itself, and one that was declared dead ends before it touches anything
+// shared. Also heartbeats that are read rarely.
 #include <gtest/gtest.h>
 
 #include "pool/lease.hpp"
@@ -10,8 +10,8 @@
 namespace penstock::sim {
 namespace {
 
-/// Copies that a node has fetched stay until it drops them itself, which an invalidation alone does
-/// as often as not.
+/// Fetched copies stay until the node drops them itself; an invalidation does so about half of the
+/// time.
 FaultModel keeping_old_copies() {
   FaultModel faults;
   faults.evict = 0;
@@ -20,7 +20,7 @@ FaultModel keeping_old_copies() {
   return faults;
 }
 
-/// Two processes on two nodes, by number; what each does when it is attached.
+/// Two processes on two nodes, by number, and the work of each when it is attached.
 struct Pair {
   std::uint64_t tokens[2] = {};
   bool done = false;
@@ -41,7 +41,7 @@ void look_on(World& world, const SimulatedPool& simulated, Pair& pair) {
   const std::uint64_t other = pair.tokens[1 - world.self().number];
   while (!pair.done) {
     const bool alive = pool->alive(other);
-    world.require(alive, "one that was stopped at the same time is taken for dead");
+    world.require(alive, "a process that was stopped at the same time is taken for dead");
     world.sleep(simulated.lease_ns(world) / 20);
   }
 }
@@ -49,7 +49,7 @@ void look_on(World& world, const SimulatedPool& simulated, Pair& pair) {
 TEST(Suspended, TwoThatWereStoppedTogetherBothLive) {
   const SimulatedPool pool;
   Scenario scenario = pool.scenario("pool, two are stopped for leases, and go on", 2);
-  scenario.faults.max_delay = 10;  // where all sleep, a delayed heartbeat is late by leases
+  scenario.faults.max_delay = 10;  // when all sleep, a delayed heartbeat is late by several leases
   scenario.body = [&pool](World& world) {
     auto pair = std::make_shared<Pair>();
     for (std::uint32_t node = 0; node < 2; ++node)
@@ -82,16 +82,16 @@ TEST(Suspended, TwoThatWereStoppedTogetherBothLive) {
 struct Judged {
   Pair pair;
   bool given_up = false;
-  bool busy = false;  ///< the late one uses what may be others' by now
+  bool busy = false;  ///< the late one uses things that may belong to others by now
 };
 
-/// Process 0 looks, in time; false when it has given the other up.
+/// Process 0 looks, in time; returns false when it has declared the other dead.
 bool look(const pool::Pool& mine, Judged& judged) {
   if (!mine.alive(judged.pair.tokens[1])) judged.given_up = true;
   return !judged.given_up;
 }
 
-/// Stopped for about a lease, so that it goes on just when it may be given up.
+/// Stopped for about a lease, so that it goes on just when it may be declared dead.
 void stop_for_about_a_lease(World& world, const pool::Pool& mine, std::uint64_t lease_ns,
                             Judged& judged) {
   Process& late = *world.processes()[1];
@@ -149,15 +149,15 @@ Scenario one_is_late(const SimulatedPool& pool, Stop* stop, const std::string& n
       judged->pair.done = !judged->given_up;
       wait_until(world, "the late one to leave or to end", [&] { return gone(late); });
       world.require(!judged->given_up || late.exit_status == pool::given_up_status,
-                    "it was given up and was not told");
+                    "it was declared dead, but did not notice");
     });
     world.spawn(1, [&world, &pool, judged] {
       const auto attached = attach_to(world, pool, judged->pair);
       while (!judged->pair.done) {
-        judged->busy = true;  // stopped in the midst of it, it would use what it had confirmed
+        judged->busy = true;  // stopped within that, it would use things that it had confirmed
         attached->confirm();
         for (int uses = 0; uses < 20; ++uses) {
-          world.require(!judged->given_up, "it goes on although it was given up");
+          world.require(!judged->given_up, "it goes on although it was declared dead");
           std::uint64_t line[8];
           attached->memory().observe_line(line, attached->base());
         }
@@ -183,7 +183,7 @@ TEST(Suspended, WhoWasGivenUpEndsBeforeItDoesAnything) {
 
 struct Section {
   Process* holder = nullptr;
-  bool storing = false;  ///< between a confirm and the store that it stands for: the known window
+  bool storing = false;  ///< between a confirm and the store that it protects: the known window
 };
 
 void count_or_end(World& world, const SimulatedPool& simulated, Section& section, Pair& pair) {
@@ -194,11 +194,11 @@ void count_or_end(World& world, const SimulatedPool& simulated, Section& section
     world.require(guard.has_value(), guard ? "" : guard.error().message);
     Process* before = section.holder;
     world.require(before == nullptr || gone(*before) || before->stopped || before->exit_status != 0,
-                  "the lock of one who goes on was broken");
+                  "another took the lock of a process that goes on");
     section.holder = &world.self();
     const std::uint64_t value = pool->memory().observe_word(counter);
     pool->confirm();
-    world.require(section.holder == &world.self(), "two go on under the lock");
+    world.require(section.holder == &world.self(), "two processes go on under the lock");
     section.storing = true;
     pool->memory().publish_word(counter, value + 1);
     section.storing = false;
@@ -235,7 +235,7 @@ TEST(Suspended, AHolderOfTheLockWhoWasPassedOverStoresNothing) {
   expect_held("pool", "random schedules", explore(scenario, 200));
 }
 
-// ---- seldom looked at --------------------------------------------------------------------------
+// ---- rare looks ---------------------------------------------------------------------------------
 
 TEST(Suspended, AHeartbeatThatIsLookedAtSeldomIsSeenToMove) {
   const SimulatedPool pool;
@@ -261,7 +261,7 @@ TEST(Suspended, AHeartbeatThatIsLookedAtSeldomIsSeenToMove) {
   expect_held("pool", "random schedules", explore(scenario, 20));
 }
 
-/// The kernel is asked about processes of its own host only, not about one of another host that has
+/// The kernel is only asked about processes of its own host, not about one of another host that has
 /// the slot now.
 TEST(Suspended, ASlotThatGoesToAnotherHostIsJudgedAnew) {
   const SimulatedPool pool({.max_processes = 2});
@@ -281,7 +281,7 @@ TEST(Suspended, ASlotThatGoesToAnotherHostIsJudgedAnew) {
         *seen = owner;
       }
     });
-    // Hosts of the processes: by turns the onlooker's own and another.
+    // Hosts of the processes: the onlooker's own and another, in turn.
     for (std::uint32_t number = 1; number <= 4; ++number)
       world.spawn(1 - number % 2, [&world, &pool, token, seen, number] {
         wait_until(world, "its turn", [&] {
@@ -296,7 +296,7 @@ TEST(Suspended, ASlotThatGoesToAnotherHostIsJudgedAnew) {
   expect_held("pool", "random schedules", explore(scenario, 40));
 }
 
-/// A leaving process does not vanish meanwhile: its line, of which a read may find a part, is read
+/// A leaving process does not vanish meanwhile: a line of which a read may see only a part is read
 /// again until it is whole.
 TEST(Suspended, OneThatLeavesIsListedAllTheTime) {
   const SimulatedPool pool({.max_processes = 2});
@@ -320,7 +320,7 @@ TEST(Suspended, OneThatLeavesIsListedAllTheTime) {
           return record.token() == there;
         });
         // Only while no other process has taken its slot.
-        world.require(there == 0 || listed || *token != there, "an owner of a slot is not listed");
+        world.require(there == 0 || listed || *token != there, "the owner of a slot is not listed");
         world.yield();
       }
     });
@@ -331,7 +331,7 @@ TEST(Suspended, OneThatLeavesIsListedAllTheTime) {
         *token = attached->token();
         world.sleep(1'000'000);
         attached.reset();
-        for (int i = 0; i < 40; ++i) world.yield();  // to sleep would send its last line on at once
+        for (int i = 0; i < 40; ++i) world.yield();  // a sleep would send its last line at once
         *token = 0;
       }
     });
@@ -355,7 +355,7 @@ TEST(Suspended, ANodeThatJoinsLaterIsSeen) {
       wait_until(world, "the other", [&] { return *token != 0; });
       for (const pool::ProcessRecord& record : attached->processes())
         world.require(record.slot == attached->slot() || record.emulated_node == 5,
-                      "shown on no emulated node");
+                      "the process is shown on no emulated node");
       *seen = true;
     });
     world.spawn(1, [&world, &pool, first, token, seen] {
@@ -393,7 +393,7 @@ TEST(Suspended, TheLastStatisticsAreSeenByTheFirstLookAfterThem) {
         for (const pool::ProcessRecord& record : attached->processes())
           world.require(record.slot == attached->slot() ||
                             record.messages_sent == static_cast<std::uint64_t>(round),
-                        "statistics of an earlier time");
+                        "the statistics are older than before");
         *seen = round;
       }
     });

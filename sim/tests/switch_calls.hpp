@@ -1,5 +1,5 @@
-// Collective calls that a switch can do, with what each rank brings and what it must get: the bits
-// that the arithmetic of src/coll gives in rank order.
+// Collective calls that a switch can do, with the input of each rank and its required output: the
+// bits that the arithmetic of src/coll gives in rank order.
 #pragma once
 
 #include <cstring>
@@ -18,7 +18,7 @@ struct SwitchCall {
   coll::Collective collective = coll::Collective::barrier;
   std::uint32_t ranks = 2, root = 0;
   bool in_place = false;
-  std::uint64_t elements = 0;  ///< of a block
+  std::uint64_t elements = 0;  ///< in a block
   coll::Datatype type = coll::Datatype::float32;
   coll::Operation operation = coll::Operation::sum;
   std::uint64_t salt = 0;
@@ -44,14 +44,14 @@ struct SwitchCall {
   }
   coll::Reduction reduction() const { return *coll::Reduction::make(type, operation, ranks); }
 
-  /// What `rank` brings, one block after the other.
+  /// The input of `rank`, one block after the other.
   std::vector<std::byte> brought(std::uint32_t rank) const {
     std::mt19937_64 random(salt * 1000003 + rank);
     std::vector<std::byte> bytes(block_bytes() * (has_many_inputs() ? ranks : 1));
     for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
     return bytes;
   }
-  /// What `rank` must get, one block after the other.
+  /// The required output of `rank`, one block after the other.
   std::vector<std::byte> expected(std::uint32_t rank) const {
     if (!has_output(rank)) return {};
     if (collective == coll::Collective::broadcast) return brought(root);
@@ -87,7 +87,7 @@ struct SwitchCall {
   }
 };
 
-/// One rank's part, as a communicator takes it.
+/// One rank's part, in the form that a communicator takes.
 struct SwitchCallBuffers {
   SwitchCallBuffers(const SwitchCall& call, std::uint32_t rank) : in(call.brought(rank)) {
     const std::uint64_t block = call.block_bytes();
@@ -112,7 +112,7 @@ struct SwitchCallBuffers {
     in.resize(std::max(in.size(), out.size()));
   }
   std::byte* output() { return problem.in_place ? in.data() : out.data(); }
-  /// Empty, or what is wrong.
+  /// Returns a description of the error; empty if there is none.
   std::string fault(const SwitchCall& call, std::uint32_t rank) {
     const auto wanted = call.expected(rank);
     if (wanted.empty() || std::memcmp(output(), wanted.data(), wanted.size()) == 0) return "";

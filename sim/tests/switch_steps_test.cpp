@@ -1,5 +1,5 @@
-// Calls through a switch, one step of one process after the other, on nodes that keep copies of
-// whatever they have looked at: who waits finds what has changed, and names whom it waits for.
+// Calls through a switch, one step of one process after the other, on nodes that keep copies of all
+// they have read: a waiting rank finds changes, and names the processes that it waits for.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -19,9 +19,9 @@ namespace penstock::sim {
 namespace {
 
 constexpr std::uint32_t ranks = 2;
-constexpr std::uint64_t some_looks_ns = 60'000'000;  // around, every 20 ms
+constexpr std::uint64_t some_looks_ns = 60'000'000;  // one round of looks, each 20 ms
 
-/// Two ranks and their switches, each on a node of its own; led from one more.
+/// Two ranks and their switches, each on its own node; led from one more node.
 struct Cast {
   Cast(World& the_world, const SimulatedPool& pool, std::uint32_t leaves)
       : world(the_world), offers(ranks), agreements(ranks), comms(ranks) {
@@ -36,7 +36,7 @@ struct Cast {
     }
     open();
   }
-  /// Goes on with a barrier, for one look or more.
+  /// Advances a barrier, for one look or more.
   void starts(std::uint32_t self, std::uint64_t for_ns) {
     rank[self].starts([this, self, for_ns](SpaceUser&) {
       coll::Communicator& comm = *comms[self];
@@ -55,7 +55,7 @@ struct Cast {
     starts(self, for_ns);
     rank[self].await();
   }
-  /// What the other one has said: within so few looks that nothing else brings it.
+  /// Finds what the other one has published, within so few looks that nothing else delivers it.
   void finds_soon(std::uint32_t self, const char* what) {
     rank[1 - self].does([](SpaceUser& user) { user.pool->memory().full_fence(); });
     for (int look = 0; look < 4 && !done[self]; ++look) looks(self, 0);
@@ -67,14 +67,14 @@ struct Cast {
     for (Puppet& each : rank) each.await();
     world.require(done[0] && done[1], "the call does not end");
   }
-  /// All that the switch does with what has come.
+  /// The switch processes all that has arrived.
   void computes(std::uint32_t number) {
     played[number].does([this, number](SpaceUser& user) {
       for (int looks = 0; looks < 8; ++looks) (void)servers[number]->poll();
       user.pool->memory().full_fence();
     });
   }
-  /// As computes(); what comes at the device of it is what a fence of its own sends there.
+  /// As computes(); only a fence of its own brings its stores to the device.
   void polls(std::uint32_t number) {
     played[number].does([this, number](SpaceUser&) {
       for (int looks = 0; looks < 8; ++looks) (void)servers[number]->poll();
@@ -82,7 +82,7 @@ struct Cast {
   }
   void require_awaited(std::uint32_t self, std::uint32_t awaited) {
     world.require(comms[self]->awaited() == std::vector<std::uint32_t>{awaited},
-                  "another is waited for");
+                  "the rank waits for the wrong process");
   }
   coll::Call call(std::uint32_t self) {
     problems[self] = {.collective = collective, .ranks = ranks, .rank = self, .root = 1};
@@ -104,7 +104,7 @@ struct Cast {
                                                      .communicator = offers[0].communicator,
                                                      .owner = offers[0].token});
   }
-  /// By somebody who is none of them.
+  /// By a process that is none of them.
   void store(const SpaceUser& stranger, std::uint64_t at, const offload::Packet& packet) const {
     stranger.pool->memory().publish_line(stranger.pool->base() + at, &packet);
     stranger.pool->memory().full_fence();
@@ -126,7 +126,7 @@ struct Cast {
   std::vector<std::unique_ptr<coll::Communicator>> comms;
   std::vector<Puppet> rank, played;
   std::vector<Server*> servers;
-  coll::Collective collective = coll::Collective::barrier;  ///< or a broadcast of rank 1
+  coll::Collective collective = coll::Collective::barrier;  ///< or a broadcast from rank 1
   coll::Problem problems[ranks];
   std::byte data[ranks][64] = {};
   bool begun[ranks] = {}, done[ranks] = {};
@@ -180,7 +180,8 @@ void hold(const SimulatedPool& pool, const std::string& name, std::uint32_t leav
               explore(in_steps(pool, name, leaves, std::move(play)), 5));
 }
 
-/// Else a switch that does not answer would be waited for for ever, as if a rank had not come.
+/// Otherwise a rank would wait for ever for a switch that does not answer, as if a rank were
+/// missing.
 TEST(SwitchSteps, WhoHasComeIsAwaitedNoMore) {
   const SwitchPool pool;
   hold(pool, "a rank comes late, and the switch later", 0, [](Cast& cast, SpaceUser&) {
@@ -188,13 +189,13 @@ TEST(SwitchSteps, WhoHasComeIsAwaitedNoMore) {
     cast.require_awaited(0, 1);
     cast.looks(1);
     cast.looks(0);
-    cast.require_awaited(0, 0);  // by itself: for the switch
+    cast.require_awaited(0, 0);  // once by itself: it waits for the switch
     cast.computes(0);
     cast.both_end();
   });
 }
 
-/// One look each: what a look sends is at the device when the next one looks.
+/// One look each: all that a look sends is at the device when the next one looks.
 TEST(SwitchSteps, WhatIsSentIsThereAtOnce) {
   const SwitchPool pool;
   hold(pool, "one look each", 0, [](Cast& cast, SpaceUser&) {
@@ -205,7 +206,7 @@ TEST(SwitchSteps, WhatIsSentIsThereAtOnce) {
   });
 }
 
-/// By its own fence, and by nothing that comes later.
+/// By its own fence, not by anything that comes later.
 TEST(SwitchSteps, WhatTheSwitchAnswersIsThereAtOnce) {
   const SwitchPool pool;
   Scenario scenario = in_steps(pool, "an answer", 0, [](Cast& cast, SpaceUser&) {
@@ -242,27 +243,27 @@ TEST(SwitchSteps, APacketOfALeafThatWasOverwrittenComesAgain) {
     cast.polls(1);
     for (const std::uint32_t number : {0u, 1u}) cast.computes(number);
     for (std::uint32_t self = 0; self < ranks; ++self) cast.looks(self, 0);
-    cast.world.require(cast.done[0] && cast.done[1], "the packet has not come again");
+    cast.world.require(cast.done[0] && cast.done[1], "the packet was not restored");
   });
 }
 
-/// A packet that is on its way is looked at before a stranger overwrites it, and after.
+/// A packet in flight is looked at before a foreign process overwrites it, and after.
 TEST(SwitchSteps, APacketThatWasOverwrittenComesAgain) {
   const SwitchPool pool;
   hold(pool, "a packet is overwritten", 0, [](Cast& cast, SpaceUser& stranger) {
     cast.looks(0);
     cast.store(stranger, cast.region().submission(0, 0), {});
     cast.world.sleep(some_looks_ns);
-    cast.looks(0, 0);  // around, once
+    cast.looks(0, 0);  // one round
     cast.looks(1, 0);
     cast.computes(0);
     cast.looks(0, 0);
-    cast.world.require(cast.done[0], "the packet has not come again");
+    cast.world.require(cast.done[0], "the packet was not restored");
     cast.both_end();
   });
 }
 
-/// What makes one rank leave the switch the others do not find.
+/// One rank leaves the switch for a reason that the others do not find.
 void leaves_alone(Cast& cast, SpaceUser& stranger, std::uint32_t self) {
   const bool barrier = cast.collective == coll::Collective::barrier;
   const offload::Region region = cast.region();
@@ -288,7 +289,7 @@ TEST(SwitchSteps, WhoLeavesTheSwitchIsFollowed) {
     leaves_alone(cast, stranger, 0);
     cast.require_awaited(0, 1);
     cast.looks(1);
-    cast.finds_soon(0, "who has left is awaited");
+    cast.finds_soon(0, "the rank waits for one that has left");
     cast.both_end();
   });
 }
@@ -303,14 +304,15 @@ TEST(SwitchSteps, WhoHasFinishedWithTheSwitchIsAwaitedNoMore) {
     cast.require_awaited(0, 1);
     cast.computes(0);
     cast.looks(1);
-    cast.world.require(cast.done[1], "what the switch has answered is not taken");
-    cast.finds_soon(0, "who has finished is awaited");
+    cast.world.require(cast.done[1], "the switch's answer was not taken");
+    cast.finds_soon(0, "the rank waits for one that has finished");
     cast.both_end();
   });
 }
 
-/// The root needs nobody, and leaves the communicator when it has sent its data. That it has
-/// finished means, for who does not find that it had left, that the switch has done the call.
+/// The root waits for no rank, and leaves the communicator when it has sent its data. To a rank
+/// that does not find that it had left, its having finished means that the switch has done the
+/// call.
 TEST(SwitchSteps, WhoFinishedWithoutTheSwitchHadLeftIt) {
   const SwitchPool pool;
   Scenario scenario =
@@ -320,7 +322,7 @@ TEST(SwitchSteps, WhoFinishedWithoutTheSwitchHadLeftIt) {
         cast.looks(0);
         leaves_alone(cast, stranger, 0);
         cast.looks(1);
-        cast.world.require(cast.done[1], "who has left is awaited");
+        cast.world.require(cast.done[1], "the rank waits for one that has left");
         cast.rank[1].does([&](SpaceUser&) { cast.comms[1]->leave(); });
         cast.both_end();
         cast.world.require(cast.data[0][63] == std::byte{7}, "another's data");
@@ -329,7 +331,7 @@ TEST(SwitchSteps, WhoFinishedWithoutTheSwitchHadLeftIt) {
   expect_held("switch", "random schedules", explore(scenario, 300));
 }
 
-/// A GPU that has not come to the call yet.
+/// A GPU that has not begun the call yet.
 class BusyMover final : public coll::Mover {
  public:
   void allow(coll::Lane, std::size_t) override {}
@@ -338,7 +340,7 @@ class BusyMover final : public coll::Mover {
   Result<void> store(const coll::Span&, const std::byte*) override { return {}; }
 };
 
-/// All others have come: nothing of the switch is awaited before the GPU has.
+/// All others have come: the switch is not awaited before the GPU has begun.
 TEST(SwitchSteps, ABusyGpuIsNoSwitchThatDoesNotAnswer) {
   const SwitchPool pool;
   hold(pool, "a GPU comes late", 0, [](Cast& cast, SpaceUser&) {
@@ -348,7 +350,8 @@ TEST(SwitchSteps, ABusyGpuIsNoSwitchThatDoesNotAnswer) {
       BusyMover mover;
       coll::Call call = cast.call(0);
       const auto prepared = *cast.comms[0]->prepare_moved(call);
-      cast.world.require(prepared->in_switch.has_value(), "it does not go through the switch");
+      cast.world.require(prepared->in_switch.has_value(),
+                         "the call does not go through the switch");
       call.mover = &mover;
       call.timeout_ns = some_looks_ns;
       const auto done = cast.comms[0]->run(call, *prepared);
@@ -360,7 +363,7 @@ TEST(SwitchSteps, ABusyGpuIsNoSwitchThatDoesNotAnswer) {
   });
 }
 
-/// The leaf until it has asked the spine, then that one.
+/// The leaf until it has asked the spine, then the spine.
 TEST(SwitchSteps, TheSwitchThatIsAwaitedIsNamed) {
   const SwitchPool pool;
   for (const bool leaf_asks : {false, true}) {

@@ -1,6 +1,6 @@
 // A switch that computes, on memory without coherence: one more node, whose process plays it.
-// Random calls against the exact arithmetic; the switch killed at any operation, and all ranks
-// complete all calls; a rank killed at any operation, and all others are told.
+// Random calls compared with the exact arithmetic; when the switch is killed at any operation, all
+// ranks complete all calls; when a rank is killed at any operation, all others are told.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -21,15 +21,15 @@ namespace {
 
 using coll::Communicator;
 
-/// What happens to a process, besides a death at any operation of its life.
+/// Events besides a death at any operation of a process.
 enum class Trouble : std::uint8_t {
   none,
-  dies_at_work,  ///< the victim, within its first operations as it serves, or calls
-  stops,         ///< the switch, for longer than a lease; then it goes on
-  vandal,        ///< somebody overwrites words of the rings
+  dies_at_work,  ///< the victim, within its first operations of serving, or calling
+  stops,         ///< the switch is stopped for longer than a lease, and goes on
+  vandal,        ///< a process overwrites words of the rings
 };
 
-/// Who has data in a GPU, in most calls.
+/// Which ranks have data in a GPU, in most calls.
 enum class Gpus : std::uint8_t { of_none, of_all, of_some };
 
 struct Job {
@@ -37,16 +37,16 @@ struct Job {
   Trouble trouble = Trouble::none;
   std::uint32_t leaves = 0;
   std::vector<SwitchCall> calls;
-  /// By call, for each rank: its data is moved by a GPU.
+  /// By call and rank: whether a GPU moves its data.
   std::vector<std::vector<bool>> moved;
   Gpus gpus = Gpus::of_none;
-  bool restless = false;  ///< switches look all the time
+  bool restless = false;  ///< switches look without pause
   std::vector<coll::Offer> offers;
   std::vector<bool> told;
   std::uint32_t ended = 0;
-  std::uint32_t serving = 0;  ///< switches
+  std::uint32_t serving = 0;  ///< switches that serve
   bool all_serve() const { return serving == 1 + leaves; }
-  std::uint64_t computed = 0;  ///< chunks, by the switch
+  std::uint64_t computed = 0;  ///< chunks computed by the switch
   std::uint64_t failures = 0;
   std::uint32_t ranks() const { return static_cast<std::uint32_t>(offers.size()); }
 };
@@ -54,12 +54,12 @@ struct Job {
 bool died(World& world) {
   return world.victim() != nullptr && world.victim()->dead;
 }
-/// And it was a rank.
+/// A rank died, not a switch.
 bool rank_died(World& world, const Job& job) {
   return died(world) && world.victim()->number < job.ranks();
 }
 
-/// Where deaths are of interest: attaching and leaving have their own tests.
+/// Only where deaths are of interest: attaching and leaving have their own tests.
 void die_soon(World& world, const Job& job, std::uint64_t operations) {
   Process& self = world.self();
   if (job.trouble != Trouble::dies_at_work || world.victim() != &self || self.dies_at != ~0ull)
@@ -114,7 +114,7 @@ class Rank {
     if (job_.offers[0].switch_region != coll::Offer::none) expect_sources_stay();
     agreement.give_back();
   }
-  /// Nothing arrives any more where ranks had their operands.
+  /// Nothing more arrives where ranks had their operands.
   void expect_sources_stay() {
     const offload::Region region(job_.offers[0].switch_region,
                                  {.ranks = job_.ranks(), .leaves = job_.leaves, .slot_bytes = 256});
@@ -126,7 +126,7 @@ class Rank {
     memory.full_fence();
     world_.evict_all_dirty();
     memory.observe_bulk(found.data(), user_.pool->base() + begin, found.size());
-    world_.require(found == mark, "something arrived after all had left");
+    world_.require(found == mark, "a store arrived after all ranks had left");
   }
 
   bool all_told() const {
@@ -145,7 +145,7 @@ class Rank {
     world_.require(comm.has_value(), comm ? "" : comm.error().message);
     return std::move(*comm);
   }
-  /// What one rank brings and how it calls.
+  /// One rank's input, and the form of its call.
   struct Own {
     Own(const Communicator& comm, const SwitchCall& of, std::uint32_t self) : buffers(of, self) {
       if (of.reduces()) arithmetic.emplace(of.reduction());
@@ -161,7 +161,7 @@ class Rank {
     coll::Call call;
   };
   bool is_moved(std::size_t number) const { return job_.moved[number][self_]; }
-  /// A GPU is given a call while others are under way: as it was prepared then.
+  /// A GPU gets a call while others are under way: as it was prepared then.
   Result<void> run_moved(Communicator& comm, std::size_t number, Own& own) {
     const auto prepared = prepared_next_ ? prepared_next_ : *comm.prepare_moved(own.call);
     prepared_next_ = nullptr;
@@ -183,7 +183,7 @@ class Rank {
                    fmt::format("{}{}: {}", call.text(), is_moved(number) ? ", moved" : "", fault));
     return true;
   }
-  /// Of a rank: a switch that dies is no error to anybody.
+  /// In a rank: the death of a switch is not an error.
   void expect_death(const Error& error) {
     world_.require(error.code == ErrorCode::peer_dead && rank_died(world_, job_), error.message);
     const std::string name = fmt::format("rank {} (pid", world_.victim()->number);
@@ -199,10 +199,10 @@ class Rank {
   std::shared_ptr<const coll::Prepared> prepared_next_;
 };
 
-/// For longer than a lease, somewhere in its work.
+/// Stops it for longer than a lease, somewhere in its work.
 void stop_the_switch(World& world, const SimulatedPool& simulated, const Job& job) {
   Process& process = *world.processes()[job.ranks()];
-  process.may_exit = true;  // others have taken it for dead
+  process.may_exit = true;  // others have declared it dead
   wait_until(world, "the offers", [&] { return job.offers[0].token != 0; });
   world.sleep(world.random() % 3'000'000);
   process.stopped = true;
@@ -210,8 +210,8 @@ void stop_the_switch(World& world, const SimulatedPool& simulated, const Job& jo
   process.stopped = false;
 }
 
-/// Words of what ranks and leaves have sent, and of the answers to one rank: the others' answers
-/// say the same, and are found.
+/// Words of packets from ranks and leaves, and of the answers to one rank: the others' answers are
+/// equal, and are found.
 void overwrite_rings(World& world, const SimulatedPool& simulated, const Job& job) {
   const auto pool = simulated.attach(world, {.observer = true});
   wait_until(world, "the offers", [&] { return job.offers[0].token != 0; });
@@ -254,7 +254,7 @@ std::string name_of(const Case& of) {
   return name;
 }
 
-/// Each rank and each switch on a node of its own.
+/// Each rank and each switch is on a node of its own.
 Scenario calls(const SimulatedPool& pool, const Case& of) {
   Scenario scenario = pool.scenario(name_of(of), of.ranks + 1 + of.leaves);
   scenario.max_steps = 20'000'000;
@@ -334,7 +334,7 @@ TEST(Switch, ARankThatDiesAtWorkIsNamedToAllOthers) {
   }
 }
 
-/// It is taken for dead, stores nothing when it goes on, and ends.
+/// It is declared dead, stores nothing when it goes on, and ends.
 TEST(Switch, ThatWasTakenForDeadHarmsNothing) {
   SwitchPool pool;
   const Case of{.ranks = 2, .calls = 6, .trouble = Trouble::stops};
@@ -392,7 +392,7 @@ TEST(MovedThroughASwitch, ReadsNoOperandBeforeItsPacketSaysThatItIsThere) {
   expect_held("switch", "random schedules", explore(with_late_stores(calls(pool, of)), 20));
 }
 
-/// Others' data lies in memory of their hosts.
+/// The others' data lies in memory of their hosts.
 TEST(MovedThroughASwitch, SomeRanksMayHaveNoGpu) {
   SwitchPool pool;
   const Case of{.ranks = 3, .calls = 6, .gpus = Gpus::of_some};
@@ -436,8 +436,8 @@ TEST(MovedThroughASwitch, WhatAStrangerOverwritesIsNoticedAndNobodyHangs) {
   expect_held("switch", "random schedules", explore(calls(pool, of), 30));
 }
 
-/// The switch and a rank take turns: what one has done the other finds at its next look, though
-/// both keep copies of whatever they have looked at.
+/// The switch and a rank take turns: each finds at its next look what the other has done, although
+/// both keep copies of all they have read.
 TEST(Served, ALookFindsWhatHasCome) {
   SwitchPool pool;
   Scenario scenario = with_lasting_copies(pool.scenario("looks of a switch", 2));
@@ -450,7 +450,7 @@ TEST(Served, ALookFindsWhatHasCome) {
     const auto shape_of = [](const Shared& all) {
       return offload::Shape{.ranks = 1, .slot_bytes = 256, .communicator = 7, .owner = all.token};
     };
-    constexpr int rounds = 80;  // the ring is used again
+    constexpr int rounds = 80;  // the ring is reused
     world.spawn(0, [&world, &pool, shared, shape_of] {
       SpaceUser user(world, pool, "sim");
       shared->token = user.pool->token();
@@ -479,10 +479,10 @@ TEST(Served, ALookFindsWhatHasCome) {
       world.require(region.has_value(), region ? "" : region.error().message);
       const auto served = accelerator::serve({}, *attached, *region, 0);
       for (int round = 0; round < rounds; ++round) {
-        world.require(!served->poll(), "found what was there before");
+        world.require(!served->poll(), "a look accepted old contents");
         shared->turn = 3 * round + 1;
         wait_until(world, "a packet", [&] { return shared->turn >= 3 * round + 2; });
-        world.require(served->poll(), "did not find what had come");
+        world.require(served->poll(), "a look missed new contents");
         attached->memory().full_fence();
         shared->turn = 3 * round + 3;
       }

@@ -21,7 +21,7 @@ constexpr std::uint64_t timeout_ns = 20'000'000'000;
 
 /// An onlooker's view of the lock.
 struct Section {
-  std::uint64_t done = 0;  ///< greatest count that was released
+  std::uint64_t done = 0;  ///< greatest released count
   Process* holder = nullptr;
   int at_work = 0;  ///< living processes that still want the lock
 };
@@ -71,7 +71,7 @@ Scenario lock_scenario(std::uint32_t participants, std::uint64_t rounds, bool wi
       });
       if (self == 0 && with_victim) world.mark_victim(process);
     }
-    // A participant that takes the place of the dead queues like the others.
+    // A participant that takes a dead one's place queues like the others.
     if (with_victim) {
       world.spawn(0, [&world, section, participants, rounds] {
         world.until([&world] { return world.victim()->dead || world.victim()->ended; });
@@ -99,7 +99,7 @@ TEST(Lock, HoldsInEverySmallSchedule) {
   expect_held("lock", "bounded schedules", exhaust(small, 2, 20'000));
 }
 
-/// The owner restores the words that others wait for; a line without an owner keeps no participant
+/// The owner restores words that others wait for; a line without an owner keeps no participant
 /// waiting. Tokens are left alone: a participant that loses its token is taken for dead.
 TEST(Lock, EndsNoWaitInVainWhereItsLinesAreOverwritten) {
   static constexpr std::uint32_t participants = 4, present = 3;
@@ -130,7 +130,7 @@ TEST(Lock, EndsNoWaitInVainWhereItsLinesAreOverwritten) {
 
 /// The same for a waiter: it reads again and again, and each read finds what the device holds.
 TEST(Lock, RestoresItsLineAsOftenAsItIsOverwrittenWhileItWaits) {
-  // One is absent: a look at all the others would drop the own line with theirs.
+  // One is absent: a look at all the others would drop its own line with theirs.
   static constexpr std::uint32_t participants = 3;
   Scenario scenario;
   scenario.name = "lock, overwritten while one waits";
@@ -145,7 +145,8 @@ TEST(Lock, RestoresItsLineAsOftenAsItIsOverwrittenWhileItWaits) {
     world.spawn(0, [&world, held, done] {
       sync::Lock lock(world.memory(), line(world, 0), participants, 0, world.self().pid,
                       alive_in(world));
-      world.require(lock.acquire(timeout_ns).has_value(), "nobody else is there");
+      world.require(lock.acquire(timeout_ns).has_value(),
+                    "the lock is not free, although no other participant exists");
       *held = true;
       world.until([done] { return *done; });
       lock.release();
@@ -154,7 +155,7 @@ TEST(Lock, RestoresItsLineAsOftenAsItIsOverwrittenWhileItWaits) {
       world.until([held] { return *held; });
       sync::Lock lock(world.memory(), line(world, 0), participants, 1, world.self().pid,
                       alive_in(world));
-      world.require(lock.acquire(timeout_ns).has_value(), "the lock is free at last");
+      world.require(lock.acquire(timeout_ns).has_value(), "the lock was never free");
       lock.release();
     });
     world.spawn(2, [&world, done] {
@@ -188,13 +189,14 @@ TEST(Lock, TellsWhoDoesNotWaitThatItsLineWasOverwritten) {
     auto looked = std::make_shared<bool>(false);
     world.spawn(0, [&world, looked] {
       sync::Lock lock(world.memory(), line(world, 0), 2, 0, world.self().pid, alive_in(world));
-      world.require(lock.acquire().has_value(), "nobody else is there");
+      world.require(lock.acquire().has_value(),
+                    "the lock is not free, although no other participant exists");
       lock.release();
-      world.require(lock.intact(), "nobody has written there");
+      world.require(lock.intact(), "the line changed without a write");
       *looked = true;
       int looks = 0;
       for (; looks < 3'000 && lock.intact(); ++looks) world.yield();
-      world.require(looks < 3'000, "its owner does not see it");
+      world.require(looks < 3'000, "the owner does not notice the overwritten line");
       lock.repair();
       world.require(lock.intact(), "it was repaired");
     });
@@ -207,10 +209,10 @@ TEST(Lock, TellsWhoDoesNotWaitThatItsLineWasOverwritten) {
   expect_held("lock", "random schedules", explore(scenario, 50));
 }
 
-/// A sharer of the lock reads two words twice, and finds them equal and unchanged; an exclusive
+/// A sharer of the lock reads two words twice, and must find them equal and unchanged; an exclusive
 /// holder writes both. Lines 100 and 101: the words.
 struct Readers {
-  std::uint64_t greatest = 0;  ///< found
+  std::uint64_t greatest = 0;  ///< the greatest found
   int inside = 0;
 };
 
@@ -224,7 +226,7 @@ void read_under_lock(World& world, Readers& readers, std::uint32_t participants,
     world.require(acquired.has_value(), acquired ? "" : acquired.error().message);
     ++readers.inside;
     const std::uint64_t first = memory.observe_word(line(world, 100));
-    world.require(first >= readers.greatest, "an earlier holder found more");
+    world.require(first >= readers.greatest, "the counter went backwards");
     readers.greatest = std::max(readers.greatest, first);
     world.yield();
     const std::uint64_t second = memory.observe_word(line(world, 101));
@@ -242,15 +244,15 @@ void write_under_lock(World& world, const Readers& readers, std::uint32_t partic
   for (std::uint64_t round = 0; round < rounds; ++round) {
     const auto acquired = lock.acquire(timeout_ns);
     world.require(acquired.has_value(), acquired ? "" : acquired.error().message);
-    world.require(readers.inside == 0, "others share the lock that one has alone");
+    world.require(readers.inside == 0, "others share a lock that is held exclusively");
     const std::uint64_t value = memory.observe_word(line(world, 100));
     for (const std::uint64_t word : {100, 101}) memory.publish_word(line(world, word), value + 1);
-    world.require(readers.inside == 0, "others share the lock that one has alone");
+    world.require(readers.inside == 0, "others share a lock that is held exclusively");
     lock.release();
   }
 }
 
-/// One writer, participant 0; the rest read. The victim is participant 1.
+/// One writer, participant 0; the others read. The victim is participant 1.
 Scenario shared_lock_scenario(std::uint32_t participants, std::uint64_t rounds, bool with_victim) {
   Scenario scenario;
   scenario.name =
@@ -263,7 +265,7 @@ Scenario shared_lock_scenario(std::uint32_t participants, std::uint64_t rounds, 
       const bool dies = with_victim && self == 1;
       Process& process = world.spawn(self, [=, &world] {
         if (self == 0) return write_under_lock(world, *readers, participants, self, rounds);
-        Readers alone;  // the dead leaves no count behind
+        Readers alone;  // the dead leave no count behind
         read_under_lock(world, dies ? alone : *readers, participants, self, rounds);
       });
       if (dies) world.mark_victim(process);
@@ -308,8 +310,9 @@ TEST(Lock, SurvivesTheDeathOfWhoSharesIt) {
   expect_held("lock", "crash points", crash_everywhere(shared_lock_scenario(3, 3, true), 400));
 }
 
-/// Two share a lock each, and then the other's too; two others want each alone, and have queued
-/// before that. No cycle of waits arises: a sharer of one lock may hold others.
+/// Two participants share one lock each, and then the other lock too; two others want each lock
+/// alone, and have queued before that. No cycle of waits arises: a sharer of one lock may hold
+/// others.
 TEST(Lock, WhoWantsItAloneMakesWayForThoseWhoHoldOthers) {
   Scenario scenario;
   scenario.name = "lock, two of them crosswise";
@@ -402,7 +405,7 @@ TEST(Barrier, TheDeathOfAParticipantIsToldToTheOthers) {
           const auto passed = barrier.wait(timeout_ns / 10);
           if (passed) continue;
           const bool silent = world.memory().observe_word(line(world, 0) + 8) == 0;
-          world.require(world.victim()->dead, "an error although nobody died");
+          world.require(world.victim()->dead, "an error although no process died");
           world.require(
               silent ? passed.error().code == ErrorCode::deadline
                      : passed.error().message.find("participant 0 of 3 died") != std::string::npos,
@@ -416,7 +419,7 @@ TEST(Barrier, TheDeathOfAParticipantIsToldToTheOthers) {
   expect_held("barrier", "crash points", crash_everywhere(scenario, 400));
 }
 
-/// Arrives between the other's last look and its finding it dead: it has arrived.
+/// It arrives between the other's last look and the check that finds it dead: it counts as arrived.
 TEST(Barrier, WhoArrivesAsItsLastDeedHasArrived) {
   Scenario scenario;
   scenario.name = "barrier, a last deed";
@@ -464,7 +467,9 @@ Scenario doorbell_scenario(std::uint32_t listeners, std::uint64_t rounds) {
         world.memory().publish_word(line(world, round), round);
         bell.ring(round);
       }
-      for (int i = 0; i < 100'000 && *left > 0; ++i) world.yield();  // its end would announce all
+      for (int i = 0; i < 100'000 && *left > 0; ++i)
+        world.yield();  // its end would announce
+                        // everything
     });
     world.mark_victim(ringer);
     for (std::uint32_t node = 1; node <= listeners; ++node) {
@@ -478,7 +483,7 @@ Scenario doorbell_scenario(std::uint32_t listeners, std::uint64_t rounds) {
             return;
           }
           world.require(world.memory().observe_word(line(world, round)) == round,
-                        "rung before the data were there");
+                        "the bell rang before the data had arrived");
         }
         --*left;
       });
@@ -501,11 +506,11 @@ TEST(Doorbell, TheDeathOfTheRingerIsToldToTheListeners) {
 
 // ---- renaming ----------------------------------------------------------------------------------
 
-/// What the registration lock and the lines of names tell of the doors.
+/// Facts about the doors that the registration lock and the lines of names show.
 struct Doors {
   Process* opener = nullptr;
   std::set<std::uint32_t> held;
-  std::map<std::uint32_t, std::uint64_t> left;  ///< by door, the id of the last who left
+  std::map<std::uint32_t, std::uint64_t> left;  ///< by door, the id of the last one that left
 };
 
 /// As a process does that holds the registration lock.
@@ -520,7 +525,7 @@ void open_doors(World& world, const sync::Renaming& renaming, Doors& doors) {
   doors.opener = nullptr;
 }
 
-/// Each comes so many times, and opens the doors of those who have left before.
+/// Each comes `times` times, and opens the doors of those that have left before.
 Scenario renaming_scenario(std::uint32_t contenders, std::uint32_t count, int times) {
   Scenario scenario;
   scenario.name = fmt::format("renaming, {} contenders at {} doors", contenders, count);
@@ -535,8 +540,8 @@ Scenario renaming_scenario(std::uint32_t contenders, std::uint32_t count, int ti
           open_doors(world, renaming, *doors);
           const std::uint64_t id = 77 + 100 * self + static_cast<std::uint64_t>(time);
           const auto door = renaming.claim(id);
-          if (!door) continue;  // those who met have shut them
-          world.require(doors->held.insert(*door).second, "two hold one number");
+          if (!door) continue;  // contenders that met have shut them
+          world.require(doors->held.insert(*door).second, "two contenders hold the same number");
           world.memory().full_fence();
           doors->held.erase(*door);
           renaming.leave(*door, id);
@@ -555,7 +560,7 @@ TEST(Renaming, NobodyIsThroughADoorThatIsHeld) {
   expect_held("renaming", "random schedules", explore(renaming_scenario(5, 16, 2), 200));
 }
 
-/// A node that has held copies of all doors since before anybody came.
+/// A node has held copies of all doors since before any contender came.
 TEST(Renaming, OldCopiesOfTheDoorsDoNoHarm) {
   constexpr std::uint32_t count = 2;
   Scenario scenario;
@@ -577,7 +582,8 @@ TEST(Renaming, OldCopiesOfTheDoorsDoNoHarm) {
         const auto name = sync::Renaming(world.memory(), line(world, 0), count).claim(77 + node);
         world.require(name.has_value(), name ? "" : name.error().message);
         names->push_back(*name);
-        world.require(names->size() == 1 || names->front() != *name, "two have one number");
+        world.require(names->size() == 1 || names->front() != *name,
+                      "two contenders have the same number");
       });
     }
   };

@@ -1,4 +1,4 @@
-// What ranks that wait read from the device, and how soon they find what comes all the same.
+// Device reads of waiting ranks, and how soon they still find a message.
 #include <gtest/gtest.h>
 
 #include "sim/tests/ranks.hpp"
@@ -41,7 +41,7 @@ void wait_polling(World& world, Rank& rank, const std::function<bool()>& holds) 
   for (; !holds(); world.sleep(poll_ns)) rank.progress();
 }
 
-/// After a first message, so that a channel is there.
+/// After a first message, so that a channel exists.
 void exchange_words(World& world, Rank& rank, Talk& talk, std::uint32_t i) {
   if (i == 0) {
     world.require(rank.inject_word(), "no credit");
@@ -51,7 +51,7 @@ void exchange_words(World& world, Rank& rank, Talk& talk, std::uint32_t i) {
   }
 }
 
-/// Message `n` after so long a rest, in which the sender polls as well.
+/// Sends message `n` after a rest of `ns`, in which the sender polls as well.
 void send_after(World& world, Rank& rank, Talk& talk, std::uint32_t n, std::uint64_t ns) {
   const std::uint64_t until = world.now_ns() + ns;
   wait_polling(world, rank, [&] { return world.now_ns() >= until; });
@@ -59,7 +59,7 @@ void send_after(World& world, Rank& rank, Talk& talk, std::uint32_t n, std::uint
   talk.sent = n;
 }
 
-/// Message `n`, at most so long after it was sent.
+/// Finds message `n`, at most `ns` after it was sent.
 void find_within(World& world, Rank& rank, const Talk& talk, std::uint32_t n,
                  std::uint64_t late_ns) {
   wait_polling(world, rank, [&] { return talk.sent == n || rank.words_received() == n; });
@@ -69,7 +69,7 @@ void find_within(World& world, Rank& rank, const Talk& talk, std::uint32_t n,
   world.require(late <= late_ns, fmt::format("found {} us later", late / 1000));
 }
 
-/// After the first millisecond, and with all that a rank looks at besides.
+/// After the first millisecond, and including all else that a rank polls.
 TEST(Traffic, WhoWaitsReadsTenThousandLinesASecondAtMost) {
   constexpr std::uint64_t waits_ns = 1000 * ns_a_ms, most = 10'000;
   const auto pool = pool_with_endpoints();
@@ -91,7 +91,7 @@ TEST(Traffic, WhoWaitsReadsTenThousandLinesASecondAtMost) {
   expect_held("traffic", "random schedules", explore(two_ranks(*pool, "a wait", body), 2));
 }
 
-/// The bell: a message after a long wait is found within a look of it, and not only when the
+/// The bell: a message after a long wait is found within a look at the bell, and not only when the
 /// mailbox is swept.
 TEST(Traffic, WhoHasWaitedForLongHearsTheBell) {
   constexpr std::uint32_t messages = 8;
@@ -101,7 +101,7 @@ TEST(Traffic, WhoHasWaitedForLongHearsTheBell) {
     exchange_words(world, rank, talk, i);
     for (std::uint32_t n = 2; n <= messages; ++n) {
       if (i == 0) {
-        // not at a whole number of sweeps
+        // not after a whole number of sweeps
         send_after(world, rank, talk, n, apart_ns + n * ns_a_ms / 2);
         continue;
       }
@@ -111,8 +111,8 @@ TEST(Traffic, WhoHasWaitedForLongHearsTheBell) {
   expect_held("traffic", "random schedules", explore(two_ranks(*pool, "the bell", body), 5));
 }
 
-/// A wait of some ms is not longer by an eighth: looks at all that may have come are rare, those at
-/// the bell are not.
+/// A wait of some ms does not get longer by an eighth: looks at everything are rare, looks at the
+/// bell are not.
 TEST(Traffic, WhoHasWaitedForSomeMillisecondsHearsTheBell) {
   constexpr std::uint64_t late_ns = 300'000;
   const auto pool = pool_with_endpoints();

@@ -1,5 +1,5 @@
-// Transactions on memory without coherence: the writer, its node and those who recover die at any
-// operation; power is cut on all nodes at once; others read meanwhile.
+// Transactions on memory without coherence: the writer, its node and recovering processes die at
+// any operation; power fails on all nodes at once; others read meanwhile.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,9 +17,9 @@ bool no_log_is_left(Member& member) {
                       [](const auto& object) { return object.name.starts_with("penstock.log."); });
 }
 
-/// After the mortal's death: two recover at once, one of which may die of it; the objects hold what
-/// one transaction left, and so they do when a new writer's bytes lie there and the lines of the
-/// dead leave their caches.
+/// After the victim's death two processes recover at the same time, one of which may die; the
+/// objects must hold what one transaction left, also when a new writer's bytes lie there and the
+/// dead's lines leave their caches.
 void outlive(World& world, const PersistSpace& space, const Numbers& numbers) {
   Member member(world, space);
   member.recover();
@@ -34,10 +34,11 @@ void outlive(World& world, const PersistSpace& space, const Numbers& numbers) {
     member.change(*log, new_number);
     must(world, log->commit());
   }
-  world.require(member.read_both("of the next writer") == new_number, "another number is there");
+  world.require(member.read_both("of the next writer") == new_number,
+                "the objects hold another number");
   world.evict_left_dirty();
   world.require(member.read_both("when all has left") == new_number,
-                "the dead's number came over the new one");
+                "the dead process's number overwrote the new one");
 }
 
 void recover_and_die(World& world, const PersistSpace& space) {
@@ -94,7 +95,8 @@ TEST(Transactions, AreWholeThoughCopiesLast) {
   expect_held("transactions", "crash points", crash_everywhere(scenario, 80));
 }
 
-/// The writer begins, and dies, when those who recover hold copies of its log and of the objects.
+/// The writer begins, and dies, while recovering processes hold copies of its log and of the
+/// objects.
 Scenario writer_dies_behind_copies(const PersistSpace& space) {
   Scenario scenario = with_lasting_copies(writer_dies(space));
   scenario.name += ", everywhere";
@@ -134,7 +136,7 @@ TEST(Transactions, AreWholeThoughThoseWhoRecoverHoldOldCopies) {
   expect_held("transactions", "crash points", crash_everywhere(scenario, 80));
 }
 
-/// The nodes lose their power at once: what was not at the device is gone. What was committed
+/// The nodes lose their power at once. Data that was not at the device is lost; committed data
 /// stays.
 Scenario power_cut(const PersistSpace& space) {
   Scenario scenario = space.scenario("transactions, a power cut", persist_nodes + 1);
@@ -151,7 +153,7 @@ Scenario power_cut(const PersistSpace& space) {
     world.spawn(persist_nodes, [&world, &space, numbers, begun] {
       wait_until(world, "the writer", [&] { return *begun; });
       for (int cuts = 0; cuts < 3; ++cuts) {
-        // in the midst of it, or while somebody restores
+        // within a transaction, or while a process restores
         const std::uint64_t until = world.steps() + world.random() % 1500;
         world.until([&] { return world.steps() >= until; });
         for (std::uint32_t node = 0; node < persist_nodes; ++node) world.lose_node(node);
@@ -182,8 +184,8 @@ TEST(Transactions, APowerCutLosesNoneThatWasCommitted) {
   expect_held("transactions", "power cuts", explore(with_lasting_copies(power_cut(space)), 20));
 }
 
-/// The writer's node loses its power while a transaction ends, when what was published is slow on
-/// its way: what leaves by itself leaves in any order.
+/// The writer's node loses its power while a transaction ends, and publishes travel slowly:
+/// unordered stores leave in any order.
 Scenario power_goes_at_the_end(const PersistSpace& space, bool aborts) {
   Scenario scenario = space.scenario("transactions, the power goes at the end", persist_nodes);
   scenario.max_steps = 8'000'000;
@@ -203,7 +205,7 @@ Scenario power_goes_at_the_end(const PersistSpace& space, bool aborts) {
       must(world, log->begin());
       member.change(*log, 2);
       const coherence::Memory& memory = member.pool->memory();
-      if (aborts) {  // all that was stored has left, as it may
+      if (aborts) {  // all stores have left, as they may
         for (const auto& object : member.objects) memory.write_back(object.data, object.bytes);
         memory.full_fence();
       }
@@ -233,8 +235,8 @@ TEST(Transactions, AreWholeWhenThePowerGoesAtTheirEnd) {
   }
 }
 
-/// Who learns by other means that a transaction has ended, or that an object was given back, finds
-/// it so at once.
+/// A process that learns by other means that a transaction has ended, or that an object was given
+/// back, finds it so at once.
 Scenario told(const PersistSpace& space) {
   Scenario scenario = space.scenario("transactions, told by other means", persist_nodes);
   scenario.swarm = false;
@@ -271,10 +273,10 @@ Scenario told(const PersistSpace& space) {
         wait_until(world, "news", [&] { return *told > *seen; });
         for (const auto& object : member.objects) {
           const auto version = must(world, persist::ObjectVersion::find(*member.arena, object));
-          world.require(version.has_value(), "it has no version");
+          world.require(version.has_value(), "the object has no version");
           const auto state = version->read();
-          world.require(!state.changing(), "it is being changed still");
-          world.require(*told % 2 == 1 || state.owner == 0, "it has a writer still");
+          world.require(!state.changing(), "the object is still being changed");
+          world.require(*told % 2 == 1 || state.owner == 0, "the object still has a writer");
         }
         *seen = *told;
       }
@@ -288,7 +290,8 @@ TEST(Transactions, HaveEndedForWhomeverIsTold) {
   expect_held("transactions", "random schedules", explore(told(space), 5));
 }
 
-/// Readers on other nodes see each object as one transaction left it, and never an older one later.
+/// Readers on other nodes see each object as one transaction left it, and never an older state
+/// later.
 Scenario readers(const PersistSpace& space) {
   Scenario scenario = space.scenario("transactions, readers", persist_nodes);
   scenario.max_steps = 8'000'000;
@@ -327,8 +330,8 @@ TEST(Transactions, ReadersSeeOldOrNew) {
   expect_held("transactions", "random schedules", explore(with_lasting_copies(readers(space)), 30));
 }
 
-/// One writer after another, on other nodes, each of which finds what the one before left: its own
-/// old copies are of no use.
+/// One writer after another, on other nodes; each must find what the previous one left: its own old
+/// copies are of no use.
 Scenario writers_in_turn(const PersistSpace& space) {
   Scenario scenario = space.scenario("transactions, writers in turn", persist_nodes);
   scenario.max_steps = 8'000'000;
@@ -366,7 +369,7 @@ TEST(Transactions, WritersInTurnFindWhatWasThere) {
               explore(with_lasting_copies(writers_in_turn(space)), 40));
 }
 
-/// A writer that is stopped within a transaction, given up, undone, and goes on: it ends before it
+/// A writer is stopped within a transaction, declared dead, undone, and goes on: it ends before it
 /// stores anything.
 Scenario writer_stops(const PersistSpace& space) {
   Scenario scenario = space.scenario("transactions, the writer is stopped", persist_nodes);

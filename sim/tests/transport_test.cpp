@@ -17,8 +17,8 @@ TEST(Channel, MessagesOfEveryFormArriveInOrderAndWhole) {
   expect_held("channel", "random schedules", explore(three, 15));
 }
 
-/// Two ranks on each node: some channels rely on their node's caches, others do not. Also
-/// where copies stay until they are invalidated.
+/// Two ranks on each node: some channels rely on their node's caches, others do not. Also with
+/// copies that stay until they are invalidated.
 TEST(Channel, PeersOfOneNodeAndOfOthers) {
   const auto pool = pool_with_endpoints();
   Scenario mixed = conversation(*pool, "channel, 4 ranks on 2 nodes", 4, 2, 6);
@@ -28,7 +28,7 @@ TEST(Channel, PeersOfOneNodeAndOfOthers) {
   expect_held("channel", "crash points", crash_everywhere(mixed, 40));
 }
 
-/// A node that took no part can read the traffic that endpoints publish.
+/// A node that took no part can read the traffic counts that endpoints publish.
 TEST(Channel, CountsAreFoundByOthers) {
   const auto pool = pool_with_endpoints();
   Scenario scenario = with_lasting_copies(pool->scenario("channel, counts", 3));
@@ -81,7 +81,7 @@ TEST(Channel, ScatteredMessagesOfSeveralSendersDoNotMix) {
   expect_held("channel", "random schedules", explore(scenario, 60));
 }
 
-/// Only messages in lines: a ring of 1,024 lines goes round several times.
+/// Only messages in lines: a ring of 1,024 lines wraps several times.
 TEST(Channel, RingsWrap) {
   const auto pool = pool_with_endpoints();
   Scenario scenario = conversation(*pool, "channel, wraps", 2, 2, 60);
@@ -115,7 +115,7 @@ TEST(Channel, TheNextJobRunsWithAnotherNumberOfRanks) {
             [&] { return job_state->opened[0] && job_state->opened[1] && job_state->opened[2]; });
         rank.converse(job_state->addresses);
         const bool all_live = !rank.peer_died() && !rank.was_refused();
-        world.require(all_live, "somebody of the next job counts as dead");
+        world.require(all_live, "a process of the next job counts as dead");
         rank.leave();
       });
     }
@@ -123,10 +123,10 @@ TEST(Channel, TheNextJobRunsWithAnotherNumberOfRanks) {
   expect_held("channel", "crash points", crash_everywhere(scenario, 60));
 }
 
-/// Cells that take a whole message, and are announced when it is wholly there.
+/// Cells that hold a whole message, which is announced when it is complete.
 TEST(Channel, MessagesOfOneCell) {
   const auto pool = pool_with_endpoints();
-  std::uint32_t messages = 6;  // the last is such a one: nothing sent later sends it on
+  std::uint32_t messages = 6;  // the last one is such a message: no later send pushes it on
   while (Message{0, 1, messages - 1}.bytes() <= 16'384) ++messages;
   Scenario scenario = conversation(*pool, "channel, one cell", 2, 2, messages);
   const auto body = scenario.body;
@@ -207,7 +207,7 @@ TEST(Channel, WhoHasWaitedForLongLooksSeldom) {
   expect_held("channel", "random schedules", explore(scenario, 3));
 }
 
-/// Endpoints made and closed again and again: slots and space return.
+/// Endpoints are made and closed again and again: slots and space are freed.
 TEST(Channel, EndpointsComeAndGo) {
   const auto pool = pool_with_endpoints();
   Scenario scenario = pool->scenario("endpoints come and go", 2);
@@ -223,8 +223,8 @@ TEST(Channel, EndpointsComeAndGo) {
   expect_held("channel", "random schedules", explore(scenario, 6));
 }
 
-/// One endpoint stays, others come one after the other, of its node and of others: the memory of
-/// a channel is that of the next. Rank 0 is the one that stays.
+/// One endpoint stays; others come one after the other, on its node and on others: each channel
+/// reuses the memory of an earlier one. Rank 0 stays.
 Scenario one_stays(const SimulatedPool& pool) {
   constexpr std::uint32_t rounds = 6;
   Scenario scenario = pool.scenario("channel, one stays and others come and go", 3);
@@ -247,7 +247,7 @@ Scenario one_stays(const SimulatedPool& pool) {
         rank.converse({stage->stays, stage->comes[round]});
         world.require(!rank.peer_died(), "taken for dead: " + rank.death());
         stage->over = round + 1;
-        // sometimes it finds the next in its place, sometimes that it has left
+        // sometimes it finds the next one in its place, sometimes that it has left
         if (world.random() % 2 == 0)
           rank.look_until([&] { return !rank.can_reach(stage->comes[round]); });
       }

@@ -42,7 +42,7 @@ class Rank {
     const coll::Problem problem{
         .collective = coll::Collective::barrier, .ranks = comm->ranks(), .rank = self_};
     for (std::uint64_t round = 1; round <= rounds; ++round) {
-      // No fence: what was published before the barrier is there after it.
+      // No fence: what was published before the barrier must be found after it.
       pool_->memory().publish_word(word(self_), round);
       const auto met = comm->run({.name = "barrier",
                                   .problem = &problem,
@@ -104,7 +104,7 @@ TEST(TreeBarrier, NobodyPassesEarlyAndDataBeforeItAreSeenAfterIt) {
   }
 }
 
-/// A leader, and one that is led: by their leader all others of a node hear of it.
+/// A leader dies, or a rank below one: all others of a node learn of it through their leader.
 TEST(TreeBarrier, ADeathIsToldToAll) {
   SimulatedPool pool;
   const std::uint64_t area = place_communicator(pool, 6);

@@ -1,5 +1,5 @@
 // The tuning table in a pool without coherence: replaced while others read it, in space that is
-// soon used again, by writers that die anywhere. A reader finds a whole table or none.
+// soon reused, by writers that die anywhere. A reader finds a whole table or none.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -38,10 +38,10 @@ void store(World& world, const SpaceUser& user, std::uint64_t number) {
   world.require(stored.has_value(), stored ? "" : stored.error().message);
 }
 
-/// What all know by other means than the pool.
+/// Known to all by other means than the pool.
 struct Known {
   std::uint64_t stored = 0;  ///< the last table that is certainly there
-  std::uint64_t begun = 0;   ///< the last one that may be
+  std::uint64_t begun = 0;   ///< the last one that may be there
   std::uint32_t writers = 0;
   bool over = false;
 };
@@ -53,9 +53,9 @@ void read_until_over(World& world, const SmallPool& pool, Known& known) {
     const bool was_quiet = known.begun == known.stored;
     const std::uint64_t number = number_found(world, user);
     const bool is_quiet = known.begun == least && was_quiet;
-    world.require(number <= known.begun, "a table of the future");
-    world.require(number >= least || number == 0, "an older table than was there");
-    world.require(!is_quiet || number == least, "no table where one was stored");
+    world.require(number <= known.begun, "the table was not yet stored");
+    world.require(number >= least || number == 0, "an older table replaced a newer one");
+    world.require(!is_quiet || number == least, "a stored table is missing");
     world.yield();
   }
 }
@@ -72,7 +72,7 @@ TEST(Tuning, IsReplacedWhileOthersRead) {
         known->begun = number;
         store(world, user, number);
         known->stored = number;
-        // The space of the last one becomes another's.
+        // The space of the last table goes to another owner.
         const auto other = user.create("other", 300);
         if (other) user.publish(*other);
         world.sleep(1'000'000);
@@ -87,14 +87,14 @@ TEST(Tuning, IsReplacedWhileOthersRead) {
   expect_held("tuning", "random schedules", explore(with_lasting_copies(scenario), 40));
 }
 
-/// Takes all the space that is left.
+/// Takes all remaining space.
 void fill(SpaceUser& user) {
   for (std::uint64_t bytes = 16 << 10; bytes >= 64; bytes /= 2)
     for (int i = 0; user.create(fmt::format("filler {}.{}", bytes, i), bytes); ++i) {
     }
 }
 
-/// Each table lies where the last one lay, and the node of the readers holds copies of that.
+/// Each table lies where the last one lay, and the readers' node holds copies of that one.
 TEST(Tuning, ANewProcessFindsTheNewTable) {
   SmallPool pool;
   Scenario scenario = with_lasting_copies(pool.scenario("tuning tables in one place", nodes));
@@ -102,13 +102,14 @@ TEST(Tuning, ANewProcessFindsTheNewTable) {
   scenario.body = [&pool](World& world) {
     world.spawn(0, [&world, &pool] {
       SpaceUser user(world, pool);
-      for (std::uint64_t number = 5; number <= 25; number += 5) {  // all of one length
+      for (std::uint64_t number = 5; number <= 25; number += 5) {  // all of the same length
         store(world, user, number);
         if (number == 5) fill(user);
         auto done = std::make_shared<bool>(false);
         world.spawn(1, [&world, &pool, done, number] {
           const SpaceUser reader(world, pool);
-          world.require(number_found(world, reader) == number, "not the new table");
+          world.require(number_found(world, reader) == number,
+                        "the reader did not find the new table");
           *done = true;
         });
         wait_until(world, "the reader", [&] { return *done; });
@@ -118,7 +119,7 @@ TEST(Tuning, ANewProcessFindsTheNewTable) {
   expect_held("tuning", "random schedules", explore(scenario, 10));
 }
 
-/// One of them is last.
+/// One of them comes last.
 TEST(Tuning, OfTwoWritersOneComesLast) {
   SmallPool pool;
   Scenario scenario = pool.scenario("two store a tuning table", nodes);
@@ -132,7 +133,7 @@ TEST(Tuning, OfTwoWritersOneComesLast) {
         ++known->writers;
         wait_until(world, "the other writer", [&] { return known->writers == 2; });
         const std::uint64_t number = number_found(world, user);
-        world.require(number == 5 || number == 6, "none of the last tables is there");
+        world.require(number == 5 || number == 6, "neither of the last tables is there");
       });
     }
   };
@@ -156,10 +157,10 @@ TEST(Tuning, AWriterThatDiesLeavesAWholeTableOrNone) {
       SpaceUser user(world, pool);
       wait_until(world, "the tuner", [&] { return gone(victim); });
       const std::uint64_t number = number_found(world, user);
-      world.require(number <= 2, "a table that nobody stored");
-      world.require(*phase < 2 || number == 2, "no table where one was stored");
+      world.require(number <= 2, "a table that was never stored is there");
+      world.require(*phase < 2 || number == 2, "a stored table is missing");
       store(world, user, 3);
-      world.require(number_found(world, user) == 3, "not the new table");
+      world.require(number_found(world, user) == 3, "the reader did not find the new table");
     });
   };
   expect_held("tuning", "crash points", crash_everywhere(scenario, 120));

@@ -1,4 +1,4 @@
-// Words of a channel that something else than its ends has written to, in scenarios.
+// Words of a channel overwritten by a process that is none of its ends, in scenarios.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@
 
 namespace penstock::sim {
 
-/// Beside a job whose rank 0 sends to rank 1.
+/// Runs beside a job whose rank 0 sends to rank 1.
 class Vandal {
  public:
   Vandal(World& world, const SimulatedPool& simulated, const JobState& job)
@@ -21,11 +21,11 @@ class Vandal {
         table_(transport::EndpointTable::open(*arena_)) {}
 
   const coherence::Memory& memory() const { return pool_->memory(); }
-  /// What begins at this multiple of transport::channel_alignment.
+  /// The memory at this multiple of transport::channel_alignment.
   std::byte* at(std::uint64_t number) const {
     return pool_->base() + number * transport::channel_alignment;
   }
-  /// Where the channel is announced.
+  /// The word that announces the channel.
   std::byte* word() const {
     return table_->find_word(job_.addresses[1].slot, job_.addresses[0].slot);
   }
@@ -45,7 +45,7 @@ class Vandal {
   Result<transport::EndpointTable> table_;
 };
 
-/// Looks until so many words have come, 20 s at most.
+/// Looks until `words` words have arrived, 20 s at most.
 inline void await_words(World& world, Rank& rank, std::uint32_t words) {
   const std::uint64_t until = world.now_ns() + 20'000'000'000;
   rank.look_until([&] {
@@ -54,7 +54,7 @@ inline void await_words(World& world, Rank& rank, std::uint32_t words) {
   });
 }
 
-/// Rank 0 sends words, of which rank 1 has not heard when `damage` is done.
+/// Rank 0 sends words; `damage` is done before rank 1 has heard of them.
 inline Scenario damaged_unheard(const SimulatedPool& pool, const std::string& name,
                                 std::uint32_t words,
                                 const std::function<void(World&, const Vandal&)>& damage) {

@@ -1,4 +1,4 @@
-// The promise of a window's call holds when it returns, although its caller does not touch the pool
+// A window call's guarantee holds when it returns, although its caller does not touch the pool
 // again: no later operation may be what publishes its stores.
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ namespace {
 using window::Extent;
 
 constexpr std::uint64_t segment_bytes = 3000;
-constexpr Extent piece{100, 1500};  ///< of many lines, the first and the last in part
+constexpr Extent piece{100, 1500};  ///< many lines, the first and the last in part
 
 /// How rank 0 puts, or how rank 1 lets it get.
 enum class Way { unlock, flush, flush_all, complete, sync, sync_after_flush, post };
@@ -95,7 +95,7 @@ bool gets(Way way) {
   return way == Way::sync || way == Way::post;
 }
 
-/// Four steps a round: rank 1 is ready; rank 0 has put, or got; rank 1 has looked; both go on.
+/// Four steps in a round: rank 1 is ready; rank 0 has put, or got; rank 1 has looked; both go on.
 void origin(Rank& rank, Way way, std::uint32_t round) {
   const std::uint32_t step = 4 * round;
   const auto value = static_cast<std::byte>(round + 1);
@@ -152,8 +152,8 @@ TEST(WindowCalls, HoldWhatTheyPromiseWhenTheyReturn) {
   expect_held("window", "random schedules", explore(with_lasting_copies(scenario), 20));
 }
 
-/// A rank that asks for a range waits for the answer alone: the checks for dead ranks and the
-/// report of the wait, which would publish the question, come later.
+/// A rank that asks for a range only waits for the answer: the checks for dead ranks and the report
+/// of the wait, which would publish the question, come later.
 TEST(WindowCalls, AQuestionForARangeIsHeardAtOnce) {
   constexpr std::uint64_t large = 64 << 10, prompt_ns = 10'000'000;
   SimulatedPool pool;

@@ -1,4 +1,4 @@
-// Two ranks of a window that take turns outside of the pool.
+// Two ranks of a window that take turns outside the pool.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@ namespace penstock::sim {
 
 struct PairPlan : WindowSpace {
   std::uint32_t opened = 0;
-  std::uint32_t step = 0;  ///< the ranks' turns, outside of the pool
+  std::uint32_t step = 0;  ///< the ranks' turns, outside the pool
 };
 
 class PairRank {
  public:
-  /// Attaches, and opens the window when the other rank has attached too. Its place, its members
-  /// and its own number are those of the plan.
+  /// Attaches, and opens the window when the other rank has attached too. The plan gives its place,
+  /// its members and its own number.
   PairRank(World& world, const SimulatedPool& simulated, PairPlan& plan, std::uint32_t self,
            std::uint64_t review_bytes = window::Options().review_bytes,
            std::function<void(std::uint32_t)> told = {})
@@ -34,7 +34,7 @@ class PairRank {
     window_ = std::move(*opened);
   }
 
-  /// Touches nothing until the other has come so far.
+  /// Touches nothing until the other has reached `step`.
   void await(std::uint32_t step) {
     world_.until([&] { return plan_.step >= step; });
   }

@@ -1,4 +1,4 @@
-// Ranges of a window that peers no longer reach are given back, on memory without coherence.
+// Ranges of a window that peers no longer access are given back, on memory without coherence.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -35,7 +35,7 @@ class Rank : public PairRank {
     put(at, value);
     must(window_->unlock(target));
   }
-  /// Past the window: nothing but its own going through the line shows it to the target.
+  /// Past the window: the target sees it only by traversing the line itself.
   void publish(std::uint64_t at, std::uint64_t value) {
     pool_->memory().publish_word(window_->segment(target) + at, value);
     pool_->memory().full_fence();
@@ -74,8 +74,8 @@ void expect_two_ranks(const char* name, Body at_origin, Body at_target) {
   expect_held("window", "random schedules", explore(with_lasting_copies(scenario), 20));
 }
 
-/// A program that takes turns between two ranges keeps both: an epoch in which it reaches one of
-/// them gives the other back no more.
+/// A program that alternates between two ranges keeps both: an epoch in which it accesses one of
+/// them no longer gives the other back.
 TEST(WindowRanges, WhoComesBackToWhatItLeftKeepsIt) {
   constexpr int turns = 16;
   const auto at_origin = [](Rank& rank) {
@@ -108,13 +108,13 @@ TEST(WindowRanges, WhoComesBackToWhatItLeftKeepsIt) {
   expect_two_ranks("turns between two ranges", at_origin, at_target);
 }
 
-/// The target keeps its copy of the far word through a fence: it does not go through it any more.
+/// The target keeps its copy of the far word through a fence: it no longer traverses that word.
 TEST(WindowRanges, WhatIsNotReachedForAWhileIsNotGoneThrough) {
   const auto at_origin = [](Rank& rank) {
     rank.fence();
     rank.put(near, 1);
     rank.put(far, 1);
-    rank.fence();  // both were reached
+    rank.fence();  // both were accessed
     rank.put(near, 2);
     rank.fence();  // the far one is given back
     rank.done(1);
@@ -147,7 +147,7 @@ TEST(WindowRanges, WhatIsNotReachedForAWhileIsNotGoneThrough) {
   expect_two_ranks("window, ranges given back", at_origin, at_target);
 }
 
-/// Fences that nothing precedes drop nothing.
+/// Fences with no_precede drop nothing.
 TEST(WindowRanges, WhatWasPutBeforeARangeWasGivenBackIsFound) {
   constexpr std::uint32_t empty = window::no_precede | window::no_succeed;
   const auto at_origin = [](Rank& rank) {

@@ -10,16 +10,17 @@
 
 namespace penstock::sim {
 
-/// The form that barriers of many ranks have.
+/// The form of barriers of many ranks.
 inline constexpr group::BarrierForm a_tree_of_few{.flat_up_to = 1, .fan_in = 2};
 
 struct WindowSpace {
-  static constexpr std::uint64_t room_of_rank = 8 << 10;  ///< for its words, and those it makes
+  static constexpr std::uint64_t room_of_rank = 8 << 10;  ///< for its words, and those that it
+                                                          ///< makes
 
   std::uint64_t area = 0;
   std::vector<window::Member> members;  ///< without tokens; a rank with 0 bytes has no place
 
-  /// The calling process is this rank of a new window from now on. No rank uses the words of the
+  /// From now on the calling process is this rank of a new window. No rank uses the words of the
   /// last one any more.
   void announce(std::uint32_t self, const pool::Pool& pool) {
     window::Member& member = members[self];
@@ -27,14 +28,14 @@ struct WindowSpace {
     member.node = pool.node();
     window::clear_words(pool.memory(), pool.base() + member.words);
   }
-  /// The same, of a process that attaches now.
+  /// The same for a process that attaches now.
   std::unique_ptr<pool::Pool> attach(World& world, const SimulatedPool& simulated,
                                      std::uint32_t self) {
     auto pool = simulated.attach(world, {.rank = static_cast<std::int32_t>(self), .job = "sim"});
     announce(self, *pool);
     return pool;
   }
-  /// Of a rank, when all have announced themselves.
+  /// A rank's options, once all have announced themselves.
   window::Options options(std::uint32_t self) const {
     window::Options options;
     options.members = members;
@@ -50,7 +51,7 @@ struct WindowSpace {
   }
 };
 
-/// Objects named after `name`, one segment a rank.
+/// Objects named after `name`, one segment for each rank.
 template <class Sizes>
 WindowSpace place_window(SimulatedPool& pool, const Sizes& segment_bytes,
                          const std::string& name = "window") {

@@ -1,5 +1,5 @@
-// Windows on memory without coherence: epochs of all kinds in turns that the pool knows nothing of,
-// own loads and stores between them, ranks that share a node, ranks that die.
+// Windows on memory without coherence: epochs of all kinds, with turns outside the pool, own loads
+// and stores between them, ranks that share a node, ranks that die.
 #include "window/window.hpp"
 
 #include <gtest/gtest.h>
@@ -21,9 +21,9 @@ using window::Extent;
 using window::Window;
 
 constexpr std::uint32_t ranks = 4, nodes = 3;
-/// Small ones, one that peers must ask for their ranges of, and none.
+/// Small ones, one with ranges that peers must ask for, and none.
 constexpr std::uint64_t segment_bytes[ranks] = {3 * 64, 9000, 0, 200};
-/// Where the cells of 8 bytes are: several to a line, and far from each other.
+/// Places of the cells of 8 bytes: several in a line, and far from each other.
 constexpr std::uint64_t places[] = {0, 8, 24, 64, 120, 184, 4200, 4208, 8992, 8904};
 
 enum class Epoch : std::uint8_t { fence, post_start, lock, lock_all };
@@ -61,7 +61,7 @@ std::uint64_t stored_value(std::size_t round, std::uint32_t target, std::size_t 
 Round draw(World& world) {
   Round round{};
   round.epoch = static_cast<Epoch>(world.random() % 4);
-  // Updates take a lock, which orders what was put before.
+  // Updates take a lock, which orders earlier puts.
   const std::uint32_t uses = world.random() % 2 == 0 ? 5 : 4;
   round.hold = world.random() % 2 == 0 ? sync::Hold::shared : sync::Hold::exclusive;
   for (std::uint32_t target = 0; target < ranks; ++target) {
@@ -70,7 +70,7 @@ Round draw(World& world) {
       Cell& drawn = round.cells[target][cell];
       drawn.use = static_cast<Use>(world.random() % uses);
       drawn.origin = static_cast<std::uint32_t>(world.random() % ranks);
-      // MPI knows no epoch of a rank with itself here.
+      // MPI has no epoch of a rank with itself here.
       if (round.epoch == Epoch::post_start && drawn.origin == target)
         drawn.origin = (target + 1) % ranks;
     }
@@ -88,7 +88,7 @@ class Rank {
     renumber();
   }
 
-  /// False when a rank died before the window existed.
+  /// Returns false if a rank died before the window existed.
   bool open() {
     wait_until(world_, "the ranks", [&] { return plan_.opened == ranks || somebody_died(); });
     if (plan_.opened != ranks) return false;
@@ -101,7 +101,7 @@ class Rank {
     return meet();
   }
 
-  /// False when it ended with the death of another.
+  /// Returns false if it ended with the death of another rank.
   bool go_through(std::size_t number) {
     const Round& round = plan_.rounds[number];
     if (passive(round)) return go_through_locks(number);
@@ -114,7 +114,7 @@ class Rank {
   }
 
   /// Frees the window and makes another one in the same space, in which each rank gets the segment
-  /// of the next one. False when a rank has died.
+  /// of the next one. Returns false if a rank has died.
   bool change_hands() {
     store_all_own();
     if (!held(window_->leave()) || !meet()) return false;
@@ -128,12 +128,12 @@ class Rank {
   const std::string& death() const { return death_; }
   Window& window() { return *window_; }
 
-  /// All or none of the living; what was stored is not sent on by it.
+  /// All or none of the living pass; it sends no buffered stores.
   bool meet() {
     const std::uint32_t round = rounds_++;
     ++plan_.arrived[round];
     wait_until(world_, "the others", [&] {
-      if (window_ != nullptr) window_->serve();  // as the thread does that a program has for it
+      if (window_ != nullptr) window_->serve();  // as the progress thread of a program does
       return plan_.arrived[round] == ranks || somebody_died();
     });
     return plan_.arrived[round] == ranks;
@@ -189,7 +189,7 @@ class Rank {
     store_own(number);
     if (!held(window_->unlock(self_)) || !meet()) return false;
     if (round.epoch == Epoch::lock_all) {
-      // There is no exclusive lock here: the lock need not be taken.
+      // No rank takes an exclusive lock here: the lock need not be taken.
       const std::uint32_t asserts = world_.random() % 2 == 0 ? std::uint32_t{window::no_check} : 0;
       if (!held(window_->lock_all(asserts)) || !access_all(number)) return false;
       if (round.hold == sync::Hold::shared) {
@@ -213,7 +213,7 @@ class Rank {
     return held(window_->unlock(self_)) && meet();
   }
 
-  /// Any rank gets what an epoch has put, though the owner has done nothing since.
+  /// Any rank gets what an epoch has put, although the owner has done nothing since.
   bool get_from_others() {
     return held(window_->lock_all()) && get_cells_of_others() && held(window_->unlock_all());
   }
@@ -294,7 +294,7 @@ class Rank {
     return true;
   }
 
-  /// The cells after the round.
+  /// Computes the cells after the round.
   void count(std::size_t number) {
     const Round& round = plan_.rounds[number];
     for (std::uint32_t target = 0; target < ranks; ++target) {
@@ -352,7 +352,8 @@ Scenario epochs(const SimulatedPool& pool, const Plan& empty, std::uint32_t roun
   scenario.body = [&pool, &empty, rounds, victim](World& world) {
     auto plan = std::make_shared<Plan>(empty);
     for (std::uint32_t i = 0; i < rounds; ++i) plan->rounds.push_back(draw(world));
-    plan->review_bytes = world.random() % 2 == 0 ? 1 : 1 << 20;  // ranges go back at once, or never
+    plan->review_bytes = world.random() % 2 == 0 ? 1 : 1 << 20;  // ranges are given back at once,
+                                                                 // or never
     if (world.random() % 2 == 0) plan->fences = a_tree_of_few;
     for (std::uint32_t self = 0; self < ranks; ++self) {
       Process& process = world.spawn(self % nodes, [&world, &pool, plan, self] {

@@ -24,8 +24,8 @@ using window::Window;
 constexpr std::uint32_t ranks = 2, threads = 3;
 /// Peers must ask for its ranges.
 constexpr std::uint64_t segment_bytes = 24'000;
-constexpr std::uint64_t counters[] = {0, 20'000};  ///< added to by all threads
-/// Far apart: each thread comes to a range that the others have not asked for.
+constexpr std::uint64_t counters[] = {0, 20'000};  ///< all threads add to them
+/// Far apart: each thread reaches a range that the others have not asked for.
 constexpr std::uint64_t cell_of(std::uint32_t rank, std::uint32_t thread) {
   return 1024 + 64 * rank + 8192 * thread;
 }
@@ -34,7 +34,7 @@ struct Plan : WindowSpace {
   std::uint32_t opened = 0;
   std::uint32_t arrived[8] = {};
   std::uint64_t added[ranks][std::size(counters)] = {};
-  std::uint64_t put[ranks][ranks][threads] = {};  ///< last, by target and origin
+  std::uint64_t put[ranks][ranks][threads] = {};  ///< the last ones, by target and origin
 };
 
 class Rank {
@@ -55,7 +55,7 @@ class Rank {
   }
 
   void go() {
-    load_own();  // copies that must go
+    load_own();  // copies that must be dropped
     meet();
     must([](Window& w) { return w.lock_all(); });
     in_threads([this](std::uint32_t thread) { access_all(thread); });
@@ -84,7 +84,7 @@ class Rank {
     const auto done = call(body);
     world_.require(done.has_value(), done ? "" : done.error().message);
   }
-  /// Stands for the program's progress thread.
+  /// Plays the program's progress thread.
   void serve() {
     if (!mutex_.try_lock()) return;
     window_->serve();
@@ -125,7 +125,7 @@ class Rank {
       }
     }
   }
-  /// Each thread another target, alone there.
+  /// Each thread locks another target, with no other rank there.
   void lock_one(std::uint32_t thread) {
     const std::uint32_t target = (self_ + thread) % ranks;
     if (thread >= ranks) return;
@@ -135,7 +135,7 @@ class Rank {
       must([&](Window& w) { return w.unlock(target); });
     }
   }
-  /// Whichever thread first reaches rank 1 takes its lock for the others too; rank 1 locks alone.
+  /// The thread that first reaches rank 1 takes its lock for the others too; rank 1 locks alone.
   void lock_once_for_all() {
     if (self_ == 1) {
       must([](Window& w) { return w.lock(1, sync::Hold::exclusive); });
@@ -179,7 +179,7 @@ class Rank {
       for (std::uint32_t thread = 0; thread < threads; ++thread) fn(cell_of(rank, thread));
     }
   }
-  /// By gets and, of the own segment, by plain loads.
+  /// Reads by gets and, for its own segment, by plain loads.
   void check() {
     must([this](Window& w) { return w.lock(self_, sync::Hold::shared); });
     must([this](Window& w) { return w.lock(1 - self_, sync::Hold::shared); });

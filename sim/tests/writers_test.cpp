@@ -1,5 +1,5 @@
-// The table of writers on memory without coherence: who looks for the dead, or for the writer of an
-// object, holds old copies of it; a line that was erased leaves no trace in a cache.
+// The table of writers on memory without coherence: a process that looks for the dead, or for the
+// writer of an object, holds old copies of it; an erased line leaves no trace in a cache.
 #include <gtest/gtest.h>
 
 #include "sim/tests/persist_space.hpp"
@@ -25,13 +25,13 @@ void write_until_killed(World& world, const PersistSpace& space, Mortal& mortal)
   world.until([] { return false; });
 }
 
-/// With the table in this node's cache, and nobody in it.
+/// Puts the table, with no writer in it, into this node's cache.
 void copy_table(World& world, Member& member) {
   { const auto log = must(world, persist::UndoLog::open(*member.arena, log_bytes)); }
   fetch_everything(member);
 }
 
-/// `look` finds the mortal though the lines that it copied know of nobody.
+/// `look` finds the mortal although the lines that it copied name no writer.
 Scenario behind_copies(const PersistSpace& space, std::function<void(Member&)> look) {
   Scenario scenario =
       with_lasting_copies(space.scenario("table of writers, old copies", persist_nodes));
@@ -60,7 +60,7 @@ TEST(TableOfWriters, IsReadAnewByWhoLooksForTheDead) {
   const PersistSpace space;
   const Scenario scenario = behind_copies(space, [](Member& member) {
     const auto found = must(member.world, persist::recover(*member.arena));
-    member.world.require(found.logs + found.waiting.size() == 1, "the dead was not found");
+    member.world.require(found.logs + found.waiting.size() == 1, "the dead writer was not found");
   });
   expect_held("transactions", "old copies", explore(scenario, 5));
 }
@@ -68,12 +68,12 @@ TEST(TableOfWriters, IsReadAnewByWhoLooksForTheDead) {
 TEST(TableOfWriters, IsReadAnewByWhoMeetsAnObjectOfTheDead) {
   const PersistSpace space;
   const Scenario scenario = behind_copies(space, [](Member& member) {
-    member.world.require(member.read(member.objects[0]) == 0, "it was not restored");
+    member.world.require(member.read(member.objects[0]) == 0, "the object was not restored");
   });
   expect_held("transactions", "old copies", explore(scenario, 5));
 }
 
-/// What caches may send by themselves at any time: all that is dirty in them.
+/// Sends all dirty lines, as caches may do at any time.
 void evict_everything(Member& member) {
   const coherence::Memory& memory = member.pool->memory();
   for (const arena::Object& object : member.arena->list())
@@ -81,13 +81,13 @@ void evict_everything(Member& member) {
   memory.full_fence();
 }
 
-/// Its first line is given back by a process on one node, taken by one on another, and then all
-/// that is dirty in other caches leaves them.
+/// A process on one node gives back its first line, one on another node takes it, and then all
+/// dirty lines leave the other caches.
 Scenario line_of_two(const PersistSpace& space) {
   Scenario scenario =
       with_lasting_copies(space.scenario("table of writers, a line of two", persist_nodes));
   scenario.body = [&space](World& world) {
-    auto first_token = std::make_shared<std::uint64_t>(0);  // when it has closed its log
+    auto first_token = std::make_shared<std::uint64_t>(0);  // set when it has closed its log
     auto mortal = std::make_shared<Mortal>();
     auto ended = std::make_shared<bool>(false);
     Process& first = world.spawn(2, [&world, &space, first_token] {
@@ -105,7 +105,7 @@ Scenario line_of_two(const PersistSpace& space) {
       for (const std::uint32_t node : {1u, 2u})
         world.spawn(node, [&world, &space, ended] { visit_until(world, space, *ended); });
       wait_until(world, "its death", [&] { return !member.pool->alive(*first_token); });
-      member.recover();  // erases the line, if it is not yet
+      member.recover();  // erases the line, unless it is erased
       world.evict_left_dirty();
       mortal->may_begin = true;
       wait_until(world, "the mortal", [&] { return mortal->stored; });
@@ -113,7 +113,7 @@ Scenario line_of_two(const PersistSpace& space) {
       world.kill(second);
       world.evict_left_dirty();
       wait_until(world, "its death", [&] { return !member.pool->alive(mortal->token); });
-      world.require(member.read(member.objects[0]) == 0, "it was not restored");
+      world.require(member.read(member.objects[0]) == 0, "the object was not restored");
       *ended = true;
     });
   };

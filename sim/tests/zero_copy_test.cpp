@@ -1,6 +1,5 @@
-// Collectives whose data stay where the user has them, in the pool, on memory without coherence:
-// what a rank stored plainly is what the others read, and it may store there again when its call is
-// over.
+// Collectives whose data stay in the user's memory in the pool, on memory without coherence: the
+// others read a rank's plain stores, and the rank may store there again when its call is over.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -90,7 +89,7 @@ class Rank {
                                 .output = result,
                                 .arithmetic = &arithmetic});
     std::memcpy(out.data(), result, out.size());
-    // The memory is the program's again.
+    // The memory belongs to the program again.
     std::memset(input_, 0xee, own.input.size());
     std::memset(output_, 0xee, own.output.size());
     if (!done) return died(done.error());
@@ -163,8 +162,8 @@ TEST(ZeroCopy, ADeathIsNamedOnAllOthers) {
                 crash_everywhere(calls(pool, area, memory, 3, 5, victim), 120));
 }
 
-/// A root that has looked in vain, and holds copies of what it looks at, finds at its next look
-/// that its reader has read.
+/// A root that has looked in vain, and holds copies of what it read, finds at its next look that
+/// its reader has read.
 TEST(ZeroCopy, ALookFindsThatAllHaveRead) {
   SimulatedPool pool;
   const std::uint64_t area = place_communicator(pool, 2);
@@ -188,7 +187,7 @@ TEST(ZeroCopy, ALookFindsThatAllHaveRead) {
                               .output = output.data()};
         if (self == 0) world.require(comm->begin(call).has_value(), "does not begin");
         for (int look = 0; self == 0 && look < 3; ++look)
-          world.require(!*comm->advance(), "is over before it was read");
+          world.require(!*comm->advance(), "the call ended before its data was read");
         if (self == 0) *waits = true;
         wait_until(world, "the root", [&] { return *waits; });
         if (self == 1) {
@@ -197,7 +196,8 @@ TEST(ZeroCopy, ALookFindsThatAllHaveRead) {
           *has_read = true;
         }
         wait_until(world, "the reader", [&] { return *has_read; });
-        if (self == 0) world.require(*comm->advance(), "does not find that it was read");
+        if (self == 0)
+          world.require(*comm->advance(), "the root does not notice that its data was read");
         if (self == 0) *waits = false;
         wait_until(world, "the root", [&] { return !*waits; });
       });
@@ -206,10 +206,10 @@ TEST(ZeroCopy, ALookFindsThatAllHaveRead) {
   expect_held("zero copy", "random schedules", explore(with_lasting_copies(scenario), 50));
 }
 
-/// A root that waits no longer for its readers changes the memory that they read: none of them may
-/// take what it reads then for the data.
+/// A root that no longer waits for its readers changes the memory that they read: none of them may
+/// take the changed bytes for the data.
 TEST(ZeroCopy, NobodyTakesWhatAProducerThatGaveUpHasChanged) {
-  // To read a chunk takes longer than to give up.
+  // Reading a chunk takes longer than giving up.
   constexpr coll::Shape long_slots{
       .slots = 4, .slot_bytes = buffer_bytes, .eager_blocks = 4, .eager_bytes = 3 * 56};
   constexpr std::uint64_t bytes = buffer_bytes;
@@ -243,7 +243,7 @@ TEST(ZeroCopy, NobodyTakesWhatAProducerThatGaveUpHasChanged) {
           attached->memory().write_back(input, bytes);
         }
         const bool right = output == std::vector<std::byte>(bytes, std::byte{0x55});
-        if (self == 1) world.require(!done || right, "what was changed was taken for the data");
+        if (self == 1) world.require(!done || right, "a reader took changed bytes for the data");
         ++*left;
         wait_until(world, "the other", [&] { return *left == 2; });
       });

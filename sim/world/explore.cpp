@@ -37,7 +37,7 @@ struct Outcome {
 struct Fate {
   std::uint64_t dies_at = ~0ull;
   bool with_node = false;
-  bool must_come = true;  ///< who outlives it has shown nothing
+  bool must_come = true;  ///< a victim that outlives it has shown nothing
 };
 
 void copy_text(Outcome& outcome, const std::string& text) {
@@ -75,7 +75,7 @@ void run_here(const Scenario& scenario, const FaultModel& faults, Device& device
   outcome.told = true;
 }
 
-/// A number with `suffix` or without; anything else would quietly show something else than asked.
+/// A number with `suffix` or without; any other text would silently run something else than asked.
 std::uint64_t parse_number(const char* name, const char* text, const char* suffix = "") {
   char* end = nullptr;
   const std::uint64_t value = std::strtoull(text, &end, 0);
@@ -91,8 +91,8 @@ std::uint64_t number_from_environment(const char* name, std::uint64_t otherwise)
   return text != nullptr ? parse_number(name, text) : otherwise;
 }
 
-/// The same seeds each time, so that a second run of the tests repeats the first;
-/// PENSTOCK_SIM_FROM gives others.
+/// The same seeds each time, so that a second run of the tests repeats the first; PENSTOCK_SIM_FROM
+/// sets others.
 std::uint64_t first_seed() {
   constexpr std::uint64_t usual = 1;
   return number_from_environment("PENSTOCK_SIM_SEED",
@@ -103,13 +103,13 @@ bool replays() {
   return std::getenv("PENSTOCK_SIM_SEED") != nullptr;
 }
 
-/// Messages of production code about intended deaths are of no use.
+/// Suppresses messages of production code about intended deaths.
 void silence() {
   const int nowhere = ::open("/dev/null", O_WRONLY);
   if (nowhere >= 0) ::dup2(nowhere, STDERR_FILENO);
 }
 
-/// Other programs on the machine take nothing of the CPU time; a run that blocks takes none itself.
+/// Counts only this run's CPU time, not that of other programs; a run that blocks uses none.
 void limit_time(unsigned cpu_seconds) {
   constexpr unsigned patience = 20;
   const itimerval limit{.it_interval = {}, .it_value = {.tv_sec = cpu_seconds, .tv_usec = 0}};
@@ -117,7 +117,7 @@ void limit_time(unsigned cpu_seconds) {
   ::alarm(patience * cpu_seconds);
 }
 
-/// Runs in child processes, so that the dead leave nothing behind and a device needs no clearing.
+/// Runs in child processes, so that dead ones leave nothing behind and a device needs no clearing.
 class Runner {
  public:
   explicit Runner(const Scenario& scenario)
@@ -213,10 +213,10 @@ RunStatistics crash_everywhere(const Scenario& scenario, std::uint64_t max_runs)
   RandomChoices draw(first);
   std::uint64_t seed = first;
   for (; statistics.failures == 0 && statistics.runs < max_runs; ++seed) {
-    // Every point of the first seed, some of each of the others.
+    // Every point of the first seed, some points of each other seed.
     const Outcome& whole = runner.run(seed, Fate{});
     const std::uint64_t points = std::max<std::uint64_t>(1, whole.victim_operations);
-    if (!whole.held) count(statistics, scenario, whole, seed, Fate{});  // it is no death
+    if (!whole.held) count(statistics, scenario, whole, seed, Fate{});  // it is not a death
     const bool every = seed == first && points <= max_runs / 4;
     const std::uint64_t wanted = every ? points : std::min<std::uint64_t>(points, 8);
     for (std::uint64_t i = 1; i <= wanted && statistics.failures == 0 && statistics.runs < max_runs;
@@ -236,7 +236,7 @@ RunStatistics crash_everywhere(const Scenario& scenario, std::uint64_t max_runs)
 
 namespace {
 
-/// Replays the departures of one schedule and notes how many choices there were.
+/// Replays the departures of one schedule and records how many choices there were.
 class DeviationChoices : public ChoiceSource {
  public:
   struct Deviation {
@@ -246,12 +246,12 @@ class DeviationChoices : public ChoiceSource {
   explicit DeviationChoices(const std::vector<Deviation>& wanted) : wanted_(wanted) {}
   bool chance(std::uint32_t per_mille) override { return per_mille != 0 && choose(2) != 0; }
   std::uint64_t below(std::uint64_t bound) override { return bound <= 1 ? 0 : choose(bound); }
-  /// Options of each choice made.
+  /// Number of options of each choice made.
   const std::vector<std::uint64_t>& options() const { return options_; }
 
  private:
   std::uint64_t choose(std::uint64_t bound) {
-    constexpr std::uint64_t max_values = 4;  // of delays, and of who runs next
+    constexpr std::uint64_t max_values = 4;  // for delays, and for the next process
     bound = std::min(bound, max_values);
     const std::uint64_t index = options_.size();
     options_.push_back(bound);
@@ -316,7 +316,7 @@ class Exhaustion {
   const Scenario& scenario_;
   std::uint32_t deviations_;
   std::uint64_t max_runs_;
-  std::deque<Path> waiting_;  ///< those with fewer departures in front
+  std::deque<Path> waiting_;  ///< those with fewer departures first
   Outcome outcome_;
   RunStatistics statistics_;
 };

@@ -1,4 +1,4 @@
-// A thread of control with a stack of its own, switched by hand.
+// A thread of control with its own stack, switched explicitly.
 #pragma once
 
 #include <setjmp.h>
@@ -11,14 +11,14 @@ namespace penstock::sim {
 
 class Fiber {
  public:
-  /// The one that is running already: nothing but a place to come back to.
+  /// Stands for the code that is already running: only a place to return to.
   Fiber() = default;
   explicit Fiber(std::function<void()> body);
   ~Fiber();
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
-  /// Leaves `from` here and goes on in this one. The body must never return: it switches away.
+  /// Leaves `from` here and continues in this fiber. The body must never return: it switches away.
   void enter(Fiber& from);
 
  private:
@@ -26,7 +26,7 @@ class Fiber {
 
   static constexpr std::size_t stack_bytes = 512 << 10;
   ucontext_t context_{};  ///< where it begins
-  jmp_buf left_{};        ///< where it was left; no system call, unlike a switch of contexts
+  jmp_buf left_{};        ///< where it was left; unlike a context switch it needs no system call
   bool begun_ = false;
   std::byte* stack_ = nullptr;
   std::function<void()> body_;

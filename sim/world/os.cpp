@@ -1,6 +1,6 @@
-// The operating system as simulated processes meet it. The linker puts these in place of the
-// functions of the same names (--wrap), so production sources stay as they are. Outside of a
-// simulated process they are the real ones, but for random numbers, which are always the same.
+// The operating system as simulated processes see it. The linker replaces the functions of the same
+// names by these (--wrap), so production sources stay unchanged. Outside a simulated process they
+// call the real ones, except for random numbers, which are always the same.
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -86,7 +86,7 @@ int __wrap_kill(pid_t pid, int signal) {
   return -1;
 }
 
-/// Ends the simulated process; what it has published still leaves, as after any exit.
+/// Ends the simulated process; its publishes still leave, as after any exit.
 [[noreturn]] void __real__exit(int status);
 [[noreturn]] void __wrap__exit(int status) {
   World* world = inside();
@@ -95,7 +95,7 @@ int __wrap_kill(pid_t pid, int signal) {
   std::abort();  // such a process never runs again
 }
 
-/// Outside of a simulated process too: the id of a pool that is made there says where its names
+/// Also outside a simulated process: the id of a pool that is made there determines where its names
 /// lie.
 ssize_t __wrap_getrandom(void* to, size_t bytes, unsigned /*flags*/) {
   static penstock::sim::RandomChoices outside(1);
@@ -176,7 +176,7 @@ int __wrap_pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mu
 
 namespace penstock::pool {
 
-// read_proc_stat of processes that only the simulation has; see CMakeLists.txt for its name.
+// read_proc_stat for simulated processes; see CMakeLists.txt for its name.
 std::optional<ProcStat> real_read_proc_stat(std::uint64_t pid) asm(
     "__real__ZN8penstock4pool14read_proc_statEm");
 std::optional<ProcStat> simulated_read_proc_stat(std::uint64_t pid) asm(
@@ -203,7 +203,7 @@ std::string real_read_file(const std::string& path) asm(
 std::string simulated_read_file(const std::string& path) asm(
     "__wrap__ZN8penstock4base9read_fileERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE");
 
-/// What this process has mapped are the pools of all simulated ones, and none that they use.
+/// This process has mapped the pools of all simulated processes, and none that they use.
 std::string simulated_read_file(const std::string& path) {
   if (inside() != nullptr && path == "/proc/self/maps") return {};
   return real_read_file(path);
@@ -212,7 +212,7 @@ std::string simulated_read_file(const std::string& path) {
 std::uint32_t real_shared_cpus() asm("__real__ZN8penstock4base11shared_cpusEv");
 std::uint32_t simulated_shared_cpus() asm("__wrap__ZN8penstock4base11shared_cpusEv");
 
-/// Where time passes for each by itself there is a core for each.
+/// Where time passes separately for each process, each has a core.
 std::uint32_t simulated_shared_cpus() {
   constexpr std::uint32_t enough = 1 << 16;
   const World* world = inside();

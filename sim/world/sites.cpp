@@ -27,7 +27,7 @@ struct Entry {
   std::uint64_t visits;
 };
 
-/// Shared with child processes, so that what they reach is known here.
+/// Shared with child processes, so that the places they reach are known here.
 Entry* shared_entries() {
   static Entry* const entries =
       static_cast<Entry*>(::mmap(nullptr, capacity * sizeof(Entry), PROT_READ | PROT_WRITE,
@@ -38,7 +38,7 @@ Entry* shared_entries() {
   shared_entries();
 }
 
-/// A header is known by the folder that it is reached through: headers/pool/pool/layout.hpp.
+/// A header is reached through a folder that names its module: headers/pool/pool/layout.hpp.
 std::string from_source_root(const std::string& file) {
   constexpr std::string_view headers = "headers/";
   if (const std::size_t at = file.rfind(headers); at != std::string::npos) {

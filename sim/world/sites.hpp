@@ -1,4 +1,4 @@
-// The places in the sources that touch the pool: which were reached, and the one that is weakened.
+// The places in the sources that access the pool: which were reached, and which one is weakened.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,15 @@
 namespace penstock::sim {
 
 struct SiteCount {
-  std::string file;  ///< from src/ on
+  std::string file;  ///< path from src/ on
   unsigned line;
   const char* what;
   std::uint64_t visits;
 };
 
-/// Since the program began, in all its child processes.
+/// Counts since the program began, in all its child processes.
 std::vector<SiteCount> visited_sites();
-/// Writes them to $PENSTOCK_SITES, one "file:line:what visits" a line, when that is set.
+/// Writes them to $PENSTOCK_SITES, if set, one "file:line:what visits" a line.
 void report_sites();
 
 }  // namespace penstock::sim

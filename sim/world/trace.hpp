@@ -1,4 +1,4 @@
-// The last events of a run, and which node held which of their lines.
+// The last events of a run, and the nodes that held their lines.
 #pragma once
 
 #include <cstdint>

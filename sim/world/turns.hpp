@@ -1,4 +1,5 @@
-// The scheduler's queue: threads that are awake, and those that sleep, by when they wake.
+// The scheduler's queue: threads that are awake, and those that sleep, by the time at which they
+// wake.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +13,20 @@ namespace penstock::sim {
 
 struct Thread;
 
-/// Costs little with thousands of threads, most of which sleep. Depends on nothing but the
-/// choice source: a seed gives the same turns again.
+/// Costs little with thousands of threads, most of which sleep. Depends only on the choice source:
+/// a seed gives the same turns again.
 class Turns {
  public:
   void add(Thread& thread);
-  /// Awake or asleep.
+  /// Removes a thread, awake or asleep.
   void remove(Thread& thread);
   /// Sleeps until the world's time is `wakes_ns`.
   void sleep(Thread& thread, std::uint64_t wakes_ns);
   void wake(Thread& thread);
 
-  /// Any thread that is awake at `now_ns` and not stopped; nullptr for none.
+  /// Returns a thread that is awake at `now_ns` and not stopped; nullptr if there is none.
   Thread* next(std::uint64_t now_ns, ChoiceSource& choices);
-  /// When the first sleeper wakes; ~0 for none.
+  /// The time at which the first sleeper wakes; ~0 if there is none.
   std::uint64_t first_wake_ns() const {
     return asleep_.empty() ? ~0ull : asleep_.begin()->first.first;
   }

@@ -13,10 +13,10 @@ namespace {
 
 World* the_world = nullptr;
 
-constexpr std::uint64_t first_pid = 1'000'000'000;  // beyond any that exists
+constexpr std::uint64_t first_pid = 1'000'000'000;  // greater than any real one
 constexpr std::uint64_t look_again_ns = 1'000'000;
 constexpr std::uint32_t longest_turn = 64;
-constexpr std::uint64_t timer_slack_ns = 60'000;  // Linux's 50 us, and to wake up
+constexpr std::uint64_t timer_slack_ns = 60'000;  // Linux's 50 us, and the time to wake up
 
 std::byte* reserve(std::uint64_t bytes) {
   void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
@@ -160,7 +160,7 @@ void World::end(Process& process) {
   std::erase_if(file_locks_, [&](const FileLock& lock) { return lock.holder == &process; });
 }
 
-/// Most of a pool was never touched.
+/// Most lines of a pool were never touched.
 void World::for_touched_lines(std::uint32_t node,
                               const std::function<void(std::uint64_t line)>& visit) {
   const NodeView& view = *nodes_[node].view;
@@ -199,7 +199,7 @@ void World::lose_node(std::uint32_t node) {
   for (auto& process : processes_) {
     if (process->node != node || process->dead) continue;
     for (auto& thread : process->threads) thread->core->lost();
-    if (!process->ended) end(*process);  // what it leaves dirty goes with the node
+    if (!process->ended) end(*process);  // its dirty lines go with the node
   }
   NodeView& view = *nodes_[node].view;
   for_touched_lines(node, [&](std::uint64_t line) {
@@ -244,7 +244,7 @@ void World::run(std::uint64_t max_steps) {
   for (Core* core : cores_) core->drain();
 }
 
-/// Any of those awake; when all sleep, time passes until the first wakes.
+/// Chooses any awake thread; when all sleep, time passes until the first wakes.
 Thread* World::choose_next() {
   while (unfinished_ != 0 && !failed_) {
     if (Thread* next = turns_.next(now_ns_, choices_)) return next;
@@ -324,7 +324,7 @@ void World::require(bool holds, const std::string& what) {
   if (!holds) fail(fmt::format("process {} on node {}: {}", self().number, self().node, what));
 }
 
-/// What the running thread's last operation took, where each has a core of its own.
+/// The time of the running thread's last operation, if each thread has a core of its own.
 std::uint64_t World::time_of_last() {
   Thread& mine = *running_;
   const std::uint64_t lines = mine.core->device_reads() + mine.core->device_writes();
@@ -351,7 +351,7 @@ void World::yield() {
 
 void World::sleep(std::uint64_t ns) {
   if (!faults_.hold_unordered) running_->core->drain();  // the kernel is entered
-  // Without a kernel's slack, all who began to wait together would look together for ever.
+  // Without the kernel's slack, all that began to wait together would look together for ever.
   if (faults_.device_ns != 0) ns += environment_.next() % timer_slack_ns;
   sleep_until(now_ns_ + ns);
 }
@@ -366,7 +366,7 @@ void World::until(const std::function<bool()>& holds) {
   while (!holds()) sleep(look_again_ns);
 }
 
-// ---- what processes see ------------------------------------------------------------------------
+// ---- the processes' view ------------------------------------------------------------------------
 
 NodeView& World::view_of_running() {
   return *nodes_[running_->process->node].view;

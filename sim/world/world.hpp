@@ -26,10 +26,10 @@ struct Thread {
   Process* process = nullptr;
   std::unique_ptr<Fiber> fiber;
   std::unique_ptr<Core> core;
-  std::uint32_t number = 0;            ///< among all threads of the world
+  std::uint32_t number = 0;            ///< number among all threads of the world
   std::uint64_t wakes_ns = 0;          ///< asleep until then
-  std::size_t turn = 0;                ///< its place among those awake
-  std::uint64_t lines = 0, waits = 0;  ///< of its core, of which it has spent the time
+  std::size_t turn = 0;                ///< its place among awake threads
+  std::uint64_t lines = 0, waits = 0;  ///< its core's counts, whose time it has spent
   bool ended = false;
 };
 
@@ -47,16 +47,17 @@ struct Process {
   std::uint64_t stops_at = ~0ull;  ///< operation at which it is stopped
   bool takes_node_along = false;
   std::uint64_t publishes = 0;
-  /// Killed right after it, when the line may be on its way in part; with its node or without.
+  /// Killed right after this publish, when the line may be on its way in part; with its node or
+  /// without.
   std::uint64_t dies_after_publish = 0;
   bool dies_with_node = false;
   std::vector<std::unique_ptr<Thread>> threads;
   std::uint64_t loads = 0;
-  /// Stopped when this load has returned: what it does next relies on an old look.
+  /// Stopped when this load has returned: its next steps rely on an old look.
   std::uint64_t stops_after_load = ~0ull;
 };
 
-/// The pool's device: one run of addresses, copied on write by a forked child.
+/// The pool's device: one range of addresses, copied on write by a forked child.
 class Device {
  public:
   explicit Device(std::uint64_t bytes);
@@ -71,7 +72,7 @@ class Device {
   std::uint64_t bytes_;
 };
 
-/// Thrown out of World::run when something that must hold did not.
+/// Thrown out of World::run when a required condition is violated.
 struct Violation {
   std::string what;
 };
@@ -83,14 +84,14 @@ class World : public Machine, public coherence::Simulator {
   ~World() override;
 
   Process& spawn(std::uint32_t node, std::function<void()> body);
-  /// Whom crash_everywhere() kills.
+  /// Marks the process that crash_everywhere() kills.
   Process& mark_victim(Process& process) {
     victim_ = &process;
     return process;
   }
   Process* victim() { return victim_; }
-  /// Runs until every process has ended or is dead. Errors as Violation: a failed check, an
-  /// exception, or more steps than `max_steps` (somebody hangs).
+  /// Runs until every process has ended or is dead. Errors are thrown as Violation: a failed check,
+  /// an exception, or more steps than `max_steps` (a process hangs).
   void run(std::uint64_t max_steps = 20'000'000);
 
   // for bodies
@@ -98,7 +99,7 @@ class World : public Machine, public coherence::Simulator {
   void require(bool holds, const std::string& what);
   void yield();
   void sleep(std::uint64_t ns);
-  /// To the nanosecond, as no program can.
+  /// Exact to the nanosecond, unlike a program's sleep.
   void sleep_until(std::uint64_t ns);
   void wake(Thread& thread) {
     if (!thread.ended) turns_.wake(thread);
@@ -112,17 +113,17 @@ class World : public Machine, public coherence::Simulator {
   pool::HostIdentity host(std::uint32_t node) const;
   pool::ProcessIdentity identity(const Process& process) const;
 
-  // from outside of bodies, or by one process to another
+  // from outside bodies, or by one process to another
   void kill(Process& process);
-  /// Ends all processes of a node and drops what its caches held.
+  /// Ends all processes of a node and drops the contents of its caches.
   void lose_node(std::uint32_t node);
-  /// Evicts the dirty lines that the dead left in the caches of their nodes. Before that each line
-  /// leaves at a moment of its own, whichever owner its memory has by then.
+  /// Evicts the dirty lines that dead processes left in the caches of their nodes. Until then each
+  /// line leaves at a moment of its own, whatever owner its memory has by then.
   void evict_left_dirty();
-  /// So do those of the living, of every node.
+  /// The same for living processes, on every node.
   void evict_all_dirty();
   bool alive(std::uint64_t pid) const;
-  /// As the kernel of the running process's node knows.
+  /// As the kernel of the running process's node knows it.
   bool runs_here(std::uint64_t pid) const;
   Process* process_of(std::uint64_t pid) const;
   const std::vector<std::unique_ptr<Process>>& processes() const { return processes_; }
@@ -176,12 +177,13 @@ class World : public Machine, public coherence::Simulator {
   Device& device_;
   FaultModel faults_;
   ChoiceSource& choices_;
-  RandomChoices environment_;  ///< what programs ask the system for: does not depend on choices
+  RandomChoices environment_;  ///< answers to programs' requests to the system: independent of
+                               ///< choices
   std::vector<Node> nodes_;
   std::vector<std::unique_ptr<Process>> processes_;
   Turns turns_;                        ///< of threads that have not ended, of living processes
   std::size_t unfinished_ = 0;         ///< processes neither ended nor dead
-  std::vector<Core*> cores_;           ///< of all threads ever
+  std::vector<Core*> cores_;           ///< of all threads ever started
   std::deque<std::uint8_t> buffered_;  ///< by core: whether stores wait in it
   std::vector<FileLock> file_locks_;
   struct LeftDirty {

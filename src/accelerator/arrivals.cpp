@@ -9,8 +9,8 @@ namespace {
 
 using offload::Packet;
 
-/// A packet whose valid word has come is whole but for a stranger's stores: some more looks, so
-/// that a store on its way is not taken for damage.
+/// A packet whose valid word has arrived is whole, unless a foreign process wrote there. This many
+/// more looks keep a store that is still arriving from being taken for damage.
 constexpr std::uint32_t looks_at_damage = 64;
 
 }  // namespace
@@ -48,8 +48,8 @@ bool Arrivals::look(std::uint64_t end) {
 bool Arrivals::take(std::size_t k, const Packet& packet) {
   auto command = offload::read_command(packet, region_.submission_place(rings_[k], next_[k]));
   if (command && command->ranks != ranks_)
-    command = fail(ErrorCode::wrong_format, "it speaks of {} ranks, and there are {}",
-                   command->ranks, ranks_);
+    command = fail(ErrorCode::wrong_format, "it states {} ranks, and there are {}", command->ranks,
+                   ranks_);
   if (!command) {
     if (++damaged_[k] == looks_at_damage) damage_ = Damage{rings_[k], command.error().message};
     return false;

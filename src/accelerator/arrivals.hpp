@@ -1,5 +1,5 @@
-// The table of what has arrived: for each chunk that may be on its way, the packets of those who
-// send them, in the order of their rings.
+// The table of arrivals: for each chunk that may be in flight, the packets of its senders, in the
+// order of their rings.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,16 @@ namespace penstock::accelerator {
 
 class Arrivals {
  public:
-  /// `rings`: whose packets are awaited; all of them say that there are `ranks`.
+  /// `rings`: the rings on which packets are awaited; each packet must state that there are
+  /// `ranks`.
   Arrivals(const pool::Pool& pool, const offload::Region& region, std::vector<std::uint32_t> rings,
            std::uint32_t ranks);
 
-  /// One look at the rings that may have something for chunks below `end`. True when some have. A
-  /// device access.
+  /// Looks once at the rings that may have a packet for chunks below `end`. Returns true if there
+  /// are new ones. One device access.
   bool look(std::uint64_t end);
 
-  /// Who has sent something that is no packet, and what is wrong with it.
+  /// The sender of an invalid packet, and what is wrong with the packet.
   struct Damage {
     std::uint32_t ring = 0;
     std::string what;
@@ -31,12 +32,12 @@ class Arrivals {
   const std::vector<std::uint32_t>& rings() const { return rings_; }
   bool any(std::uint64_t index) const { return at(index).count != 0; }
   bool all(std::uint64_t index) const { return at(index).count == rings_.size(); }
-  /// Of the k-th ring.
+  /// Whether the k-th ring's packet has arrived.
   bool has(std::uint64_t index, std::size_t k) const { return at(index).of[k].has_value(); }
   std::uint64_t first_ns(std::uint64_t index) const { return at(index).first_ns; }
-  /// All that have come, in the order of the rings.
+  /// The packets that have arrived, in the order of the rings.
   void commands(std::uint64_t index, std::vector<offload::Command>& to) const;
-  /// The chunk is done: its place is that of one that comes later.
+  /// The chunk is done: a later chunk takes its place.
   void clear(std::uint64_t index);
   std::uint64_t taken() const { return taken_; }
 
@@ -55,9 +56,9 @@ class Arrivals {
   const std::vector<std::uint32_t> rings_;
   const std::uint32_t ranks_;
   std::vector<Chunk> chunks_;           ///< by index, of the window
-  std::vector<std::uint64_t> next_;     ///< by ring: the index of the packet that comes next
-  std::vector<std::uint32_t> damaged_;  ///< by ring: looks at a packet that is not right
-  std::vector<std::size_t> looked_;     ///< rings that are looked at
+  std::vector<std::uint64_t> next_;     ///< by ring: the index of the next packet
+  std::vector<std::uint32_t> damaged_;  ///< by ring: looks at a packet that is not valid
+  std::vector<std::size_t> looked_;     ///< rings that this look reads
   std::optional<Damage> damage_;
   std::uint64_t taken_ = 0;
 };

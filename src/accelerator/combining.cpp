@@ -18,7 +18,7 @@ std::uint64_t bytes_of(const Command& command) {
   return command.elements * coll::bytes_of(static_cast<coll::Datatype>(command.datatype));
 }
 
-/// Of an operand.
+/// Segments of one operand.
 std::uint64_t segments_of(const Command& command) {
   return command.operation == Operation::reduce_scatter ? command.ranks : 1;
 }
@@ -28,7 +28,7 @@ bool has_operand(const Command& command) {
   return command.operation != Operation::broadcast || command.rank == command.root;
 }
 
-/// Those with one segment.
+/// Only operations with one segment.
 bool may_be_inlined(Operation operation) {
   return operation != Operation::reduce_scatter && operation != Operation::all_gather;
 }
@@ -81,7 +81,7 @@ Refusal Combining::check(const Chunk& chunk) const {
         (command.operand.bytes != 0 && !may_be_inlined(command.operation)))
       return {Status::malformed, command.rank};
     if (command.operand.bytes != 0 || !has_operand(command)) continue;
-    // No stride and no number of segments is so large that this overflows.
+    // Neither stride nor number of segments is large enough to overflow.
     const std::uint64_t bytes = stride_of(command) * segments_of(command);
     const std::uint64_t result =
         result_bytes_of(command.operation, bytes_of(command), command.ranks);
@@ -99,7 +99,7 @@ void Combining::copy(std::uint64_t from, std::uint64_t to, std::uint64_t bytes) 
   move(from, to, bytes);
 }
 
-/// Plain copies, a piece at a time.
+/// Plain copies, in pieces.
 void Combining::move(std::uint64_t from, std::uint64_t to, std::uint64_t bytes) {
   const auto& memory = pool_.memory();
   for (std::uint64_t at = 0; at < bytes; at += piece_.size()) {
@@ -164,7 +164,8 @@ offload::Inlined Combining::compute(const Chunk& chunk) {
   for (const Command& command : commands)
     if (has_operand(command))
       memory.invalidate(pool_.base() + command.source, stride_of(first) * segments_of(first));
-  memory.load_fence();  // the packets were seen before: what they name is fresh from here on
+  memory.load_fence();  // the packets were observed before: the operands that they name are fresh
+                        // from here on
   if (reduces(first.operation)) {
     reduce(chunk, segments_of(first));
   } else if (first.operation == Operation::broadcast) {

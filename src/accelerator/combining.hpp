@@ -1,6 +1,6 @@
-// What the switch computes of a chunk whose operands have all come: gathered from the ranks' slots,
-// reduced in rank order by the arithmetic of src/coll, put into a slot of results. So the bits are
-// those that the ranks would have found themselves.
+// Computes a chunk whose operands have all arrived: gathers them from the ranks' slots, reduces
+// them in rank order by the arithmetic of src/coll, and stores the result into a slot. So the bits
+// are those that the ranks would have computed themselves.
 #pragma once
 
 #include <array>
@@ -27,7 +27,7 @@ struct Traffic {
   std::uint64_t reduced_bytes = 0;   ///< operands that went through the arithmetic
 };
 
-/// What makes a chunk impossible, before anything is read: of the call as all ranks have made it.
+/// Why a chunk is impossible, found before anything is read; the same for all ranks' calls.
 struct Refusal {
   offload::Status status = offload::Status::ok;
   std::uint32_t culprit = 0;
@@ -37,13 +37,13 @@ class Combining {
  public:
   explicit Combining(const pool::Pool& pool) : pool_(pool) {}
 
-  /// Whether the chunk can be: its type and operation are known, its operands and its result lie in
-  /// the pool and fit a slot.
+  /// Whether the chunk is possible: its type and operation are known, its operands and its result
+  /// lie in the pool and fit a slot.
   Refusal check(const Chunk& chunk) const;
-  /// Of a chunk that passes check(). What is put into the slot of results is not ordered. Returns
-  /// the result where it fits a packet.
+  /// Computes a chunk that passed check(). Returns the result if it fits a packet. Stores to the
+  /// slot of results are not ordered.
   offload::Inlined compute(const Chunk& chunk);
-  /// Bytes of another slot, which were just told of. Not ordered.
+  /// Copies the bytes of another slot, which has just been announced. Not ordered.
   void copy(std::uint64_t from, std::uint64_t to, std::uint64_t bytes);
 
   const Traffic& traffic() const { return traffic_; }
@@ -63,12 +63,12 @@ class Combining {
 
 /// Bytes from one segment to the next.
 std::uint64_t stride_of(const offload::Command& command);
-/// Of a slot of results, for segments of so many bytes.
+/// Bytes of a slot of results, for segments of `segment_bytes`.
 std::uint64_t result_bytes_of(offload::Operation operation, std::uint64_t segment_bytes,
                               std::uint32_t ranks);
 bool reduces(offload::Operation operation);
-/// The command that says how much is moved: all of a reduction agree; of a broadcast the root's, if
-/// it is there.
+/// The command that says how much is moved: in a reduction all agree; in a broadcast it is the
+/// root's, if that has arrived.
 const offload::Command& leading(const std::vector<offload::Command>& commands);
 
 }  // namespace penstock::accelerator

@@ -1,4 +1,4 @@
-// What the switch computes of a chunk, and what it refuses, on a real pool.
+// The switch's results for a chunk, and the chunks that it refuses, on a real pool.
 #include "accelerator/combining.hpp"
 
 #include <gtest/gtest.h>
@@ -110,7 +110,7 @@ TEST_F(CombiningTest, ReducesWhatPacketsCarryThemselves) {
   EXPECT_EQ(combining_.check(chunk_of(all)).culprit, 1u);
 }
 
-/// Which reduction they name is looked at for reductions alone.
+/// Only for reductions is their kind checked.
 TEST_F(CombiningTest, OnlyWhatHasOneSegmentComesInPackets) {
   for (const Operation operation : {Operation::all_gather, Operation::reduce_scatter}) {
     auto all = commands(operation, 1);
@@ -123,7 +123,7 @@ TEST_F(CombiningTest, OnlyWhatHasOneSegmentComesInPackets) {
   }
 }
 
-/// Nothing of it is read.
+/// The switch reads nothing of it.
 TEST_F(CombiningTest, WhatCannotBeIsRefusedWithItsRank) {
   const auto refusal = [&](const auto& change, Operation operation = Operation::all_reduce) {
     auto all = commands(operation, 100);
@@ -142,7 +142,7 @@ TEST_F(CombiningTest, WhatCannotBeIsRefusedWithItsRank) {
     EXPECT_EQ(refused.status, Status::malformed) << elements;
     EXPECT_EQ(refused.culprit, 1u);
   }
-  // Fits a slot once, but not for each rank.
+  // One operand fits a slot, but not one for each rank.
   EXPECT_EQ(refusal([](auto&) {}, Operation::all_gather).status, Status::malformed);
   EXPECT_EQ(refusal([](auto&) {}, Operation::reduce_scatter).status, Status::malformed);
   const auto unknown = [&](std::uint8_t type, std::uint8_t operation) {

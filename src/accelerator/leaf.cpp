@@ -1,6 +1,6 @@
-// A leaf: serves the ranks of its hosts, and asks the spine for the result of all. Where partial
-// results are exact it reduces its ranks' operands first and sends one; where the order of the
-// operands shows in the bits the spine reads the operands themselves.
+// A leaf: serves the ranks of its hosts, and asks the spine for the result of all. If partial
+// results are exact it reduces its ranks' operands and sends one; if the order of the operands
+// shows in the bits, the spine reads the operands themselves.
 #include "accelerator/served.hpp"
 #include "coll/datatype.hpp"
 #include "offload/exact.hpp"
@@ -23,7 +23,7 @@ class Leaf final : public Served {
 
   bool poll() override {
     if (failed_ || !knows_its_ranks()) return false;
-    if (arrivals_->rings().empty()) return false;  // none of the ranks hangs here
+    if (arrivals_->rings().empty()) return false;  // no rank belongs to this leaf
     bool moved = arrivals_->look(done_ + region_.shape().window);
     give_up_if_damaged(*arrivals_, done_);
     for (; !failed_ && forwarded_ < done_ + region_.shape().window && arrivals_->all(forwarded_);
@@ -35,8 +35,8 @@ class Leaf final : public Served {
   void check_ranks() override {
     if (!arrivals_) return;
     restore_packets();
-    // What the spine is asked for is answered first: who takes nothing of a chunk waits for no
-    // rank.
+    // Chunks that the spine was asked for are answered first: a chunk that is already with the
+    // spine needs no further rank.
     if (done_ == forwarded_) Served::check_ranks(*arrivals_, forwarded_);
   }
   Counts counts() const override {
@@ -48,7 +48,7 @@ class Leaf final : public Served {
  private:
   std::uint32_t ring() const { return region_.shape().ranks + leaf_; }
 
-  /// Each rank says which leaf it hangs on before it sends anything.
+  /// Each rank says which leaf it belongs to before it sends anything.
   bool knows_its_ranks() {
     if (arrivals_) return true;
     std::vector<std::uint32_t> own;
@@ -60,7 +60,7 @@ class Leaf final : public Served {
     return true;
   }
 
-  /// One packet for all ranks of this leaf.
+  /// Sends one packet for all ranks of this leaf.
   void forward() {
     arrivals_->commands(forwarded_, commands_);
     const std::uint64_t partial = region_.source(ring(), forwarded_);
@@ -77,7 +77,7 @@ class Leaf final : public Served {
     command.ranks = static_cast<std::uint16_t>(region_.rings());
     const auto& memory = pool_.memory();
     pool_.confirm();
-    memory.store_fence();  // the operand first, then its packet
+    memory.store_fence();  // the operand is at the device before its packet
     Packet& packet = sent_[forwarded_ % sent_.size()];
     packet = offload::seal(command, region_.submission_place(ring(), forwarded_));
     memory.publish_line(pool_.base() + region_.submission(ring(), forwarded_), &packet);
@@ -85,7 +85,7 @@ class Leaf final : public Served {
     ++forwarded_;
   }
 
-  /// Those that a stranger has overwritten, and the spine awaits.
+  /// Restores packets that a foreign process has overwritten and that the spine still awaits.
   void restore_packets() {
     const auto& memory = pool_.memory();
     for (std::uint64_t index = done_; !failed_ && index < forwarded_; ++index) {
@@ -99,7 +99,7 @@ class Leaf final : public Served {
     }
   }
 
-  /// What the spine has answered, if it has: its result is copied to where the ranks read it.
+  /// Passes on the spine's answer, if there is one: copies its result to where the ranks read it.
   bool pass_on() {
     const offload::Place place = region_.completion_place(ring(), done_);
     Packet packet;
@@ -124,7 +124,7 @@ class Leaf final : public Served {
     ++counts_.chunks;
     return true;
   }
-  /// False where the spine names what cannot be.
+  /// False if the spine's answer names impossible values.
   bool copy_result(Completion& completion) {
     const std::uint64_t own = region_.result(1 + leaf_, done_);
     if (completion.datatype >= coll::datatype_count ||
@@ -141,10 +141,10 @@ class Leaf final : public Served {
   }
 
   const std::uint32_t leaf_;
-  std::optional<Arrivals> arrivals_;  ///< of its ranks, once all are known
-  std::vector<Packet> sent_;          ///< of the window, to restore them
-  std::uint64_t forwarded_ = 0;       ///< the index of the chunk that the spine is asked for next
-  std::uint64_t done_ = 0;            ///< the index of the chunk that is answered next
+  std::optional<Arrivals> arrivals_;  ///< packets of its ranks, once all ranks are known
+  std::vector<Packet> sent_;          ///< the window's packets, to restore them
+  std::uint64_t forwarded_ = 0;       ///< the index of the next chunk to ask the spine for
+  std::uint64_t done_ = 0;            ///< the index of the next chunk to answer
 };
 
 }  // namespace

@@ -50,7 +50,7 @@ Refusal Served::refusal_of(const std::vector<Command>& commands, std::uint64_t r
 
 Completion Served::compute(const std::vector<Command>& commands, std::uint64_t result) {
   const std::uint64_t begin_ns = base::now_ns();
-  pool_.confirm();  // who was taken for dead stores nothing more
+  pool_.confirm();  // a process that was declared dead must store nothing more
   const Command& first = leading(commands);
   Completion completion{.operation = first.operation,
                         .datatype = first.datatype,
@@ -71,7 +71,7 @@ Completion Served::compute(const std::vector<Command>& commands, std::uint64_t r
 void Served::answer(const std::vector<std::uint32_t>& rings, std::uint64_t index,
                     const Completion& completion) {
   const auto& memory = pool_.memory();
-  memory.store_fence();  // who finds its packet finds all of the result
+  memory.store_fence();  // a rank that finds its packet finds the whole result
   Completion own = completion;
   for (const std::uint32_t ring : rings) {
     own.rank = static_cast<std::uint16_t>(ring);
@@ -111,7 +111,7 @@ bool Served::alive(std::uint32_t rank) {
   return !member(rank) || pool_.alive(members_[rank]->token);
 }
 
-/// Only where one of them waits: ranks may end in any order when nothing is outstanding.
+/// Only while a rank waits: ranks may end in any order when nothing is outstanding.
 void Served::check_ranks(Arrivals& arrivals, std::uint64_t index) {
   if (failed_ || !arrivals.any(index)) return;
   const bool late =
@@ -120,7 +120,7 @@ void Served::check_ranks(Arrivals& arrivals, std::uint64_t index) {
     const std::uint32_t rank = arrivals.rings()[k];
     if (arrivals.has(index, k)) continue;
     if (!alive(rank)) {
-      // What it had published before it died is at the device by now.
+      // All that it published before it died is at the device by now.
       if (arrivals.look(index + 1) && arrivals.has(index, k)) continue;
       return fail(arrivals.rings(), index, {Status::rank_dead, rank});
     }
@@ -143,7 +143,7 @@ Counts Served::counts() const {
 
 namespace {
 
-/// All ranks hang on this switch.
+/// A switch that serves all ranks by itself.
 class Alone final : public Served {
  public:
   Alone(const pool::Pool& pool, const offload::Region& region, std::uint64_t missing_after_ns)
@@ -165,7 +165,7 @@ class Alone final : public Served {
   }
 
  private:
-  /// Gather, reduce, broadcast.
+  /// Gathers, reduces and broadcasts.
   void complete() {
     const std::uint64_t gathered_ns = base::now_ns() - arrivals_.first_ns(done_);
     arrivals_.commands(done_, commands_);
@@ -182,7 +182,7 @@ class Alone final : public Served {
   }
 
   Arrivals arrivals_;
-  std::uint64_t done_ = 0;  ///< the index of the chunk that is next
+  std::uint64_t done_ = 0;  ///< the index of the next chunk
 };
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace {
 using offload::Answer;
 using offload::Ask;
 
-/// Lines of asks that are looked at together.
+/// Lines of asks that are read together.
 constexpr std::uint32_t slots_at_once = 64;
 constexpr std::uint64_t care_interval_ns = 20'000'000;
 
@@ -43,7 +43,7 @@ Result<std::unique_ptr<Server>> Server::open(ServerOptions options) {
   server->note_old_asks();
   auto claimed = offload::take_claim(directory, server->options_.role);
   if (!claimed) {
-    // Who stands in the way may be dead: on another host that shows after a lease.
+    // The claim's holder may be dead: if it was on another host, that shows after a lease.
     PENSTOCK_TRY(server->pool_->make_certain());
     server->note_old_asks();
     claimed = offload::take_claim(directory, server->options_.role);
@@ -73,8 +73,8 @@ Result<void> Server::close() {
   return given;
 }
 
-/// Before the claim is taken: what stands there was asked of an earlier switch, and who asked has
-/// left it, or will.
+/// Called before the claim is taken: asks found now were made to an earlier switch, and their ranks
+/// have left it, or will.
 void Server::note_old_asks() {
   const auto& memory = pool_->memory();
   for (std::uint32_t slot = 0; slot < directory_.processes(); ++slot)
@@ -96,7 +96,7 @@ bool Server::poll() {
   return moved;
 }
 
-/// Some lines, the next ones each time.
+/// Reads some lines, the next ones each time.
 bool Server::look_at_asks() {
   const auto& memory = pool_->memory();
   const std::uint32_t all = directory_.processes();
@@ -122,8 +122,8 @@ bool Server::look_at_asks() {
 
 void Server::take(std::uint32_t slot, std::uint32_t word, Ask ask) {
   asked_[slot][word] = ask.word;
-  // What was asked for before in this word is over, whatever comes. Its memory is there until the
-  // answer, and should a stranger have asked, its ranks find that they are served no more.
+  // The word's previous ask has ended, whatever follows. Its memory exists until the answer; if a
+  // foreign process has asked, the ranks find that they are no longer served.
   const auto found = served_.find(key_of(slot, word));
   if (found != served_.end()) {
     const Client& client = found->second;
@@ -131,18 +131,19 @@ void Server::take(std::uint32_t slot, std::uint32_t word, Ask ask) {
     const auto& region = client.served->region();
     offload::publish_member(*client.job->pool, region, region.switch_line(options_.role.number),
                             {});
-    client.job->pool->memory().store_fence();  // the answer's is of another attachment
+    client.job->pool->memory().store_fence();  // the answer's fence belongs to another attachment
     let_go(found->first);
   }
   const Answer given = ask.region() == 0 ? Answer::gone : accept(slot, word, ask);
-  if (closed_) return;  // what stands there is answered by another
+  if (closed_) return;  // another switch answers this ask
   answer(slot, word, ask.answered(given));
 }
 
 void Server::answer(std::uint32_t slot, std::uint32_t word, std::uint64_t value) {
   const auto& memory = pool_->memory();
   pool_->confirm();
-  // Who it is comes before it says that it serves, and nothing to a region after it has let go.
+  // The switch's identity comes before its answer that it serves; after it has let go of a region,
+  // it stores nothing to it.
   memory.store_fence();
   memory.publish_word(pool_->base() + directory_.answer_line(options_.role.number, slot) + word * 8,
                       value);
@@ -160,10 +161,10 @@ Answer Server::accept(std::uint32_t slot, std::uint32_t word, Ask ask) {
     return record.slot == slot && record.token() == region->shape().owner;
   });
   if (region->shape().leaves != options_.role.leaves) return Answer::refused;
-  // Its rings hold packets that were answered before: a region is served once.
+  // Its rings would hold packets that were answered before: a region is served once.
   if (offload::observe_member(*pool_, *region, region->switch_line(options_.role.number)))
     return Answer::refused;
-  // Without a job its memory could have another owner while it is served.
+  // Without a job its memory could get another owner while it is served.
   if (owner == records.end() || !owner->attached || owner->job.empty()) return Answer::refused;
   auto job = join(owner->job);
   if (!job) {
@@ -173,8 +174,8 @@ Answer Server::accept(std::uint32_t slot, std::uint32_t word, Ask ask) {
   }
   offload::publish_member(*(*job)->pool, *region, region->switch_line(options_.role.number),
                           {.token = (*job)->pool->token()});
-  // Whoever has the claim instead took it before this look, or finds that line. It is fenced by its
-  // own attachment; the answer's fence is of another.
+  // A switch that has taken the claim instead did so before this look, or it finds that line. The
+  // line is fenced by its own attachment; the answer's fence belongs to another.
   (*job)->pool->memory().full_fence();
   if (!has_claim()) return Answer::none;
   auto served = serve(options_.role, *(*job)->pool, *region, options_.missing_after_ns);
@@ -192,7 +193,7 @@ Result<std::shared_ptr<Server::Job>> Server::join(const std::string& name) {
   return joined;
 }
 
-/// Else another has, or may have, and this one serves nobody any more.
+/// If not, another switch has the claim, or may have it, and this one serves no more ranks.
 bool Server::has_claim() {
   auto kept = offload::keep_claim(directory_, options_.role);
   if (kept) return true;

@@ -1,4 +1,4 @@
-// A process that plays the switch of a pool: it has the claim, joins the jobs whose communicators
+// A process that plays the switch of a pool: it takes the claim, joins the jobs whose communicators
 // ask for it, and serves them. Protocol: docs/protocols/switch.md.
 #pragma once
 
@@ -16,13 +16,13 @@
 namespace penstock::accelerator {
 
 struct ServerOptions {
-  /// How to attach to the pool: once for the claim, and once for each job that is served.
+  /// Attaches to the pool: once for the claim, and once for each job that is served.
   std::function<Result<std::unique_ptr<pool::Pool>>(const pool::AttachOptions&)> attach;
   offload::Role role = {};
   std::uint64_t missing_after_ns = 0;  ///< as of Served
 };
 
-/// One thread calls it.
+/// Used by one thread.
 ///
 ///     auto server = Server::open({.attach = [&](pool::AttachOptions options) {
 ///       options.spec = spec;
@@ -38,15 +38,15 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  /// One look at what communicators ask for, and one at each that is served. True when something
-  /// has happened.
+  /// Looks once at the asks of communicators, and once at each communicator that is served. Returns
+  /// true if anything has happened.
   bool poll();
   /// Gives the claim back and lets go of all communicators: their ranks go on through the plain
   /// pool.
   Result<void> close();
 
-  /// Another has the claim by now, which it took as it found a dead switch's in place of this
-  /// one's: this one is closed.
+  /// Set if another switch has taken the claim, because it found a dead switch's claim in place of
+  /// this one's: this server is then closed.
   const std::optional<Error>& lost() const { return lost_; }
 
   std::size_t communicators() const { return served_.size(); }
@@ -82,10 +82,10 @@ class Server {
   std::unique_ptr<arena::Arena> arena_;
   offload::Directory directory_;
   std::vector<Words> asked_;  ///< by slot: the asks that were taken
-  std::vector<Words> heard_;  ///< by slot: this look's
+  std::vector<Words> heard_;  ///< by slot: the asks read by this look
   std::map<std::string, std::weak_ptr<Job>> jobs_;
   std::map<std::uint64_t, Client> served_;  ///< by slot and word
-  Counts gone_;                             ///< of communicators that are not served any more
+  Counts gone_;                             ///< of communicators that are no longer served
   std::uint32_t next_slot_ = 0;
   std::uint64_t next_care_ns_ = 0;
   std::uint64_t accepted_ = 0;

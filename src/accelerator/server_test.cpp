@@ -1,5 +1,5 @@
-// What a switch takes for an ask, and how ranks learn that it has let go; a leaf whose rank has
-// died. On a real pool.
+// Which words a switch takes for an ask, and how ranks learn that it has let go; a leaf whose rank
+// has died. On a real pool.
 #include "accelerator/server.hpp"
 
 #include <gtest/gtest.h>
@@ -78,14 +78,14 @@ TEST_F(ServerTest, WhoServesARegionIsToldThereUntilItIsTakenBack) {
   EXPECT_TRUE(names_a_switch(second));
 }
 
-/// Ranks of a region that a stranger has taken back would wait for ever.
+/// If a foreign process withdrew a region, its ranks would otherwise wait for ever.
 TEST_F(ServerTest, WhatAStrangerAsksInTheirPlaceIsToldToTheRanks) {
   const auto server = play();
   const Region region = make_region(1, {.ranks = 2}), other = make_region(2, {.ranks = 2});
   publish(ask_of(0), Ask::of(region.offset(), 0).word);
   publish(ask_of(1), Ask::of(other.offset(), 0).word);
   ASSERT_EQ(answer(1, *server), Answer::served);
-  publish(ask_of(0), 0);  // no ask
+  publish(ask_of(0), 0);  // not an ask
   EXPECT_EQ(answer(0, *server), Answer::served);
   EXPECT_TRUE(names_a_switch(region));
   publish(ask_of(0), Ask::of(rank_.pool->bytes() - 64, 7).word);
@@ -93,7 +93,7 @@ TEST_F(ServerTest, WhatAStrangerAsksInTheirPlaceIsToldToTheRanks) {
   EXPECT_FALSE(names_a_switch(region));
 }
 
-/// Its rings hold packets that were answered before.
+/// Its rings would hold packets that were answered before.
 TEST_F(ServerTest, ARegionIsServedOnce) {
   const auto server = play();
   const Region region = make_region(1, {.ranks = 2});
@@ -105,7 +105,7 @@ TEST_F(ServerTest, ARegionIsServedOnce) {
   EXPECT_EQ(answer(1, *server), Answer::refused);
 }
 
-/// Who asked the dead one may have freed the region.
+/// The process that asked the dead switch may have freed the region.
 TEST_F(ServerTest, WhatWasAskedOfAnEarlierSwitchIsNotServed) {
   const Region region = make_region(1, {.ranks = 2});
   publish(ask_of(0), Ask::of(region.offset(), 0).word);
@@ -116,7 +116,7 @@ TEST_F(ServerTest, WhatWasAskedOfAnEarlierSwitchIsNotServed) {
   EXPECT_EQ(answer(0, *server), Answer::gone);
 }
 
-/// A chunk that the spine was asked for is answered, though a rank has died before the next.
+/// A chunk that the spine was asked for is answered, although a rank has died before the next.
 TEST_F(ServerTest, ALeafPassesOnWhatItHasAskedForBeforeItTellsOfADeadRank) {
   const Region region = make_region(1, {.ranks = 2, .leaves = 1});
   std::uint64_t dead = 0;
@@ -146,7 +146,7 @@ TEST_F(ServerTest, ALeafPassesOnWhatItHasAskedForBeforeItTellsOfADeadRank) {
   const auto spine = serve({.number = 0, .leaves = 1}, *rank_.pool, region, 0);
   send(0, 0);
   send(1, 0);
-  send(0, 1);  // by rank 0 alone
+  send(0, 1);  // from rank 0 only
   for (int looks = 0; looks < 4; ++looks) leaf->poll();
   leaf->check_ranks();
   for (int looks = 0; looks < 4; ++looks) spine->poll();
@@ -156,7 +156,7 @@ TEST_F(ServerTest, ALeafPassesOnWhatItHasAskedForBeforeItTellsOfADeadRank) {
   EXPECT_EQ(answered(1), offload::Status::rank_dead);
 }
 
-/// The spine awaits a leaf's packet, which nobody else has.
+/// The spine waits for a leaf's packet, of which only the leaf has a copy.
 TEST_F(ServerTest, ALeafRestoresWhatAStrangerHasOverwritten) {
   const Region region = make_region(1, {.ranks = 1, .leaves = 1});
   offload::publish_member(*rank_.pool, region, region.member_line(0), {rank_.pool->token(), 0});

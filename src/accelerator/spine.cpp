@@ -1,5 +1,6 @@
-// The spine: serves the leaves. Of operands that the leaves have reduced it reduces what they send;
-// else it reads those of all ranks, in rank order, where the ranks have published them.
+// The spine: serves the leaves. If the leaves have reduced their ranks' operands, it reduces their
+// results; otherwise it reads the operands of all ranks, in rank order, where the ranks have
+// published them.
 #include <algorithm>
 
 #include "accelerator/served.hpp"
@@ -24,7 +25,7 @@ class Spine final : public Served {
     for (; !failed_ && arrivals_->all(done_); moved = true) complete();
     return moved;
   }
-  /// The leaves look after their ranks, and the ranks after the leaves.
+  /// The leaves check their ranks, and the ranks check the leaves.
   void check_ranks() override {}
   Counts counts() const override {
     Counts counts = Served::counts();
@@ -33,7 +34,7 @@ class Spine final : public Served {
   }
 
  private:
-  /// Those that a rank hangs on.
+  /// The leaves that a rank belongs to.
   bool knows_its_leaves() {
     if (arrivals_) return true;
     std::vector<std::uint32_t> rings;
@@ -47,14 +48,14 @@ class Spine final : public Served {
     return true;
   }
 
-  /// A rank of the leaf, to name it by.
+  /// A rank of the leaf, to name the leaf by.
   std::uint32_t rank_of(std::uint32_t ring) const {
     for (std::uint32_t rank = 0; rank < members_.size(); ++rank)
       if (region_.shape().ranks + members_[rank]->leaf == ring) return rank;
     return 0;
   }
 
-  /// The packets of the ranks, as the leaves tell of them.
+  /// Derives the packets of the ranks from those of their leaves.
   void spread_over_ranks() {
     const auto with_operand = std::find_if(
         commands_.begin(), commands_.end(),
@@ -67,7 +68,7 @@ class Spine final : public Served {
       if (each.operand.bytes == 0) commands_[rank].source = region_.source(rank, done_);
     }
   }
-  /// What leaves have reduced counts as operands of ranks of their numbers.
+  /// Partial results of leaves count as the operands of ranks with the leaves' numbers.
   void number_leaves() {
     for (std::uint32_t k = 0; k < commands_.size(); ++k) {
       commands_[k].rank = static_cast<std::uint16_t>(k);
@@ -90,15 +91,15 @@ class Spine final : public Served {
     arrivals_->clear(done_++);
     ++counts_.chunks;
   }
-  /// Whether the leaves tell of the same call.
+  /// Whether the leaves report the same call.
   Refusal refusal_of(const std::vector<Command>& commands) const {
     for (const Command& command : commands)
       if (!same_call(commands.front(), command)) return {Status::mismatch, rank_of(command.rank)};
     return {};
   }
 
-  std::optional<Arrivals> arrivals_;  ///< of the leaves, once all are known
-  std::uint64_t done_ = 0;            ///< the index of the chunk that is next
+  std::optional<Arrivals> arrivals_;  ///< packets of the leaves, once all leaves are known
+  std::uint64_t done_ = 0;            ///< the index of the next chunk
 };
 
 }  // namespace

@@ -31,8 +31,8 @@ Result<void> check_part(std::string_view name, std::uint64_t bytes, std::uint32_
                 striping.parts);
   if (striping.parts > 1 && bytes > striping.stripe_bytes)
     return fail(ErrorCode::invalid_argument,
-                "object \"{}\" of {} on one part of the pool, whose stripes have {}", name,
-                base::format_bytes(bytes), base::format_bytes(striping.stripe_bytes));
+                "object \"{}\" of {} does not fit on one part of the pool, whose stripes have {}",
+                name, base::format_bytes(bytes), base::format_bytes(striping.stripe_bytes));
   return {};
 }
 
@@ -50,7 +50,7 @@ Result<void> check_creation(const Wanted& wanted) {
                 "object \"{}\" is aligned to {}, it needs a power of two up to {}", name,
                 options.alignment, max_alignment);
   }
-  constexpr std::uint64_t max_contents = 1 << 20;  // they are published under the lock
+  constexpr std::uint64_t max_contents = 1 << 20;  // they are published while the lock is held
   if (options.contents != nullptr && (bytes % line_bytes != 0 || bytes > max_contents)) {
     return fail(ErrorCode::invalid_argument,
                 "object \"{}\" has contents of {} bytes, they need whole lines of {}, up to {}",
@@ -119,7 +119,8 @@ Result<std::unique_ptr<Arena>> Arena::open(pool::Pool& pool, Reclaimed* freed) {
   auto arena = std::make_unique<Arena>(std::make_unique<Impl>(pool, region, formatted));
   if (pool.token() == 0) return arena;  // an observer changes nothing
   const auto reaped = arena->impl_->reap(pool::Pool::Among::near);
-  if (!reaped) base::log(base::Level::info, "objects of the dead stay: {}", reaped.error().message);
+  if (!reaped)
+    base::log(base::Level::info, "objects of dead processes stay: {}", reaped.error().message);
   if (freed != nullptr) *freed = reaped.value_or(Reclaimed{});
   arena->impl_->flusher.help();
   pool.on_beat(arena->impl_.get(), [impl = arena->impl_.get()] { impl->flusher.step(); });
@@ -137,7 +138,7 @@ Result<Object> Arena::create(std::string_view name, std::uint64_t bytes,
   wanted.options.alignment = std::max(options.alignment, line_bytes);
   auto made = impl_->create_when_flushed(wanted);
   if (!made || !persistent) return made;
-  if (PENSTOCK_TRY(lifetime(*made)) != Lifetime::persistent)  // one that was there
+  if (PENSTOCK_TRY(lifetime(*made)) != Lifetime::persistent)  // an existing object was opened
     PENSTOCK_TRY(set_lifetime(*made, Lifetime::persistent));
   else
     PENSTOCK_TRY(impl_->sync_all());
@@ -148,7 +149,7 @@ Result<Object> Arena::open(std::string_view name) {
   PENSTOCK_TRY(check_name(name));
   if (const auto found = impl_->table.find(name).found) return impl_->to_object(*found);
   return fail(ErrorCode::not_found,
-              "no object \"{}\" in pool {}; what there is: penstock pool ls {}", name,
+              "no object \"{}\" in pool {}; to list its objects: penstock pool ls {}", name,
               impl_->pool.info().spec, impl_->pool.info().spec);
 }
 
@@ -188,7 +189,8 @@ std::vector<Object> Arena::list() const {
 
 Stats Arena::stats() const {
   Stats stats;
-  const auto guard = impl_->pool.lock();  // without it (an observer) the figures are a glimpse
+  const auto guard = impl_->pool.lock();  // without the lock (an observer) the figures are a
+                                          // snapshot
   const ExtentReader reader(impl_->region, impl_->geometry, impl_->key);
   stats.bytes_total = impl_->geometry.extents_end - impl_->geometry.extents_start;
   stats.slots = impl_->geometry.slots;

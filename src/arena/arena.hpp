@@ -18,8 +18,8 @@ namespace penstock::arena {
 
 inline constexpr std::size_t max_name_bytes = 63;
 
-/// Names of Penstock's own objects begin so. Users neither see nor reach these objects: if a user
-/// destroyed the undo log of a living process, that process would go on writing there.
+/// Prefix of the names of Penstock's own objects. Users neither see nor reach these objects: if a
+/// user destroyed the undo log of a living process, that process would go on writing there.
 inline constexpr std::string_view reserved_prefix = "penstock.";
 inline bool is_reserved(std::string_view name) {
   return name.starts_with(reserved_prefix);
@@ -29,8 +29,8 @@ inline bool is_reserved(std::string_view name) {
 enum class Lifetime : std::uint32_t {
   pool = 1,     ///< stays until destroyed, also across restarts of everything
   process = 2,  ///< freed when the process that created it dies or detaches
-  /// As `pool`, and what was made persistent stays when hosts are switched off: only where the pool
-  /// can keep it (pool::Durability).
+  /// As `pool`, and also stays when hosts are switched off. Only if the pool can keep it
+  /// (pool::Durability).
   persistent = 3,
 };
 
@@ -39,7 +39,7 @@ struct Object {
   std::uint64_t offset = 0;  ///< in the pool; the data is aligned as asked (64 bytes at least)
   std::uint64_t bytes = 0;
   std::byte* data = nullptr;
-  std::uint64_t generation = 0;  ///< tells an object from a later one of the same name
+  std::uint64_t generation = 0;  ///< distinguishes an object from a later one of the same name
   std::uint32_t slot = 0;        ///< in the name table
 };
 
@@ -48,30 +48,33 @@ struct CreateOptions {
   std::uint64_t alignment = 64;  ///< power of two, at most 2 MiB
   bool zero = true;              ///< contents are zero, published, before the name appears
   bool open_existing = false;    ///< an existing object of the same size is opened instead
-  /// What the object holds before the name appears, in place of zeros: who finds the name finds
-  /// all of it. As long as the object, which has whole lines and 1 MiB at most.
+  /// Contents before the name appears, in place of zeros: a process that finds the name finds all
+  /// of them. As long as the object, which consists of whole lines and has at most 1 MiB.
   const std::byte* contents = nullptr;
-  /// All of its bytes lie on this part of the pool, within a stripe (pool::Striping).
+  /// Puts all bytes on this part of the pool, within a stripe (pool::Striping).
   std::optional<std::uint32_t> part;
-  /// As `part` where it fits there and there is room, else anywhere.
+  /// As `part` if the object fits and there is room there, else anywhere.
   std::optional<std::uint32_t> near = {};
-  /// Limit of the wait for the pool's lock, which a stopped process may hold; 0: the default. With
-  /// a limit space in quarantine is not waited for either.
+  /// Limits the wait for the pool's lock, which a stopped process may hold; 0: the default. With a
+  /// limit the call does not wait for space in quarantine either.
   std::uint64_t timeout_ns = 0;
 };
 
-/// One of several objects that are made together, for a process of this node.
+/// One of several objects that are made together, each for a process of this node.
 struct Share {
   std::string name;
   std::uint64_t owner = 0;  ///< the process's token
-  std::uint32_t part = 0;   ///< on which it lies, where there is room
+  std::uint32_t part = 0;   ///< preferred part of the pool
 };
 
-/// The others for which Arena::create_shared makes objects. Both are called under the pool's lock.
+/// The processes for which Arena::create_shared also makes objects. Both functions are called under
+/// the pool's lock.
 struct SharedWith {
-  /// Processes of this node that are attached now. Those that have a share already are left out.
+  /// Returns processes of this node that are attached now. Those that already have a share are
+  /// skipped.
   std::function<std::vector<Share>()> others;
-  /// Called when the names are there and fenced: the owners that want theirs no more. It goes back.
+  /// Called when the names are published and fenced. Returns the owners that no longer need their
+  /// share; it is freed.
   std::function<std::set<std::uint64_t>()> late;
 };
 
@@ -79,24 +82,23 @@ struct Stats {
   std::uint64_t bytes_total = 0, bytes_used = 0, bytes_largest_free = 0;
   std::uint64_t bytes_quarantined = 0;  ///< see Quarantine
   std::uint64_t objects = 0, slots = 0;
-  bool damaged = false;  ///< the figures are of what could be read
+  bool damaged = false;  ///< the figures cover only what could be read
 };
 
-/// Space that was given back and is not allocated yet: a process died on a node since the object
-/// was made, and that node's caches may hold lines that it had stored to. The quarantine ends when
-/// each such node has flushed: at its next heartbeat, attach or `penstock pool gc`, or when it was
-/// restarted.
+/// Space that was given back and is not yet free: since the object was made, a process died on a
+/// node whose caches may still hold lines that it had stored. The quarantine ends when each such
+/// node has flushed (at its next heartbeat, attach or `penstock pool gc`) or was restarted.
 struct Quarantine {
   struct Node {
     std::uint32_t node = 0;
-    std::string host;    ///< "" when nothing in the pool tells any more
-    bool alive = false;  ///< processes of it are attached: it flushes by itself
+    std::string host;    ///< "" if the pool no longer holds its name
+    bool alive = false;  ///< processes of it are attached: it will flush by itself
     std::uint64_t bytes = 0;
   };
   std::uint64_t bytes = 0, extents = 0;
   std::vector<Node> waits_for;
 
-  /// Does any of it wait for living nodes only?
+  /// Does some of the space wait only for living nodes?
   bool ends_by_itself() const;
 };
 
@@ -106,57 +108,58 @@ class Arena {
   struct Reclaimed {
     std::uint32_t processes = 0, objects = 0;
     std::uint64_t bytes = 0;
-    std::uint64_t bytes_to_system = 0;  ///< taken by the pool's files and used by no object
+    std::uint64_t bytes_to_system = 0;  ///< blocks of the pool's files that no object uses
   };
 
-  /// First use formats the arena under the pool's lock. Frees what the dead owned, and reports that
-  /// in `freed`.
+  /// Opens the arena; its first use formats it under the pool's lock. Frees what the dead owned,
+  /// and reports that in `freed`.
   static Result<std::unique_ptr<Arena>> open(pool::Pool& pool, Reclaimed* freed = nullptr);
   ~Arena();
 
-  /// Errors: already_exists, invalid_argument (name, size 0), no_space (names needed and largest
-  /// free), no_slots, deadline.
+  /// Creates an object. Errors: already_exists, invalid_argument (name, size 0), no_space (names
+  /// the bytes needed and the largest free extent), no_slots, deadline.
   Result<Object> create(std::string_view name, std::uint64_t bytes,
                         const CreateOptions& options = {});
-  /// The share of this process, of lifetime `process`: one that another process of the node has
-  /// made, or a new one, and then those of the others with it, in the same turn of the pool's lock.
-  /// So all that start at once wait for one of them. `options` as for create(), but that contents
-  /// are undefined. Whoever has not called this in the end calls adopt(), and destroys what it
-  /// finds. Errors: as create().
+  /// Returns this process's share, of lifetime `process`: one that another process of the node has
+  /// made, or a new one; then it also makes those of `with.others`, in the same turn of the pool's
+  /// lock, so that processes that start together wait for one of them only. `options`: as for
+  /// create(), except that contents are undefined. A process that ends without having called this
+  /// calls adopt(), and destroys what it finds. Errors: as for create().
   Result<Object> create_shared(const Share& mine, std::uint64_t bytes, const CreateOptions& options,
                                const SharedWith& with);
-  /// An object that another process has made for this one; from now on it goes when this process
-  /// leaves. One serialized device access. Errors: not_found.
+  /// Takes over an object that another process has made for this one; from now on it is freed when
+  /// this process leaves. One serialized device access. Errors: not_found.
   Result<Object> adopt(std::string_view name);
-  /// Errors: not_found, wrong_format. Checks every offset and size that it reads.
+  /// Opens an object by name. Checks every offset and size that it reads. Errors: not_found,
+  /// wrong_format.
   Result<Object> open(std::string_view name);
-  /// The name disappears and the space is free at once; users must have agreed not to touch it.
-  /// Errors: not_found when the object (this generation of it) is gone already.
-  /// deadline when the pool's lock is not free within `timeout_ns` (0: the default). `may`: asked
-  /// under the lock; its error keeps the object.
+  /// Removes the name and frees the space at once; users must have agreed not to touch the object.
+  /// `timeout_ns`: of the wait for the pool's lock (0: the default). `may` is called under the
+  /// lock; its error keeps the object. Errors: not_found if the object (of this generation) no
+  /// longer exists; deadline if the pool's lock is not free in time.
   Result<void> destroy(const Object& object, std::uint64_t timeout_ns = 0,
                        const std::function<Result<void>()>& may = {});
 
-  /// As the object's header says now. Errors: not_found.
+  /// Reads the lifetime from the object's header. Errors: not_found.
   Result<Lifetime> lifetime(const Object& object) const;
-  /// Takes the pool's lock. The process that makes an object `process` is its owner then. Errors:
-  /// not_found; unavailable, where the pool keeps nothing and `persistent` is asked for.
+  /// Changes the lifetime. Takes the pool's lock. A process that makes an object `process` becomes
+  /// its owner. Errors: not_found; unavailable for `persistent` if the pool keeps nothing.
   Result<void> set_lifetime(const Object& object, Lifetime lifetime);
-  /// The object of this generation in this slot of the name table, if it is still there.
+  /// Returns the object in this slot of the name table if it still has this generation.
   std::optional<Object> find(std::uint32_t slot, std::uint64_t generation) const;
   /// True if this object still exists. One serialized device access, no allocation.
   bool stands(const Object& object) const;
 
-  /// Under the lock. What processes of `node` that have died stored to the object may still lie
-  /// dirty in its caches. Asks the node to flush the object, once, and says whether it has: by its
-  /// next heartbeat, attach or `penstock pool gc`; at once where it is this one. True for objects
-  /// of lifetime `process`, and where caches are coherent: there is nothing to wait for.
+  /// Under the lock. Stores to the object by dead processes of `node` may still lie dirty in that
+  /// node's caches. Asks the node once to flush the object, and returns whether it has done so: at
+  /// its next heartbeat, attach or `penstock pool gc`; at once if it is this node. Returns true for
+  /// objects of lifetime `process`, and where caches are coherent: nothing needs to be flushed.
   Result<bool> is_flushed(const Object& object, std::uint32_t node);
-  /// Under the lock. A later is_flushed() asks anew.
+  /// Under the lock. Makes a later is_flushed() ask anew.
   Result<void> forget_flush(const Object& object);
 
   /// Writes back this node's unpublished stores to the object and drops its copies; both are
-  /// complete on return. Call it before the object is left or destroyed.
+  /// complete on return. Call it before leaving or destroying the object.
   void send_on(const Object& object) const;
 
   /// The token of the process that an object of lifetime `process` belongs to; 0: the object is
@@ -170,21 +173,20 @@ class Arena {
   Result<bool> pass_on(const std::vector<Object>& objects,
                        const std::function<std::uint64_t(std::uint64_t owner)>& heir);
 
-  /// Other living processes may still store to this process's object: it stays when this process
-  /// ends, and is given back when the job is gone.
+  /// Keeps this process's object when the process ends, because other living processes may still
+  /// store to it. It is freed when the whole job has ended.
   void leave_to_burial(const Object& object);
 
   std::vector<Object> list() const;
   Stats stats() const;
-  /// Finds the dead, frees their objects, and frees space that a crash left unreachable. The files
-  /// of a sparse pool give back space that no object uses.
+  /// Finds the dead, frees their objects, and frees space that a crash left unreachable. In a
+  /// sparse pool, also gives unused space back from its files.
   Result<Reclaimed> collect(bool dry_run = false);
 
-  /// The space in quarantine, and the nodes that it waits for.
+  /// Returns the space in quarantine, and the nodes that it waits for.
   Quarantine quarantine() const;
-  /// The node's host is gone for good, and its caches with it: nothing waits for it any more. Call
-  /// it only when that is certain: later stores of its dead processes damage what lies there by
-  /// then.
+  /// Ends the wait for a node whose host, and caches, are gone for good. Call it only when that is
+  /// certain: later stores of its dead processes would damage the objects that then lie there.
   Result<void> end_quarantine_of(std::uint32_t node);
 
   pool::Pool& pool() const;

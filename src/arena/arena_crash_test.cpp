@@ -1,5 +1,5 @@
-// A process dies after each publish of each operation in turn. The next one finds names that are
-// whole or absent, and after collect() all space that no name refers to.
+// A process dies after each publish of each operation in turn. The next process finds each name
+// whole or absent and, after collect(), has all space that no name refers to.
 #include <set>
 
 #include "arena/region.hpp"
@@ -11,8 +11,8 @@ namespace {
 constexpr int died_at_publish = 77;
 constexpr int max_publishes = 200;
 
-/// Runs `operation` in a process that dies after its `count`-th publish in the arena. False: it
-/// came to its end before.
+/// Runs `operation` in a process that dies after its `count`-th publish in the arena. Returns false
+/// if the operation ended before that.
 bool dies_at(const TestPool& pool, int count, const std::function<bool(Arena&)>& operation) {
   const int status = run_child([&] {
     const Attached child = pool.attach();
@@ -34,7 +34,7 @@ std::set<std::string> names_in(const Arena& arena) {
   return names;
 }
 
-/// Used and free extents of many kinds: b, d and f are free.
+/// Lays out used and free extents of many kinds: b, d and f are free.
 void make_neighbours(Arena& arena) {
   for (const char* name : {"a", "b", "c", "d", "e", "f", "g"}) {
     ASSERT_TRUE(arena.create(name, 3000));
@@ -76,7 +76,7 @@ void expect_create_survives(std::uint64_t bytes, std::uint64_t alignment,
     EXPECT_EQ(next->stats().bytes_used, before.bytes_used) << "after publish " << count;
   }
   EXPECT_GT(count, 5) << "the operation has several publishes";
-  // All of the rest is still to be had.
+  // All of the rest can still be allocated.
   EXPECT_TRUE(here->create("all", here->stats().bytes_largest_free));
 }
 
@@ -100,7 +100,7 @@ TEST(ArenaCrash, InCreateThatJoinsFreeNeighbours) {
   for (bool died = true; died; ++count) {
     ASSERT_LT(count, max_publishes);
     const Attached here = pool.attach();
-    // Freed front to back, so that the free neighbours are still apart.
+    // They are freed front to back, so that the free neighbours are still separate.
     std::vector<Object> row;
     for (int i = 0; i < 6; ++i) row.push_back(*here->create(fmt::format("row{}", i), 3000));
     for (int i = 0; i < 5; ++i) ASSERT_TRUE(here->destroy(row[static_cast<std::size_t>(i)]));

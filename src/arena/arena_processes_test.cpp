@@ -1,4 +1,4 @@
-// Several processes on one arena, and what is left of those that died.
+// Several processes on one arena, and what dead ones leave behind.
 #include <signal.h>
 
 #include <cstring>
@@ -141,7 +141,7 @@ TEST(ArenaProcesses, PassSharedObjectsOnUntilNobodyIsLeft) {
   EXPECT_FALSE(heir->pass_on(shared, nobody).value()) << "they are gone";
 }
 
-/// A child that makes objects and is killed.
+/// Starts a child that makes objects, and kills it.
 void kill_an_owner(const TestPool& pool) {
   const int status = run_child([&] {
     const Attached child = pool.attach();
@@ -164,7 +164,7 @@ TEST(ArenaProcesses, CollectFreesWhatTheDeadOwned) {
   ASSERT_TRUE(dry) << dry.error().message;
   EXPECT_EQ(dry->processes, 1u);
   EXPECT_EQ(dry->objects, 5u);
-  EXPECT_EQ(parent->list().size(), 6u) << "only shown, not done";
+  EXPECT_EQ(parent->list().size(), 6u) << "a dry run frees nothing";
   const auto done = parent->collect();
   ASSERT_TRUE(done) << done.error().message;
   EXPECT_EQ(done->processes, 1u);

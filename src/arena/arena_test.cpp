@@ -201,7 +201,7 @@ TEST_F(ArenaTest, ThreadsShareOneArena) {
   EXPECT_EQ(here_->list().size(), 1u);
 }
 
-/// Tries the lock from another attachment after each publish of `operation`.
+/// Tries to take the lock through another attachment after each publish of `operation`.
 int times_lock_was_free(const TestPool& pool, const std::function<void()>& operation) {
   const Attached other = pool.attach();
   int times = 0;
@@ -229,8 +229,8 @@ TEST_F(ArenaTest, LargeObjectThatLosesItsNameGivesItsSpaceBack) {
   bool raced = false;
   after_publish_hook() = [&] {
     if (raced || !other.pool->lock(1'000'000)) return;
-    raced = true;  // the zeroing: others find the space taken, the name free
-    EXPECT_EQ(other->collect()->bytes, 0u) << "what is being made is not lost";
+    raced = true;  // it is being zeroed: others find the space taken and the name free
+    EXPECT_EQ(other->collect()->bytes, 0u) << "an object that is being made is not lost space";
     EXPECT_TRUE(other->create("contended", 100));
   };
   const auto large = here_->create("contended", 20 << 20);
@@ -344,8 +344,8 @@ TEST(ArenaParts, AnObjectLiesOnThePartThatIsAskedFor) {
   EXPECT_TRUE(pool::remove(spec));
 }
 
-/// A wish, and no condition: elsewhere when it is full, and where an object is longer than a
-/// stripe.
+/// `near` is a wish, not a condition: an object lies elsewhere if the part is full, or if the
+/// object is longer than a stripe.
 TEST(ArenaParts, AnObjectLiesNearThePartThatIsWishedForIfItCan) {
   const std::string name = fmt::format("shm:penstock-arena-near-{}", getpid());
   const std::string spec = name + "-0," + name + "-1";
@@ -371,7 +371,8 @@ TEST(ArenaParts, AnObjectLiesNearThePartThatIsWishedForIfItCan) {
   EXPECT_TRUE(pool::remove(spec));
 }
 
-/// Its holder may be stopped while the object is made zeros of: the space comes back all the same.
+/// The holder of the lock may be stopped while the object is being zeroed: its space is freed all
+/// the same.
 TEST(ArenaLimits, ALimitHoldsForALargeObjectTooAndLeavesNothing) {
   const std::string spec = fmt::format("shm:penstock-arena-limit-{}", getpid());
   ASSERT_TRUE(pool::create({.spec = spec, .bytes = 512 << 20}));

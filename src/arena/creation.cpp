@@ -1,6 +1,6 @@
-// Making objects. In this order, so that a crash in between loses nothing but space, which
-// reclaim() finds: (1) an extent is marked used for the slot; (2) contents are zeroed and
-// published; (3) the slot is published.
+// Makes objects, in this order, so that a crash in between loses only space, which reclaim() finds:
+// (1) an extent is marked used for the slot; (2) contents are zeroed and published; (3) the slot is
+// published.
 #include <algorithm>
 
 #include "arena/impl.hpp"
@@ -12,9 +12,9 @@ namespace penstock::arena {
 
 namespace {
 
-/// Zeroing more than this would keep others from the lock for milliseconds.
+/// Zeroing more than this under the lock would block others for milliseconds.
 constexpr std::uint64_t unlocked_zeroing_bytes = 16 << 20;
-/// Each living node flushes at its heartbeats, at least one a second.
+/// Each living node flushes at its heartbeats, which come at least once a second.
 constexpr std::uint64_t quarantine_wait_ns = 5'000'000'000;
 
 }  // namespace
@@ -33,7 +33,7 @@ Result<Claim> Arena::Impl::claim_name(Space& space, const Wanted& wanted) {
   auto lookup = table.find(wanted.name);
   if (lookup.found) {
     const SlotEntry& entry = lookup.found->slot.entry;
-    // The header knows: a lifetime may have changed since the name was put.
+    // The header decides: the lifetime may have changed since the name was published.
     const auto extent = space.peek(entry.offset - line_bytes);
     const bool may_be_dead = extent && extent->lifetime == Lifetime::process;
     if (!may_be_dead || !pool.bury(extent->owner)) {
@@ -67,7 +67,7 @@ Result<ExtentHeader> Arena::Impl::allocate(Space& space, const Wanted& wanted, s
                     wanted.bytes <= striping.stripe_bytes;
   if (wanted.options.part) request.on_part = SpaceRequest::OnPart{striping, *wanted.options.part};
   if (near) request.on_part = SpaceRequest::OnPart{striping, *wanted.options.near % striping.parts};
-  bool grown = true;  // else no larger pool helps: what it lies in has no room
+  bool grown = true;  // false: a larger pool would not help, for the place asked for has no room
   if (pool.grows()) {
     request.reserve = [this, &grown](std::uint64_t offset, std::uint64_t bytes) {
       auto reserved = pool.reserve(offset, bytes);
@@ -104,7 +104,7 @@ std::string Arena::Impl::quarantine_text(const Space& space) const {
       base::shell_quote(pool.info().spec));
 }
 
-// Space in quarantine comes back at the next heartbeats of the nodes that it waits for.
+// Space in quarantine is freed at the next heartbeats of the nodes that it waits for.
 Result<Object> Arena::Impl::create_when_flushed(const Wanted& wanted) {
   auto made = create_now(wanted);
   if (made || made.error().code != ErrorCode::no_space || wanted.options.timeout_ns != 0 ||
@@ -117,7 +117,7 @@ Result<Object> Arena::Impl::create_when_flushed(const Wanted& wanted) {
     made = create_now(wanted);
     if (made || made.error().code != ErrorCode::no_space) return made;
     const Quarantine left = quarantine();
-    if (left.waits_for.empty()) return create_now(wanted);  // it has ended just now
+    if (left.waits_for.empty()) return create_now(wanted);  // the quarantine has just ended
     if (!left.ends_by_itself() || !waiter.pause()) return made;
   }
 }
@@ -150,7 +150,7 @@ Object Arena::Impl::publish_name(const Wanted& wanted, const ExtentHeader& exten
           region.at(entry.offset),  entry.generation, extent.slot};
 }
 
-/// Not so, if this process was believed dead.
+/// False if this process was declared dead meanwhile.
 bool Arena::Impl::is_still(const Space& space, const ExtentHeader& extent) const {
   const auto now = space.peek(extent.offset);
   return now && now->state == ExtentState::used && now->generation == extent.generation &&
@@ -175,7 +175,7 @@ Result<Object> Arena::Impl::make(Space& space, const Wanted& wanted) {
   const auto claim = PENSTOCK_TRY(claim_name(space, wanted));
   if (claim.existing) return *claim.existing;
   const auto extent = PENSTOCK_TRY(allocate(space, wanted, claim.slot));
-  // As zeros: NameTable::put publishes the entry after them.
+  // As for zeros: NameTable::put publishes the entry after them.
   if (wanted.options.contents != nullptr)
     region.publish_bulk(extent.offset + line_bytes, wanted.options.contents, wanted.bytes);
   else if (wanted.options.zero)
@@ -203,10 +203,11 @@ Result<Object> Arena::Impl::create_large(const Wanted& wanted) {
   auto space = this->space();
   if (!space) return unexpected(space.error());
   if (!is_still(*space, extent)) {
-    return fail(ErrorCode::unavailable,
-                "space for object \"{}\" was taken back: this process was believed dead; a longer "
-                "lease: PENSTOCK_LEASE_MS",
-                wanted.name);
+    return fail(
+        ErrorCode::unavailable,
+        "space for object \"{}\" was reclaimed: others declared this process dead; for a longer "
+        "lease set PENSTOCK_LEASE_MS",
+        wanted.name);
   }
   const auto claim = claim_name(*space, wanted);
   if (!claim || claim->existing) {

@@ -12,20 +12,20 @@ namespace {
 constexpr std::uint64_t part_bytes = 1 << 20;
 constexpr std::uint64_t longest_step_ns = 20'000'000;
 constexpr int max_walks = 4;
-/// A leader goes on at each of its heartbeats, so it has missed some.
+/// A leader advances at each heartbeat, so after this many looks it has missed some.
 constexpr int patient_looks = 3;
 
 }  // namespace
 
-/// 0: nobody has died, or nobody can tell.
+/// Returns 0 if no process has died, or if the clock cannot be read.
 std::uint64_t Flusher::ticks_to_flush() const {
   const auto clock = pool_.flushes().clock();
   const bool readable = clock.ticks < pool::FlushTable::unreadable_ticks;
   return clock.last_death != 0 && readable ? clock.ticks : 0;
 }
 
-/// Whether there is something to flush and this process is to do it. Two that ask at once may both
-/// be told so, and do the work twice: it does no harm.
+/// Decides whether there is something to flush that this process must flush. Two processes that ask
+/// at the same time may both be chosen; doing the work twice is harmless.
 bool Flusher::lead() {
   const auto& flushes = pool_.flushes();
   const std::uint64_t ticks = ticks_to_flush();
@@ -42,7 +42,7 @@ bool Flusher::lead() {
   return true;
 }
 
-/// One that was stopped is succeeded, and so is at once one that has ended.
+/// A leader that was stopped is replaced after some looks, one that has ended at once.
 bool Flusher::is_led(const pool::FlushTable::Flush& flush) {
   const bool goes_on = flush.leader == seen_.leader && flush.steps != seen_.steps;
   looks_ = flush.leader == seen_.leader && !goes_on ? looks_ + 1 : 0;
@@ -50,9 +50,9 @@ bool Flusher::is_led(const pool::FlushTable::Flush& flush) {
   return goes_on || (looks_ < patient_looks && pool_.stands_here(flush.leader));
 }
 
-/// The ticks first: what was set aside up to them is in the chain by now, and stays where it is
-/// until this node has flushed. So a walk without the lock comes across all of it, whatever else
-/// changes meanwhile; a walk that runs into a change is made again.
+/// Reads the ticks first: all extents set aside up to them are in the chain by now, and stay in
+/// place until this node has flushed. So a walk without the lock meets all of them, whatever else
+/// changes meanwhile; a walk that runs into a change is repeated.
 Flusher::Begun Flusher::begin() {
   const auto& flushes = pool_.flushes();
   const auto ticks = ticks_to_flush();
@@ -98,7 +98,7 @@ bool Flusher::advance(std::uint64_t max_bytes) {
   return true;
 }
 
-/// The own node last: while it is behind, some process goes on.
+/// Records its own node last: until then some process goes on flushing.
 void Flusher::record() {
   const auto& flushes = pool_.flushes();
   const auto record_for = [&](std::uint32_t node) {
@@ -123,7 +123,7 @@ bool Flusher::advance_for(std::uint64_t ns) {
 
 void Flusher::step() {
   const std::unique_lock hold(mutex_, std::try_to_lock);
-  if (!hold) return;  // another thread flushes all of it
+  if (!hold) return;  // another thread is flushing all of it
   if (lead()) advance_for(longest_step_ns);
 }
 

@@ -1,6 +1,7 @@
-// Flushes what is in quarantine out of this node's caches, and says so in the pool. Any process of
-// the node can: caches are physically tagged, so it does not matter whose stores made a line dirty.
-// One does it for all at a time, the node's leader; the others look whether it goes on.
+// Flushes the lines in quarantine out of this node's caches, and records that in the pool. Any
+// process of the node can: caches are physically tagged, so it does not matter whose stores made a
+// line dirty. One process at a time, the node's leader, does it for all; the others watch whether
+// it makes progress.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +21,12 @@ class Flusher {
   Flusher(const pool::Pool& pool, const Region& region, const Geometry& geometry, std::uint64_t key)
       : pool_(pool), region_(region), geometry_(geometry), key_(key) {}
 
-  /// What one heartbeat may do; the next one continues. Nothing while another process leads.
+  /// Does as much as one heartbeat may; the next one continues. Does nothing while another process
+  /// leads.
   void step();
-  /// All of it, unless another process leads.
+  /// Does all of it, unless another process leads.
   void help();
-  /// All of it, whoever leads.
+  /// Does all of it, even if another process leads.
   void finish();
 
  private:
@@ -37,7 +39,7 @@ class Flusher {
   bool is_led(const pool::FlushTable::Flush& flush);
   Begun begin();
   void record();
-  /// True when nothing is left to do.
+  /// Returns true when nothing is left to do.
   bool advance(std::uint64_t max_bytes);
   bool advance_for(std::uint64_t ns);
 
@@ -47,11 +49,11 @@ class Flusher {
   std::uint64_t key_;
 
   std::mutex mutex_;
-  std::vector<Range> ranges_;  ///< still to be flushed, for `ticks_`
+  std::vector<Range> ranges_;  ///< still to be flushed, to reach `ticks_`
   std::uint64_t ticks_ = 0;
   bool begun_ = false;
-  pool::FlushTable::Flush seen_;  ///< of another leader
-  int looks_ = 0;                 ///< since it last went on
+  pool::FlushTable::Flush seen_;  ///< the last look at another leader
+  int looks_ = 0;                 ///< looks since that leader last made progress
 };
 
 }  // namespace penstock::arena

@@ -9,7 +9,7 @@ namespace penstock::arena {
 
 namespace {
 
-// Other pools' headers that were left in the memory do not even look like one of this pool.
+// Headers that other pools left in the memory do not even look like one of this pool.
 std::uint64_t magic_of(const Placement& placement) {
   return arena_magic ^ placement.pool_id;
 }
@@ -55,7 +55,7 @@ Result<std::optional<Formatted>> read_format(const Region& region, const Placeme
   region.load_line(placement.arena_offset + line_bytes, &copy);
   const bool header_whole = is_whole(header, placement);
   if (!header_whole && !is_whole(copy, placement)) {
-    // The copy is published first: a header of this pool without one is no crash but damage.
+    // The copy is published first: a valid header without a copy is damage, not a crash.
     if (header.magic != magic_of(placement)) return std::nullopt;
     return fail(
         ErrorCode::wrong_format,

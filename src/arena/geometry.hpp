@@ -1,5 +1,5 @@
-// The geometry of an arena: where each part lies. It follows from the arena's place, size and the
-// bucket count of the first level; nothing here was read from the pool unchecked.
+// The geometry of an arena: where each part lies. It follows from the arena's place, its size and
+// the bucket count of the first level; nothing here was read from the pool unchecked.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@ struct Geometry {
   std::uint32_t slots = 0;
   std::uint64_t extents_start = 0, extents_end = 0;
 
-  /// For an arena to be formatted: the table takes about 1/64 of it.
+  /// Chooses the geometry of an arena to be formatted: the table takes about 1/64 of it.
   static Result<Geometry> choose(std::uint64_t arena_offset, std::uint64_t arena_bytes);
-  /// With a given bucket count of the first level, which must be prime and in bounds.
+  /// Computes it from the bucket count of the first level, which must be prime and in bounds.
   static Result<Geometry> with_level_one(std::uint64_t arena_offset, std::uint64_t arena_bytes,
                                          std::uint64_t level_one);
 
@@ -30,7 +30,7 @@ struct Geometry {
   std::uint64_t slot_offset(std::uint32_t slot) const {
     return arena_offset + control_bytes + std::uint64_t{slot} * sizeof(Slot);
   }
-  /// The one slot of each level where a name with this hash can be.
+  /// The one slot of each level in which a name with this hash can be.
   std::array<std::uint32_t, table_levels> candidates(std::uint64_t hash) const;
   /// Could an extent header stand at `offset`?
   bool is_extent_place(std::uint64_t offset) const {

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint64_t small_pool = 1 << 20;
 
-/// Everything that reads the arena, with results thrown away but for bounds.
+/// Calls everything that reads the arena; checks only bounds of the results.
 void use_everything(TestMemory& memory, std::mt19937_64& random) {
   const auto formatted = read_format(memory.region(), memory.placement());
   if (!formatted || !*formatted) return;
@@ -121,7 +121,7 @@ const std::uint64_t nasty[] = {0,          1,
                                1ull << 32, 1ull << 63,
                                ~63ull,     ~0ull};
 
-// A peer that knows the key: checksums are right, values are not.
+// A peer that knows the key: the checksums are right, the values are not.
 TEST_F(Hostile, ForgedExtents) {
   TestMemory memory(small_pool, seed_);
   populate(memory);
@@ -260,7 +260,7 @@ TEST_F(Hostile, OneHeaderOfTwoIsEnoughAndNoneIsAnError) {
   EXPECT_TRUE(*read_format(memory.region(), memory.placement()));
   at[64 + 20] ^= std::byte{1};
   const auto damaged = read_format(memory.region(), memory.placement());
-  ASSERT_FALSE(damaged) << "never formatted again over what there was";
+  ASSERT_FALSE(damaged) << "a damaged arena is never formatted again";
   EXPECT_EQ(damaged.error().code, ErrorCode::wrong_format);
   EXPECT_NE(damaged.error().message.find("--overwrite"), std::string::npos);
 }

@@ -1,5 +1,5 @@
-// The name table and object space on memory without coherence, used by nodes in turn as under the
-// pool's lock, with nodes that die at any publish while publishes are still on their way.
+// The name table and object space on memory without coherence. Nodes use them in turn, as they do
+// under the pool's lock, and die at any publish while other publishes are still on their way.
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
@@ -36,10 +36,10 @@ class Incoherence : public ::testing::Test {
                          memory_.flushes(nodes_[node]->memory()));
   }
 
-  /// As the pool's lock: publishes under it reach the device before the release.
+  /// As the pool's lock: publishes made under it reach the device before the release.
   void let_go(std::size_t node) { nodes_[node]->memory().store_fence(); }
 
-  /// In the order that Arena keeps.
+  /// Creates an object in the order that Arena keeps.
   bool create(std::size_t node, const std::string& name) {
     const NameTable names = table(node);
     Space extents = space(node);
@@ -72,7 +72,7 @@ class Incoherence : public ::testing::Test {
     extents.free(*extent);
   }
 
-  /// As reclaim(); returns the names that are left. Checks that each has its extent.
+  /// As reclaim(). Checks that each name has its extent; returns the names that are left.
   std::set<std::string> recover(std::size_t node) {
     const NameTable names = table(node);
     Space extents = space(node);
@@ -98,7 +98,7 @@ class Incoherence : public ::testing::Test {
     return left;
   }
 
-  /// Recovers by nodes that die themselves while they do, and at last by one that does not.
+  /// Nodes recover and die while they do so; at last one recovers that does not die.
   std::set<std::string> recover_dying(std::size_t node) {
     for (int attempt = 0; attempt < 2; ++attempt) {
       nodes_[node]->die_after(random_() % 20);

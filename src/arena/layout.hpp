@@ -10,9 +10,9 @@
 //                +4096  Slot[]           name table: the levels one after another
 //   extents_start       ExtentHeader, object bytes, ExtentHeader, object bytes, ... to the end
 //
-// Nothing is assumed to be zero: a line counts only if its checksum does, and the checksums are
+// Nothing is assumed to be zero: a line counts only if its checksum is right, and checksums are
 // keyed by the pool's id and by a salt drawn when the arena was formatted. So formatting clears
-// nothing, and what an earlier pool left in the memory is garbage to this one.
+// nothing, and lines that an earlier pool left in the memory are garbage to this one.
 #pragma once
 
 #include <cstddef>
@@ -52,7 +52,7 @@ static_assert(sizeof(ArenaHeader) == line_bytes);
 
 struct Moving {
   std::uint64_t magic;
-  std::uint64_t cursor;  // an extent header: where the next search for space begins
+  std::uint64_t cursor;  // offset of an extent header, where the next search for space begins
   std::uint64_t next_generation;
   std::uint64_t reserved[4];
   std::uint64_t checksum;
@@ -63,22 +63,22 @@ struct JournalTarget {
   std::uint64_t magic;
   std::uint64_t target;  // offset of the extent header
   std::uint64_t reserved[5];
-  std::uint64_t checksum;  // over this line and the image; 0: nothing under way
+  std::uint64_t checksum;  // over this line and the image; 0: no rewrite is under way
 };
 static_assert(sizeof(JournalTarget) == line_bytes);
 
-/// In place of a slot while a large object is zeroed without the lock: its name comes later.
+/// Stands in place of a slot while a large object is zeroed without the lock and has no name yet.
 inline constexpr std::uint32_t pending_slot = 0xffff'ffff;
 
 enum class ExtentState : std::uint32_t {
   free = 1,
   used = 2,
-  quarantined = 3,  ///< given back; some node may hold dirty lines of it (quarantine.md)
+  quarantined = 3,  ///< given back, but some node may hold dirty lines of it (quarantine.md)
 };
 
-/// In front of every piece of object space. A used one without a slot that refers back was lost
-/// by a crash (a pending one: if its owner is dead); a free one keeps the highest generation that
-/// its space has seen.
+/// In front of every piece of object space. A used extent without a slot that refers back to it was
+/// lost by a crash (a pending one: if its owner is dead); a free one keeps the highest generation
+/// that its space has seen.
 struct ExtentHeader {
   std::uint32_t magic;
   ExtentState state;
@@ -87,14 +87,15 @@ struct ExtentHeader {
   std::uint32_t slot;
   Lifetime lifetime;
   std::uint64_t generation;
-  std::uint64_t owner;  // of lifetime process, or pending: token of the process that created the
+  std::uint64_t owner;  // lifetime process, or pending: token of the process that created the
                         // object; else the tick that flushes of nodes must reach, 0 for none
-  std::uint64_t born;   // tick at which the object was made
+  std::uint64_t born;   // tick when the object was made
   std::uint64_t checksum;
 };
 static_assert(sizeof(ExtentHeader) == line_bytes);
 
-/// `owner` is a tick: nodes where processes died flush the extent (quarantine.md, persistence.md).
+/// Is `owner` a tick? Then nodes where processes died flush the extent (quarantine.md,
+/// persistence.md).
 inline bool waits_for_flush(const ExtentHeader& extent) {
   const bool asked = extent.state == ExtentState::used && extent.lifetime != Lifetime::process &&
                      extent.slot != pending_slot && extent.owner != 0;
@@ -103,8 +104,8 @@ inline bool waits_for_flush(const ExtentHeader& extent) {
 
 enum class SlotState : std::uint32_t { used = 1 };
 
-/// Two lines: what the name stands for, and the name. The first is published last and its
-/// checksum covers both. A slot is free when the checksum does not match.
+/// Two lines: the entry and the name. The entry is published last and its checksum covers both. A
+/// slot is free if the checksum does not match.
 struct SlotEntry {
   SlotState state;
   Lifetime lifetime;
@@ -132,7 +133,7 @@ struct Slot {
 };
 static_assert(sizeof(Slot) == 2 * line_bytes);
 
-/// XXH64 of all but the last 8 bytes, where the checksum stands. Never 0: 0 marks what was erased.
+/// XXH64 of all but the last 8 bytes, which hold the checksum. Never 0: 0 marks an erased line.
 std::uint64_t hash_bytes(const void* bytes, std::size_t count, std::uint64_t seed);
 
 template <class Line>
@@ -141,7 +142,7 @@ std::uint64_t line_checksum(const Line& line, std::uint64_t key) {
   return hash_bytes(&line, line_bytes - sizeof(std::uint64_t), key);
 }
 
-/// The checksum of a slot at `index`: a slot copied to another place is not valid there.
+/// The checksum of a slot at `index`: a slot that was copied to another place is not valid there.
 std::uint64_t slot_checksum(const Slot& slot, std::uint32_t index, std::uint64_t key);
 
 }  // namespace penstock::arena

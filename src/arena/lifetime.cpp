@@ -1,4 +1,4 @@
-// What outlives its processes, and what of it outlives its hosts.
+// Lifetimes: which objects outlive their processes, and which also outlive their hosts.
 #include "arena/impl.hpp"
 #include "base/env.hpp"
 #include "base/format.hpp"
@@ -53,7 +53,7 @@ Result<void> Arena::set_lifetime(const Object& object, Lifetime lifetime) {
     if (owned) impl_->remember(object.generation, object.slot);
   }
   if (!persistent) return {};
-  send_on(object);  // what this process has stored to it so far
+  send_on(object);  // this process's stores to it so far
   return impl_->sync_all();
 }
 
@@ -103,13 +103,13 @@ Result<bool> Arena::is_flushed(const Object& object, std::uint32_t node) {
   if (!impl_->pool.memory().loads_may_be_stale() || node >= flushes.nodes()) return true;
   auto space = PENSTOCK_TRY(impl_->space());
   auto extent = PENSTOCK_TRY(impl_->extent_of(space, object));
-  if (extent.lifetime == Lifetime::process) return true;  // it goes with its owner
+  if (extent.lifetime == Lifetime::process) return true;  // it is freed with its owner
   if (extent.owner == 0) {
     extent.owner = flushes.clock().ticks + 1;
-    space.change(extent);  // before the tick, as what is set aside
+    space.change(extent);  // before the tick, as for an extent that is set aside
     flushes.tick();
   } else if (extent.owner == flushes.clock().ticks + 1) {
-    flushes.tick();  // who asked was killed before it
+    flushes.tick();  // the process that asked was killed before it
   }
   const auto reached = [&] {
     const auto times = flushes.times();

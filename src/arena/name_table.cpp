@@ -7,13 +7,13 @@ namespace penstock::arena {
 
 namespace {
 
-/// A lookup that met a slot half written looks again this often.
+/// How often a lookup looks again after it met a half-written slot.
 constexpr int torn_retries = 3;
 constexpr std::uint32_t scan_batch = 64;
 
 }  // namespace
 
-// The lines were invalidated and load-fenced by the caller. The entry, published last, is loaded
+// The caller has invalidated the lines and done a load fence. The entry, published last, is loaded
 // first.
 std::optional<Slot> NameTable::load(std::uint32_t index) const {
   Slot slot;
@@ -32,7 +32,7 @@ void NameTable::invalidate(std::uint64_t hash) const {
     region_.invalidate(geometry_.slot_offset(index), sizeof(Slot));
 }
 
-/// Behind invalidate() and a load fence.
+/// Call it after invalidate() and a load fence.
 Lookup NameTable::load_lookup(std::string_view name, std::uint64_t hash, bool& torn) const {
   Lookup lookup;
   torn = false;
@@ -101,8 +101,8 @@ void NameTable::put_each(const std::vector<Wanted>& wanted) const {
     region_.publish_line(geometry_.slot_offset(index) + line_bytes, &slot.name);
     slots.push_back(slot);
   }
-  // Pairs with load(). Not even after a crash does an entry stand without its name: it would come
-  // to life, with its space long gone, when the same name is put into this slot again.
+  // Pairs with load(). Even after a crash an entry must not stand without its name: it would become
+  // valid, with its space long freed, when the same name is put into this slot again.
   region_.store_fence();
   for (std::size_t i = 0; i < wanted.size(); ++i)
     region_.publish_line(geometry_.slot_offset(wanted[i].index), &slots[i].entry);

@@ -1,6 +1,6 @@
-// The ten-level hash table of names: fixed capacity, one slot a bucket, a name in the first level
-// whose bucket was free. Source: cMPI section 3.1; Broder and Karlin, "Multilevel adaptive
-// hashing" (1990). Lookups examine all levels, so a removal needs no tombstone.
+// The ten-level hash table of names: fixed capacity, one slot for each bucket. A name goes into the
+// first level whose bucket is free. Lookups examine all levels, so a removal needs no tombstone.
+// Source: cMPI section 3.1; Broder and Karlin, "Multilevel adaptive hashing" (1990).
 #pragma once
 
 #include <cstdint>
@@ -21,22 +21,23 @@ struct TableEntry {
 
 struct Lookup {
   std::optional<TableEntry> found;
-  std::optional<std::uint32_t> first_free;  ///< set only if not found
+  std::optional<std::uint32_t> first_free;  ///< set only if the name was not found
 };
 
-/// Reading needs no lock; a slot half written by another counts as free. Writing needs the lock.
+/// Reading needs no lock; a slot half written by another process counts as free. Writing needs the
+/// lock.
 class NameTable {
  public:
   NameTable(const Region& region, const Geometry& geometry, std::uint64_t key)
       : region_(region), geometry_(geometry), key_(key) {}
 
-  /// One serialized device access. What is found was checked against the geometry.
+  /// Finds a name and checks its entry against the geometry. One serialized device access.
   Lookup find(std::string_view name) const;
-  /// The slot at `index` if it is in the table and in use. One serialized device access.
+  /// Reads the slot at `index` if it is in the table and in use. One serialized device access.
   std::optional<Slot> read(std::uint32_t index) const;
-  /// The same of several names: one serialized device access for all.
+  /// The same for several names: one serialized device access for all.
   std::vector<Lookup> find_each(const std::vector<std::string_view>& names) const;
-  /// Makes the name visible: the name first, then, in order, the line that counts.
+  /// Publishes the name and then, in order, the entry that makes it visible.
   void put(std::uint32_t index, std::string_view name, SlotEntry entry) const;
   struct Wanted {
     std::uint32_t index;
@@ -45,7 +46,7 @@ class NameTable {
   };
   void put_each(const std::vector<Wanted>& wanted) const;
   void remove(std::uint32_t index) const;
-  /// Every slot in use.
+  /// Visits every slot in use.
   void for_each(const std::function<void(const TableEntry&)>& visit) const;
 
  private:

@@ -77,7 +77,7 @@ TEST_F(NameTableTest, SlotElsewhereIsNotValid) {
 }
 
 TEST_F(NameTableTest, RemovalHidesNoNameOnLaterLevels) {
-  // Names that share the bucket of the first level.
+  // Names that share a bucket of the first level.
   std::vector<std::string> names;
   const auto bucket = *table_.find("first").first_free;
   for (int i = 0; names.size() < 4; ++i) {

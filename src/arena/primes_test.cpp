@@ -30,7 +30,7 @@ TEST(Primes, LevelsFallStrictlyAndAreNeighbouringPrimes) {
   }
 }
 
-// cMPI section 3.7: at most 200,000 slots on level one give ten levels from 199,999 to 199,873 and
+// cMPI section 3.7: at most 200,000 slots on level one give ten levels from 199,999 to 199,873, and
 // 1,999,260 slots in all.
 TEST(Primes, GiveThePublishedTable) {
   const auto sizes = level_sizes(200'000);

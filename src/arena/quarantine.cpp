@@ -1,4 +1,4 @@
-// Lists what is in quarantine. How it begins and ends: space.cpp, flusher.cpp.
+// Lists the extents in quarantine. How it begins and ends: space.cpp, flusher.cpp.
 #include <algorithm>
 #include <map>
 

@@ -1,4 +1,4 @@
-// Objects of dead processes, and space that a crash left without a name.
+// Frees objects of dead processes, and space that a crash left without a name.
 #include <unordered_map>
 
 #include "arena/impl.hpp"
@@ -29,7 +29,8 @@ bool dies_with_owner(const ExtentHeader& extent) {
 }
 
 bool is_needed(const ExtentHeader& extent, bool named, Living& living) {
-  // asked of those without a name too: the owner's death is recorded before its space is given away
+  // Also asked for extents without a name: the owner's death must be recorded before its space is
+  // given away.
   const bool outlives = !dies_with_owner(extent) || living.keeps(extent.owner);
   return outlives && (named || extent.slot == pending_slot);
 }
@@ -70,7 +71,7 @@ Result<Arena::Reclaimed> Arena::Impl::reclaim(Space& space, bool dry_run) {
   Reclaimed reclaimed;
   const auto used = PENSTOCK_TRY(used_extents(space));
   Living living(pool, dry_run);
-  // Backwards, so that each extent joins the free one that the step before left behind it.
+  // Backwards, so that each extent joins the free one that the previous step left behind it.
   for (auto extent = used.rbegin(); extent != used.rend(); ++extent) {
     const bool named = is_reachable(*extent);
     if (is_needed(*extent, named, living)) continue;
@@ -119,8 +120,8 @@ Result<Arena::Reclaimed> Arena::Impl::reap(pool::Pool::Among among) {
   return total;
 }
 
-/// Writes back unpublished stores of users to an object of this process; they are at the device
-/// when the pool's lock is taken, which does a load fence.
+/// Writes back users' unpublished stores to an object of this process; they are at the device once
+/// the pool's lock is taken, which includes a load fence.
 void Arena::Impl::send_on(std::uint64_t generation, std::uint32_t index) const {
   const auto slot = table.read(index);
   if (!slot || slot->entry.generation != generation) return;
@@ -142,12 +143,13 @@ void Arena::Impl::free_own() {
               mine.size(), space.error().message);
     return;
   }
-  pool.record_unknown_deaths();  // no liveness was asked for
+  pool.record_unknown_deaths();  // liveness was not asked for
   for (const auto& [generation, index] : mine) {
     const auto slot = table.read(index);
     if (!slot || slot->entry.generation != generation) continue;
     const auto extent = space->peek(slot->entry.offset - line_bytes);
-    const bool kept = extent && extent->lifetime != Lifetime::process;  // another has made it last
+    const bool kept = extent && extent->lifetime != Lifetime::process;  // another process has
+                                                                        // changed its lifetime
     if (!kept) erase(*space, TableEntry{index, *slot});
   }
 }
@@ -166,7 +168,7 @@ Result<void> Arena::Impl::end_quarantines() {
   return space.end_quarantines();
 }
 
-/// All but the headers, which link the chain.
+/// All but the headers, which form the chain.
 Result<std::uint64_t> Arena::Impl::shrink() {
   if (!pool.grows()) return 0;
   const auto guard = PENSTOCK_TRY(pool.lock());

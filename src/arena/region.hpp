@@ -1,5 +1,5 @@
-// The pool's bytes as the arena touches them: by offset, through coherence::Memory, with a seam
-// where the crash tests stop a process.
+// The pool's bytes as the arena accesses them: by offset, through coherence::Memory, with a hook by
+// which the crash tests stop a process.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ using coherence::Site;
 /// Called after each publish when set. For the crash tests only.
 std::function<void()>& after_publish_hook();
 
-/// Cheap to copy. The caller has checked every offset against the Geometry. With a pool: nothing is
-/// stored by a process that was stopped and that others have taken for dead meanwhile.
+/// Cheap to copy. The caller has checked every offset against the Geometry. With a pool, a process
+/// that was stopped and that others have declared dead meanwhile stores nothing.
 class Region {
  public:
   Region(const coherence::Memory& memory, std::byte* base) : memory_(memory), base_(base) {}
@@ -36,9 +36,9 @@ class Region {
     memory_.publish_word(at(offset), value, site);
     published();
   }
-  /// Whole lines.
+  /// `offset` and `bytes`: whole lines.
   void publish_zeros(std::uint64_t offset, std::uint64_t bytes) const;
-  /// Whole lines.
+  /// `offset` and `bytes`: whole lines.
   void publish_bulk(std::uint64_t offset, const void* from, std::uint64_t bytes,
                     Site site = Site::here()) const {
     confirm();

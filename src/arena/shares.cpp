@@ -1,7 +1,7 @@
-// Objects that one process of a node makes for all of them (Arena::create_shared): where all start
-// at once, one turn of the pool's lock for each would make them a queue. Each has its owner from
-// the beginning, so that it is freed as if that process had made it. A crash in between leaves what
-// one in creation.cpp leaves: space without a name.
+// Objects that one process of a node makes for all of them (Arena::create_shared): if processes
+// that start together each took the pool's lock, they would queue for it. Each object has its owner
+// from the beginning, so that it is freed as if that process had made it. A crash in between
+// leaves, like one in creation.cpp, space without a name.
 #include <set>
 
 #include "arena/impl.hpp"
@@ -12,13 +12,13 @@ namespace penstock::arena {
 
 namespace {
 
-/// Others get theirs from a free piece of the pool that is three quarters of it: where there is
-/// less room each takes what it needs, when it needs it. All of one turn get a part of it at most,
-/// and the piece is looked for in a few steps.
+/// Others get a share only from a free extent of three quarters of the pool: if there is less room,
+/// each process allocates its own when it needs it. All shares of one turn take at most this part
+/// of the extent, and the search for it looks at a few headers only.
 constexpr std::uint64_t least_free_quarters = 3, largest_part = 16;
 constexpr std::uint32_t max_headers = 64;
 
-/// Shares that have no name yet, and where in the name table each has room for it.
+/// Shares that have no name yet, and the slot of the name table for each.
 struct Row {
   std::vector<Share> shares;
   std::vector<Tenant> tenants;
@@ -39,8 +39,8 @@ Row without_names(const NameTable& table, const std::vector<Share>& shares, std:
   return row;
 }
 
-/// Those for which there is room: the others make theirs when they need it. In a pool of several
-/// parts each lies on its own part, else all in a row.
+/// Returns extents for the shares for which there is room: the other processes make theirs when
+/// they need it. In a pool of several parts each lies on its own part, else all lie in a row.
 std::vector<ExtentHeader> find_room(Space& space, const ExtentHeader& in,
                                     const pool::Striping& striping, SpaceRequest request,
                                     const Row& row) {
@@ -80,7 +80,7 @@ void Arena::Impl::make_shares(Space& space, const Wanted& mine, const SharedWith
   for (std::size_t i = 0; i < extents.size(); ++i)
     wanted.push_back({extents[i].slot, row.shares[i].name, entry_of(extents[i], mine.bytes)});
   table.put_each(wanted);
-  // Either the owner that wants its share no more finds the name, or late() finds that.
+  // Either an owner that no longer needs its share finds the name, or late() finds that owner.
   pool.memory().full_fence();
   const auto late = with.late();
   for (const auto& [index, name, entry] : wanted) {
@@ -89,7 +89,7 @@ void Arena::Impl::make_shares(Space& space, const Wanted& mine, const SharedWith
   }
 }
 
-/// What another has made for this process.
+/// Takes over a share that another process has made for this one.
 Result<Object> Arena::Impl::adopt(const std::optional<TableEntry>& found, std::string_view name) {
   const bool is_own = found && found->slot.entry.lifetime == Lifetime::process &&
                       found->slot.entry.owner == pool.token();

@@ -49,8 +49,8 @@ std::uint64_t row_bytes(const SpaceRequest& request, std::size_t number) {
   return (number - 1) * Space::row_step(request) + extent_bytes(request);
 }
 
-/// Bytes to leave in front so that the object behind the header lies as asked; nullopt: `needed`
-/// bytes do not fit. The header may lie on another part than its object.
+/// Bytes to leave free in front so that the object behind the header is aligned as asked; nullopt
+/// if `needed` bytes do not fit. The header may lie on another part than its object.
 std::optional<std::uint64_t> front_bytes(const ExtentHeader& extent, const SpaceRequest& request,
                                          std::uint64_t needed) {
   const std::uint64_t first_byte = extent.offset + line_bytes;
@@ -115,8 +115,8 @@ Result<Space> Space::begin(const Region& region, const Geometry& geometry, std::
   return space;
 }
 
-// The journal's lines were invalidated and load-fenced by the caller. A valid journal holds the
-// latest rewrite: whether it reached its place or not, doing it again is harmless.
+// The caller has invalidated the journal's lines and done a load fence. A valid journal holds the
+// latest rewrite: repeating it is harmless, whether it reached its place or not.
 void Space::finish_journal() {
   JournalTarget journal;
   region_.load_line(geometry_.journal_offset(), &journal);
@@ -125,7 +125,8 @@ void Space::finish_journal() {
   region_.load_line(geometry_.journal_image_offset(), &image);
   if (journal.checksum != journal_checksum(journal, image, key_)) return;
   if (!is_valid_extent(image, journal.target, geometry_, key_)) return;
-  // The clock may have gone on since it was written: nodes that have flushed did not meet it.
+  // The clock may have advanced since it was written: nodes that flushed up to now did not meet the
+  // extent.
   const std::uint64_t ticks = flushes_->clock().ticks;
   const bool late = waits_for_flush(image) && image.owner <= ticks;
   if (late) image.owner = ticks + 1;
@@ -145,12 +146,12 @@ Result<void> Space::load_moving() {
     next_generation_ = moving.next_generation;
     return {};
   }
-  // Half written by a process that died: the extents remember the highest generation.
+  // A process that died has half written this line: the extents remember the highest generation.
   std::uint64_t highest = 0;
   auto walked =
       for_each([&](const ExtentHeader& extent) { highest = std::max(highest, extent.generation); });
   if (!walked) return walked;
-  next_generation_ = std::max<std::uint64_t>(highest + 1, 1);  // 0 is never one
+  next_generation_ = std::max<std::uint64_t>(highest + 1, 1);  // 0 is not a generation
   publish_moving(geometry_.extents_start);
   return {};
 }
@@ -172,7 +173,7 @@ void Space::publish_new(ExtentHeader header) const {
 }
 
 /// Rewrites a header in the chain. Earlier publishes reach the device before it: new headers, a
-/// cursor, the word that took a name away.
+/// cursor, the word that removed a name.
 void Space::rewrite(ExtentHeader header) {
   header.checksum = line_checksum(header, key_);
   JournalTarget journal{};
@@ -188,8 +189,8 @@ void Space::rewrite(ExtentHeader header) {
   region_.publish_word(geometry_.journal_offset() + offsetof(JournalTarget, checksum), 0);
 }
 
-/// `extent` as it would be together with all free extents right behind it; publishes only a cursor
-/// that would otherwise point inside. The caller rewrites the header.
+/// Returns `extent` joined with all free extents right behind it. Publishes only a cursor that
+/// would otherwise point inside. The caller rewrites the header.
 Result<ExtentHeader> Space::join_following(const ExtentHeader& extent) {
   ExtentHeader joined = extent;
   while (joined.offset + joined.bytes < geometry_.extents_end) {
@@ -245,7 +246,7 @@ Result<ExtentHeader> Space::allocate(const SpaceRequest& request) {
     if (placed) return placed->front();
     if (placed.error().code != ErrorCode::no_space || start == geometry_.extents_start)
       return unexpected(placed.error());
-    // what comes first in the pool was used, and so reserved, before
+    // the extent found here was used before, and so its range is reserved
     found = search(geometry_.extents_start, start, request, needed, largest);
     if (!found) return unexpected(found.error());
     if (!*found) return unexpected(placed.error());
@@ -285,7 +286,8 @@ Result<std::vector<ExtentHeader>> Space::place(const ExtentHeader& free_space,
                                                const SpaceRequest& request,
                                                const std::vector<Tenant>& tenants) {
   const std::uint64_t needed = row_bytes(request, tenants.size());
-  const std::uint64_t front = *front_bytes(free_space, request, needed);  // search() found it
+  const std::uint64_t front = *front_bytes(free_space, request, needed);  // search() found that it
+                                                                          // fits
   const std::uint64_t tail = free_space.bytes - front - needed;
   if (request.reserve) {
     const std::uint64_t with_next = needed + (tail != 0 ? line_bytes : 0);
@@ -308,7 +310,7 @@ Result<std::vector<ExtentHeader>> Space::place(const ExtentHeader& free_space,
     at += used.bytes;
     row.push_back(used);
   }
-  publish_moving(free_space.offset);  // a header before and after what follows
+  publish_moving(free_space.offset);  // there is a header here before and after the steps below
   if (tail != 0) publish_new(free_extent(at, tail, free_space.generation));
   for (std::size_t i = 1; i < row.size(); ++i) publish_new(row[i]);
   if (front == 0) {
@@ -362,7 +364,7 @@ Result<void> Space::end_quarantines() {
     if (extent.state == ExtentState::quarantined && is_flushed(extent)) flushed.push_back(extent);
   });
   if (!walked) return walked;
-  // Backwards, so that each joins the free one that the step before left behind it.
+  // Backwards, so that each joins the free one that the previous step left behind it.
   for (auto extent = flushed.rbegin(); extent != flushed.rend(); ++extent) release(*extent);
   return {};
 }
@@ -371,7 +373,7 @@ void Space::release(const ExtentHeader& extent) {
   const ExtentHeader alone = free_extent(extent.offset, extent.bytes, extent.generation);
   // Damage behind this extent is reported by the next walk that reaches it.
   const ExtentHeader joined = join_following(alone).value_or(alone);
-  // Both old and new cursor are headers before and after what follows.
+  // Both the old and the new cursor point to headers before and after the rewrite.
   if (cursor_ == joined.offset + joined.bytes) publish_moving(joined.offset);
   rewrite(joined);
 }

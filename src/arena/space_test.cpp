@@ -52,7 +52,8 @@ TEST_F(SpaceTest, AlignsObjects) {
   }
 }
 
-/// One behind the other, each aligned; when all but one have gone, all around it is free again.
+/// They lie one behind the other, each aligned; when all but one are freed, all space around it is
+/// free again.
 TEST_F(SpaceTest, ARowLiesInOnePiece) {
   auto space = begin();
   const auto row = space.allocate_row(chain()[0], {.bytes = 5000, .alignment = 4096},
@@ -74,9 +75,9 @@ TEST_F(SpaceTest, ARowLiesInOnePiece) {
   space.free(*behind);
   space.free((*row)[0]);
   space.free((*row)[2]);
-  EXPECT_EQ(chain().size(), 4u);  // what is free in front of the row, and three pieces
+  EXPECT_EQ(chain().size(), 4u);  // the free space in front of the row, and three pieces
   space.free((*row)[1]);
-  (void)space.allocate({total()});  // joins what is free
+  (void)space.allocate({total()});  // joins the free extents
   EXPECT_EQ(chain().size(), 1u);
 }
 
@@ -136,7 +137,7 @@ TEST_F(SpaceTest, PutsObjectsOnTheirPart) {
       << "all is joined again";
 }
 
-/// Whole stripes, to the last byte of the pool; no byte more than one.
+/// Whole stripes, to the last byte of the pool; one byte more than a stripe does not fit.
 TEST_F(SpaceTest, FillsAStripeOfAPart) {
   const pool::Striping striping{.bytes = 12 << 20, .stripe_bytes = 2 << 20, .parts = 2};
   TestMemory memory{striping.bytes};
@@ -205,7 +206,7 @@ TEST_F(SpaceTest, HalfWrittenHeaderIsFinishedFromTheJournal) {
   const auto& geometry = formatted_.geometry;
   auto space = begin();
   const auto extent = *space.allocate({64});
-  // A process died while it freed this extent: journal whole, header half written.
+  // A process died while it freed this extent: the journal is whole, the header half written.
   ExtentHeader image = extent;
   image.state = ExtentState::free;
   image.checksum = line_checksum(image, formatted_.key);
@@ -221,7 +222,7 @@ TEST_F(SpaceTest, HalfWrittenHeaderIsFinishedFromTheJournal) {
   std::memcpy(memory_.base() + extent.offset, &image, 40);
   EXPECT_FALSE(begin().peek(extent.offset + 64));
   EXPECT_EQ(chain()[0].state, ExtentState::free);
-  // Once finished it is forgotten.
+  // A journal that was finished is erased.
   auto later = begin();
   ASSERT_TRUE(later.allocate({64}));
   begin();
@@ -239,7 +240,7 @@ TEST_F(SpaceTest, DamageIsAnErrorThatNamesTheOffsetAndTheCommand) {
   EXPECT_NE(walked.error().message.find(std::to_string(second.offset)), std::string::npos);
   EXPECT_NE(walked.error().message.find("penstock pool create"), std::string::npos);
   EXPECT_NE(walked.error().message.find("--overwrite"), std::string::npos);
-  space.free(first);  // its neighbour is gone; it is freed by itself
+  space.free(first);  // its neighbour is allocated: it is freed by itself
   EXPECT_EQ(space.peek(first.offset)->state, ExtentState::free);
 }
 

@@ -1,5 +1,5 @@
 // Memory that several nodes share without coherence, for tests: publishes arrive late, in any order
-// that `store_fence` allows, and not at all when the node dies; loads give whatever copy the node
+// that `store_fence` allows, and not at all if the node dies; loads return whatever copy the node
 // holds.
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace penstock::arena {
 
-/// Thrown out of an operation at which a node dies.
+/// Thrown out of an operation in which a node dies.
 struct Death {};
 
 class IncoherentNode {
@@ -35,7 +35,7 @@ class IncoherentNode {
     for (auto& publish : pending_) {
       if (torn.count(publish.line) != 0) continue;
       const std::uint64_t fate =
-          random_() % 4;  // whole as often as not, else in part or not at all
+          random_() % 4;  // whole half of the time, else in part or not at all
       const std::uint64_t words = fate < 2 ? 8 : fate == 2 ? 0 : random_() % 8;
       if (words < 8) torn.insert(publish.line);
       for (std::uint64_t i = 0; i < words; ++i) publish.copy_word(device_, i);
@@ -69,7 +69,7 @@ class IncoherentNode {
 
   void step() {
     if (operations_left_-- == 0) throw Death{};
-    if (random_() % 4 == 0) fetch(random_() % (bytes_ / 64));  // a prefetch of anything
+    if (random_() % 4 == 0) fetch(random_() % (bytes_ / 64));  // a prefetch of any line
     while (!pending_.empty() && random_() % 3 == 0) deliver_one();
   }
 

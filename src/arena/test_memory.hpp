@@ -1,4 +1,4 @@
-// Ordinary memory in place of a pool, filled with garbage, for tests of what stands below Arena.
+// Ordinary memory in place of a pool, filled with garbage, for tests of the layers below Arena.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ class TestMemory {
       const std::uint64_t garbage = random();
       std::memcpy(storage_.get() + at, &garbage, 8);
     }
-    std::memset(storage_.get(), 0, 4096);  // as the pool's tables
+    std::memset(storage_.get(), 0, 4096);  // as the pool's tables are
   }
 
   std::byte* base() { return storage_.get(); }

@@ -1,4 +1,4 @@
-// A small pool for one test, removed whatever happens, and children that attach to it.
+// A small pool for one test, which is removed whatever happens, and children that attach to it.
 #pragma once
 
 #include <fmt/core.h>
@@ -65,7 +65,7 @@ class TestPool {
   pid_t maker_ = getpid();
 };
 
-/// Forks; the child's exit status is what `body` gives, 99 when it throws.
+/// Forks. The child's exit status is what `body` returns, 99 if it throws.
 inline pid_t start_child(const std::function<int()>& body) {
   base::skip_unless_fork_is_followed();
   const pid_t pid = fork();
@@ -78,7 +78,7 @@ inline pid_t start_child(const std::function<int()>& body) {
   }
 }
 
-/// The exit status, or 128 + the signal.
+/// Returns the exit status, or 128 + the signal.
 inline int wait_child(pid_t pid) {
   int status = 0;
   if (waitpid(pid, &status, 0) != pid) return -1;

@@ -20,16 +20,16 @@ namespace {
 
 constexpr const char* variable = "PENSTOCK_UNEXPECTED_BYTES";
 constexpr std::uint64_t least_limit = 64 << 10, least_default = 64 << 20;
-/// Messages of more than this part of the limit are always announced.
+/// Messages longer than this part of the limit are always announced.
 constexpr std::uint64_t announced_part = 16;
 constexpr std::uint64_t longest_unheard = 1 << 20;
-/// A sender whose copies are at the limit, and of which nothing is fetched for so long, may take as
-/// much again, up to this many times.
+/// If a sender's copies are at the limit and none is fetched for this long, it may copy as much
+/// again, up to this many times the limit.
 constexpr std::uint64_t patience_ns = 200'000'000, longest = 4;
 constexpr std::uint64_t complain_after_ns = 5'000'000'000, complain_every_ns = 60'000'000'000;
-constexpr std::uint64_t room_part = 2;  ///< senders go on below this part of the limit
+constexpr std::uint64_t room_part = 2;  ///< senders resume below this part of the limit
 
-/// A rank's part of an eighth of the host's memory, when every core has a rank.
+/// A rank's part of an eighth of the host's memory, if every core has a rank.
 std::uint64_t default_limit() {
   const auto pages = static_cast<std::uint64_t>(std::max(::sysconf(_SC_PHYS_PAGES), 0l));
   const auto page = static_cast<std::uint64_t>(std::max(::sysconf(_SC_PAGESIZE), 1l));
@@ -104,7 +104,7 @@ bool Backpressure::cancel(AnnouncedSend* op) {
   return false;
 }
 
-/// Announces what may be announced.
+/// Announces as many messages as the window allows.
 void Backpressure::advance(Peer peer) {
   To& state = to(peer);
   while (!state.waiting.empty() && (!state.held || state.outstanding < state.window)) {
@@ -131,7 +131,7 @@ void Backpressure::announce(AnnouncedSend* op) {
        {op->message.tag, op->message.data, sizeof op->announcement, kind});
 }
 
-/// Hands it to the transport as something new.
+/// Hands the operation to the transport as a new message.
 void Backpressure::send(AnnouncedSend* op, AnnouncedSend::Stage stage, const Header& header) {
   op->stage = stage;
   op->header = header;
@@ -144,7 +144,7 @@ void Backpressure::send(AnnouncedSend* op, AnnouncedSend::Stage stage, const Hea
     owner_.on_sent(op);
 }
 
-/// Announced under this id to this peer.
+/// Finds the message that was announced to this peer under this id.
 AnnouncedSend* Backpressure::find(Peer peer, std::uint64_t id) const {
   const auto slot = static_cast<std::uint32_t>(id);
   AnnouncedSend* const op = slot < sent_.size() ? sent_[slot] : nullptr;
@@ -152,7 +152,7 @@ AnnouncedSend* Backpressure::find(Peer peer, std::uint64_t id) const {
   return op;
 }
 
-/// It is no longer announced.
+/// The message no longer counts as announced.
 void Backpressure::take(AnnouncedSend* op) {
   const auto slot = static_cast<std::uint32_t>(op->announcement.id);
   sent_[slot] = nullptr;
@@ -224,8 +224,9 @@ void Backpressure::be_held(Peer by, std::uint64_t window) {
   advance(by);
 }
 
-/// What the transport has not begun to send: it would only fill the receiver's memory.
-/// Announcements of long messages too, which would overtake what is before them.
+/// Takes back messages that the transport has not begun to send: they would only fill the
+/// receiver's memory. Also takes back announcements of long messages, which would overtake earlier
+/// ones.
 void Backpressure::take_back(Peer from) {
   transport::SendOp* op = transport_->take_back(from, is_of_user);
   while (op != nullptr) {
@@ -259,9 +260,9 @@ void Backpressure::be_let_go(Peer by) {
   }
 }
 
-/// Waits until something is fetched. After some time in vain it takes more, for the receiver may
-/// wait for what the caller does next; at once where this rank holds others itself: so ranks that
-/// all send before they receive go on.
+/// Waits until something is fetched. After some time in vain it allows more, because the receiver
+/// may wait for what the caller does next; at once if this rank holds senders back itself: so ranks
+/// that all send before they receive make progress.
 Backpressure::Room Backpressure::may_copy(Peer peer, std::uint64_t bytes) {
   if (copied_ < limit_ / room_part) allowed_ = limit_;
   if (copied_ + bytes <= allowed_) return Room::yes;
@@ -278,7 +279,7 @@ Backpressure::Room Backpressure::may_copy(Peer peer, std::uint64_t bytes) {
   return copied_ + bytes <= allowed_ ? Room::yes : Room::wait;
 }
 
-/// Without others that wait for this rank it waits on: the receiver may be slow.
+/// While no other rank waits for this one, the wait goes on: the receiver may be slow.
 Backpressure::Room Backpressure::complain(Peer to, std::uint64_t now) {
   const std::uint64_t waited_ns = now - stuck_since_ns_;
   const bool ends = holding_ != 0 && waited_ns > base::default_timeout_ns();
@@ -293,7 +294,7 @@ Backpressure::Room Backpressure::complain(Peer to, std::uint64_t now) {
   return ends ? Room::never : Room::wait;
 }
 
-/// What has no copy is left: its user closes the endpoint before the send has ended.
+/// Sends without a copy are left alone: their user closes the endpoint before they have ended.
 void Backpressure::let_copies_go() {
   for (To& state : to_) {
     Sends waiting;
@@ -310,8 +311,8 @@ void Backpressure::let_copies_go() {
 
 // ---- the receiver -------------------------------------------------------------------------------
 
-/// It overtakes what this rank has sent by itself: where two flood each other neither waits until
-/// the other has taken all of that.
+/// It overtakes what this rank has queued: if two ranks flood each other, neither waits until the
+/// other has taken all of that.
 void Backpressure::tell(Peer peer, HoldCall call, std::uint64_t word, const std::uint64_t* token) {
   const std::uint64_t bytes = token != nullptr ? sizeof *token : 0;
   owner_.post_call(peer, {word, static_cast<std::uint64_t>(call), bytes, kind_hold}, token);
@@ -370,7 +371,7 @@ const std::string* Backpressure::look_further(Peer source) {
   return too_much;
 }
 
-/// The message that is wanted may stand behind all that the peer has announced.
+/// The wanted message may stand behind all those that the peer has announced.
 const std::string* Backpressure::extend(Peer peer) {
   From& state = from(peer);
   const Unexpected& had = owner_.kept();

@@ -1,13 +1,13 @@
-// How a flood of messages ends in waiting and not in memory. A receiver that keeps more unexpected
-// messages than PENSTOCK_UNEXPECTED_BYTES tells their senders to announce: what they send next
-// stays with them, in the user's buffer, and only an announcement of it, a line, goes to the
-// receiver. That one is matched like any message; when a receive has been found, the payload is
-// asked for. So a send whose buffer is the user's ends when it is received.
+// Makes a flood of messages wait instead of filling memory. A receiver that keeps more unexpected
+// messages than PENSTOCK_UNEXPECTED_BYTES tells their senders to announce: later messages stay with
+// the sender, in the user's buffer, and only an announcement, one line, goes to the receiver. The
+// announcement is matched like any message; once it has met a receive, the payload is fetched. So a
+// send from the user's buffer completes when its message is received.
 //
-// Announcements are bounded too: a sender has a number of them at a time, and the rest waits with
-// it. It gets a larger number when a receive is posted, or a probe made, that only a message behind
-// those could answer. The sender also keeps messages that were sent by copy and have not left, up
-// to the same bound; then the caller waits. For the reason why no program waits for ever see
+// Announcements are bounded too: a sender may have a number of them outstanding, and further
+// messages wait with it. The number grows when a receive is posted, or a probe made, that only a
+// later message could answer. The sender also keeps messages that were sent by copy and have not
+// left, up to the same bound; beyond it the caller waits. Why no program waits for ever:
 // docs/decisions/0032.
 #pragma once
 
@@ -20,17 +20,17 @@
 
 namespace penstock::backpressure {
 
-/// Announced messages that a sender may have at first, before any is fetched.
+/// Announcements that a sender may have outstanding at first.
 inline constexpr std::uint64_t first_window = 64;
 
 /// A send that may have to be announced.
 struct AnnouncedSend : transport::SendOp {
   enum class Stage : std::uint8_t {
-    plain,       ///< goes as it is
+    plain,       ///< sent as it is
     waiting,     ///< to be announced
-    announcing,  ///< its announcement is on its way
+    announcing,  ///< its announcement is in flight
     announced,
-    payload  ///< fetched, or let go
+    payload  ///< fetched, or released
   };
   AnnouncedSend* prev = nullptr;
   AnnouncedSend* next = nullptr;
@@ -38,9 +38,9 @@ struct AnnouncedSend : transport::SendOp {
   Stage stage = Stage::plain;
   bool copy = false;        ///< the payload is a copy: the user's call has ended
   bool delivered = false;   ///< SendOp::notify_delivered of the message
-  std::uint64_t token = 0;  ///< of a fetch that came while it was being announced
+  std::uint64_t token = 0;  ///< of a fetch that arrived while it was being announced
   Announcement announcement;
-  // the message, while SendOp is its announcement
+  // the message itself, while SendOp is its announcement
   Header message;
   iovec pieces[transport::max_iov];
   std::uint32_t piece_count;
@@ -48,31 +48,31 @@ struct AnnouncedSend : transport::SendOp {
   const Header& message_header() const { return stage == Stage::plain ? header : message; }
 };
 
-/// What a receiver keeps of messages that no receive waits for.
+/// Unexpected messages that a receiver keeps.
 struct Unexpected {
-  std::uint64_t messages = 0, bytes = 0;  ///< whole, with what it takes to keep them
-  std::uint64_t announced = 0;            ///< whose payload is at the sender
+  std::uint64_t messages = 0, bytes = 0;  ///< whole messages, with the overhead of keeping them
+  std::uint64_t announced = 0;            ///< messages whose payload is still at the sender
   std::uint64_t peak_bytes = 0, peak_announced = 0;
 };
 
-/// Whose messages they are.
+/// The user of the messages.
 class Owner {
  public:
   // ---- sender ----
-  /// Outcomes of what was handed to the transport here, as of EndpointCallbacks.
+  /// Called for operations that this module handed to the transport, as in EndpointCallbacks.
   virtual void on_sent(transport::SendOp* op) = 0;
   virtual void on_send_failed(transport::SendOp* op, const Error& error) = 0;
-  /// The send has ended well, or not.
+  /// The send has ended, successfully or not.
   virtual void end_send(AnnouncedSend* op) = 0;
   virtual void fail_send(AnnouncedSend* op, const Error& error) = 0;
   // ---- receiver ----
-  /// Sends a call, urgent, once it can.
+  /// Sends a call, with priority, as soon as it can.
   virtual void post_call(Peer to, const Header& header, const std::uint64_t* token) = 0;
   virtual const Unexpected& kept() const = 0;
-  virtual std::uint64_t announced_bytes() const = 0;  ///< what it takes to keep an announcement
-  /// Backpressure::room() is to be called once, when fewer bytes than this are kept.
+  virtual std::uint64_t announced_bytes() const = 0;  ///< memory that one announcement takes
+  /// Asks the owner to call Backpressure::room() once, when fewer bytes than this are kept.
   virtual void set_room(std::uint64_t bytes) = 0;
-  /// True if a receive is posted that messages of the peer could meet.
+  /// True if a posted receive could match messages of the peer.
   virtual bool awaits(Peer peer) const = 0;
   /// Fails these receives.
   virtual void fail_awaiting(Peer peer, const std::string& why) = 0;
@@ -89,34 +89,34 @@ class Backpressure {
 
   /// Reads PENSTOCK_UNEXPECTED_BYTES. Errors: invalid_argument.
   Result<void> set_up(transport::Endpoint& transport);
-  /// Bytes; Backpressure::too_many() is to be called for each message that is kept beyond them.
+  /// In bytes. For each message kept beyond it the owner calls Backpressure::too_many().
   std::uint64_t limit() const { return limit_; }
 
   // ---- sender ----
-  /// True if a message to this peer has to be announced.
+  /// True if a message to this peer must be announced.
   bool concerns(Peer to, const Header& header) const {
     return (held_ != 0 || header.bytes > announced_from_) && must_announce(to, header);
   }
-  /// Bytes after which a program that only sends looks what its receivers say.
+  /// Bytes after which a program that only sends must poll for calls of its receivers.
   std::uint64_t hears_every() const { return hears_every_; }
-  /// Takes a message over that concerns() is true of. Its end is told to the owner.
+  /// Takes over a message for which concerns() is true. Its end is reported to the owner.
   void add(AnnouncedSend* op);
-  /// Takes a send back of which nothing has left but an announcement that the receiver will not
-  /// find. False: it will end by itself, or is not known here.
+  /// Cancels a send of which nothing has left but an announcement that the receiver has not
+  /// matched. Returns false if the send will end by itself, or is unknown here.
   bool cancel(AnnouncedSend* op);
   enum class Room : std::uint8_t {
     yes,
-    wait,  ///< the caller comes again later
-    never  ///< in vain for PENSTOCK_TIMEOUT_MS, and others wait for this rank
+    wait,  ///< the caller tries again later
+    never  ///< it waited in vain for PENSTOCK_TIMEOUT_MS, and others wait for this rank
   };
-  /// Whether so many bytes more may be copied for sends to `to`.
+  /// Whether `bytes` more may be copied for sends to `to`.
   Room may_copy(Peer to, std::uint64_t bytes);
   void copied(std::uint64_t bytes) { copied_ += bytes; }
   void copy_ended(std::uint64_t bytes) { copied_ -= bytes; }
   std::uint64_t copied() const { return copied_; }
   /// Sends all copies now, fetched or not: the endpoint closes.
   void let_copies_go();
-  /// Outcome of an announcement, in the transport.
+  /// The transport has sent an announcement.
   void sent(AnnouncedSend* op);
   void unsent(AnnouncedSend* op);
   void call(Peer from, const Header& header, const void* payload);
@@ -124,20 +124,20 @@ class Backpressure {
   // ---- receiver ----
   void too_many(Peer from);
   void room();
-  /// One has come. `awaited`: a receive waits for it.
+  /// An announcement has arrived. `awaited`: a receive waits for it.
   void announced(Peer from, bool awaited);
-  /// A receive was found for one, or none will ever be.
+  /// A receive was found for an announced message, or none will ever be.
   void fetch(Peer from, std::uint64_t id, std::uint64_t token);
   void forget(Peer from, std::uint64_t id);
-  /// True if some sender is held back.
+  /// True if this rank holds back some sender.
   bool holds() const { return holding_ != 0; }
   /// A receive was posted, or a probe made, that did not find its message. Returns null, or a text
-  /// that says why it will not: then receives that wait for `source` have failed.
+  /// that says why the message will not come: receives that wait for `source` have then failed.
   const std::string* wanted(Peer source) { return holding_ == 0 ? nullptr : look_further(source); }
 
   /// The peer has died or left.
   void gone(Peer peer, const Error& error);
-  /// Logs what there was, at level info.
+  /// Logs a summary, at level info.
   void print() const;
 
  private:
@@ -150,8 +150,8 @@ class Backpressure {
   struct From {
     bool held = false;
     std::uint64_t window = 0;
-    std::uint64_t announced = 0;  ///< and not fetched
-    bool told = false;            ///< that there are too many
+    std::uint64_t announced = 0;  ///< announced and not fetched
+    bool told = false;            ///< it was told that it has sent too many
   };
 
   bool must_announce(Peer to, const Header& header) const;
@@ -181,20 +181,20 @@ class Backpressure {
   std::uint64_t hears_every_ = 0;
   // sender
   std::vector<To> to_;
-  std::uint32_t held_ = 0;            ///< peers that hold us
-  std::vector<AnnouncedSend*> sent_;  ///< announced ones, by the lower half of the id
+  std::uint32_t held_ = 0;            ///< number of peers that hold this rank back
+  std::vector<AnnouncedSend*> sent_;  ///< announced messages, by the lower half of the id
   std::vector<std::uint32_t> free_;
   std::uint64_t uses_ = 0;     ///< the upper half of the next id
   std::uint64_t copied_ = 0;   ///< bytes of copies that have not left
-  std::uint64_t allowed_ = 0;  ///< of them, at the moment
+  std::uint64_t allowed_ = 0;  ///< the present limit of copied_
   std::uint64_t fetches_ = 0, fetches_then_ = 0;
-  std::uint64_t stuck_at_ = 0;  ///< `copied_` then
+  std::uint64_t stuck_at_ = 0;  ///< `copied_` at that time
   std::uint64_t stuck_since_ns_ = 0, next_complaint_ns_ = 0;
   // receiver
   std::vector<From> from_;
-  std::uint32_t holding_ = 0;  ///< peers that we hold
-  std::uint64_t holds_ = 0;    ///< in all
-  std::string too_much_;       ///< what was told last
+  std::uint32_t holding_ = 0;  ///< peers that this rank holds back
+  std::uint64_t holds_ = 0;    ///< all holds so far
+  std::string too_much_;       ///< the last such message
 };
 
 }  // namespace penstock::backpressure

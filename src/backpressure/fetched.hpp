@@ -1,4 +1,4 @@
-// Announced messages whose payload was asked for, by the token of the fetch.
+// Announced messages whose payload was fetched, by the token of the fetch.
 #pragma once
 
 #include <algorithm>
@@ -9,11 +9,11 @@
 
 namespace penstock::backpressure {
 
-/// T has `transport::Peer announcer() const` and `std::uint64_t id`, the sender's.
+/// T has `transport::Peer announcer() const` and `std::uint64_t id`, which the sender chose.
 template <class T>
 class Fetched {
  public:
-  /// The token.
+  /// Returns the token.
   std::uint64_t add(T* message) {
     if (free_.empty()) {
       by_token_.push_back(nullptr);
@@ -24,8 +24,8 @@ class Fetched {
     by_token_[token - 1] = message;
     return token;
   }
-  /// The message that a payload is of, which is forgotten here. Token 0: the sender has none, and
-  /// sends it all the same. Null: none.
+  /// Returns the message that a payload belongs to, and forgets it; null if there is none. Token 0:
+  /// the sender had no fetch, and sends the payload all the same.
   T* take(transport::Peer from, std::uint64_t id, std::uint64_t token) {
     const auto is_it = [&](const T* one) {
       return one != nullptr && one->announcer() == from && one->id == id;
@@ -37,7 +37,7 @@ class Fetched {
       at = by_token_.begin() + static_cast<std::ptrdiff_t>(token - 1);
     return at == by_token_.end() ? nullptr : take(at);
   }
-  /// Calls `act` for each of a peer that is gone, which is forgotten before.
+  /// Forgets each message of a peer that has left, and then calls `act` for it.
   template <class Act>
   void take_all_of(transport::Peer peer, Act&& act) {
     for (std::size_t at = 0; at < by_token_.size(); ++at)

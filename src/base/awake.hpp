@@ -1,6 +1,6 @@
-// Time in which this process was able to run. A process that was stopped (Ctrl-Z, scontrol suspend,
-// a paused virtual machine) has seen nothing of what others did meanwhile, and that time counts for
-// none of its waits.
+// Measures the time in which this process was able to run. A process that was stopped (Ctrl-Z,
+// scontrol suspend, a paused virtual machine) saw nothing of what others did meanwhile, so that
+// time does not count in its waits.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // The one checksum: XXH64 (https://xxhash.com, specified there). It finds torn lines, lines of
-// another place and damage; it is no defence against malice, so every field is checked when used.
+// another place and damage; it does not defend against malice, so every field is checked when used.
 #pragma once
 
 #include <cstddef>

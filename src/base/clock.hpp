@@ -1,4 +1,4 @@
-// Time.
+// Clocks.
 #pragma once
 
 #include <time.h>
@@ -17,7 +17,7 @@ inline std::uint64_t now_ns() {
          static_cast<std::uint64_t>(t.tv_nsec);
 }
 
-/// As now_ns(), some milliseconds behind and five times as cheap: for hot paths.
+/// As now_ns(), but some milliseconds behind and five times as cheap: for hot paths.
 inline std::uint64_t coarse_ns() {
   timespec t;
   clock_gettime(CLOCK_MONOTONIC_COARSE, &t);

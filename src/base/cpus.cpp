@@ -47,7 +47,7 @@ std::optional<std::uint32_t> read_cpuset(const std::string& folder) {
 }
 
 /// Adds the limits of the group and of all groups above it: each of them binds. Inside a container
-/// the path may name folders that only the host sees; absent ones are skipped.
+/// the path may name folders that only the host sees; absent folders are skipped.
 void add_limits(CgroupLimits& limits, const std::string& mount, std::string path) {
   while (true) {
     keep_smaller(limits.quota, read_quota(mount + path));

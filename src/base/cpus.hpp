@@ -10,17 +10,16 @@
 namespace penstock::base {
 
 /// CPUs that all processes of this container or machine share: those online, bounded by the
-/// cgroup's cpuset and quota. Unlike usable_cpus(), blind to this process's own affinity: a rank
-/// that is pinned to a core of its own still has peers that run on the others. As it is at the
-/// first call.
+/// cgroup's cpuset and quota. Unlike usable_cpus(), it ignores this process's own affinity: a rank
+/// that is pinned to one core still has peers that run on the others. Read at the first call.
 std::uint32_t shared_cpus();
 
-/// "0-3,8" -> 0, 1, 2, 3, 8; nullopt when it is not such a list, or it names none.
+/// "0-3,8" -> 0, 1, 2, 3, 8; nullopt if it is not such a list, or is empty.
 std::optional<std::vector<int>> parse_cpu_list(std::string_view text);
 
-// The parts, declared here for their tests.
+// The parts of these functions, declared here for their tests.
 
-/// Number of CPUs in "0-3,8"; nullopt when it is not such a list.
+/// Number of CPUs in "0-3,8"; nullopt if it is not such a list.
 std::optional<std::uint32_t> count_cpu_list(std::string_view text);
 /// "150000 100000" -> 1, "max 100000" -> nullopt. Rounded down to whole CPUs, but at least 1.
 std::optional<std::uint32_t> parse_quota(std::string_view text);

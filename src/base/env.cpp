@@ -24,7 +24,8 @@ const Variable* find_variable(std::string_view name) {
   return nullptr;
 }
 
-/// The value in the environment; "" counts as not set, as `VAR= command` is how people unset it.
+/// Returns the value in the environment; "" counts as not set, because `VAR= command` is how people
+/// unset it.
 const char* value_of(std::string_view name) {
   const char* value = std::getenv(std::string(name).c_str());
   return value != nullptr && *value != '\0' ? value : nullptr;

@@ -18,32 +18,32 @@ struct Variable {
   const char* fallback;  ///< the default as text; "" for none
   const char* values;    ///< accepted: "SPEC", "software|hardware", "count", "ms", "bytes"
   const char* meaning;   ///< one sentence
-  std::uint64_t least = 0, most = UINT64_MAX;  ///< of a number
+  std::uint64_t least = 0, most = UINT64_MAX;  ///< range of a number
 };
 
 std::span<const Variable> variables();
 
-/// A renamed variable. Where the new name is not set the old one is read, with a warning, for one
-/// release.
+/// A renamed variable. If the new name is not set, the old one is read for one release, with a
+/// warning.
 struct RenamedVariable {
   const char* before;
   const char* name;
 };
 std::span<const RenamedVariable> renamed_variables();
 
-/// The value set, or the default. `name` must be in the table (checked in debug builds).
+/// Returns the value set, or the default. `name` must be in the table (checked in debug builds).
 std::string env_text(std::string_view name);
-/// As a number with optional K/M/G suffix (1024s), within the variable's range. Error: names
-/// variable, value and form needed.
+/// The same as a number with optional K/M/G suffix (powers of 1024), within the variable's range.
+/// Errors: names the variable, its value and the form needed.
 Result<std::uint64_t> env_number(std::string_view name);
-/// As a 32-bit count from 0; nullopt when it is not set.
+/// The same as a 32-bit count from 0; nullopt if it is not set.
 Result<std::optional<std::uint32_t>> env_index(std::string_view name);
 bool env_is_set(std::string_view name);
-/// "1", "true", "yes", "on". Anything else is false: check_variables() refuses other words.
+/// True for "1", "true", "yes" and "on". All else is false: check_variables() refuses other words.
 bool env_flag(std::string_view name);
 
-/// Checks every variable that is set and takes a number or 0|1, before anything uses it. Error:
-/// that of the first wrong one.
+/// Checks every variable that is set and takes a number or 0|1, before any is used. Returns the
+/// error of the first wrong one.
 Result<void> check_variables();
 
 /// Names set in the environment that start with PENSTOCK_ but are not in the table, each with the
@@ -56,7 +56,7 @@ std::vector<UnknownVariable> unknown_variables();
 /// Warns once per process about each of them, and about variables that are set by an old name.
 void warn_unknown_variables();
 
-/// "2G", "512M", "4096" -> bytes. Error names the text and the form needed.
+/// "2G", "512M", "4096" -> bytes. Errors: names the text and the form needed.
 Result<std::uint64_t> parse_bytes(std::string_view text);
 /// 2147483648 -> "2 GiB", 1234 -> "1234 B".
 std::string format_bytes(std::uint64_t bytes);

@@ -57,7 +57,7 @@ constexpr std::array table{
     Variable{"PENSTOCK_FLUSH", "auto", "auto|clflush|clflushopt|clwb",
              "Instruction that writes lines back in software mode; auto takes the fastest way."},
     Variable{"PENSTOCK_IDLE_MS", "10000", "ms",
-             "A channel on which nothing was sent for so long gives back what it has grown by.",
+             "A channel that was idle for this long gives back the memory by which it has grown.",
              100, 86'400'000},
     Variable{"PENSTOCK_ISA", "", "sse2|avx2|avx512|generic",
              "Use no instructions beyond these. Default: the best that the CPU has."},

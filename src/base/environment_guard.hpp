@@ -1,4 +1,4 @@
-// For tests: sets or unsets a variable and puts back what was there.
+// For tests: sets or unsets a variable and later restores its value.
 #pragma once
 
 #include <cstdlib>
@@ -9,7 +9,7 @@ namespace penstock::base {
 
 class EnvironmentGuard {
  public:
-  /// nullptr unsets.
+  /// `value` nullptr: unsets the variable.
   EnvironmentGuard(const char* name, const char* value) : name_(name) {
     if (const char* before = std::getenv(name)) before_ = before;
     assign(value);

@@ -1,7 +1,7 @@
-// The functions of fmt 9 and 10, compiled once. Header-only, each source that formats would compile
-// them again (src/pool/spec.cpp: 8 s instead of 2 s); a shared libfmt would have to be found in
-// every program that our libraries are loaded into, and Debian has no static one. For other
-// versions FMT_HEADER_ONLY is set (CMakeLists.txt), and this file is empty.
+// Compiles the functions of fmt 9 and 10 once. Header-only, every source that formats would compile
+// them again (src/pool/spec.cpp: 8 s instead of 2 s); every program that loads our libraries would
+// have to find a shared libfmt; and Debian has no static one. For other versions FMT_HEADER_ONLY is
+// set (CMakeLists.txt), and this file is empty.
 #ifndef FMT_HEADER_ONLY
 #include <fmt/format-inl.h>
 

@@ -9,7 +9,7 @@
 
 namespace penstock::base {
 
-/// An entry in the list of all descriptors. A child that walks the list allocates nothing.
+/// An entry in the list of all descriptors. A child that walks the list must not allocate.
 struct KeptFd {
   int fd;
   KeptFd* previous = nullptr;
@@ -18,7 +18,7 @@ struct KeptFd {
 
 namespace {
 
-std::atomic<std::uint64_t> forks{0};  ///< in the line from the first process that asked to this one
+std::atomic<std::uint64_t> forks{0};  ///< from the first process that asked down to this one
 
 /// Guards the list of descriptors. Never destroyed: exit handlers may close descriptors.
 std::mutex& guard() {

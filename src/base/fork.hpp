@@ -1,5 +1,5 @@
-// Keeps forked children off their parent's resources. A child has the parent's memory, mappings and
-// descriptors, but what the parent has in a pool, and its locks, stay the parent's.
+// Keeps forked children away from their parent's resources. A child has the parent's memory,
+// mappings and descriptors, but the parent's locks, and its place in a pool, stay the parent's.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,14 @@ struct KeptFd;
 class Origin {
  public:
   Origin();
-  /// False in a forked child. One load, no system call.
+  /// Returns false in a forked child. One load, no system call.
   bool here() const;
 
  private:
   std::uint64_t forks_;
 };
 
-/// Owner of a descriptor that forked children do not keep: a lock taken through it, or an event on
+/// Owns a descriptor that forked children must not keep: a lock taken through it, or an event on
 /// its close, must end with this process, however long a child lives. fork() closes it in the child
 /// before it returns.
 class ProcessFd {
@@ -30,7 +30,7 @@ class ProcessFd {
   ProcessFd(ProcessFd&& other) noexcept;
   ProcessFd& operator=(ProcessFd&& other) noexcept;
   ~ProcessFd();
-  int get() const;  ///< -1: none, or this is a forked child
+  int get() const;  ///< -1: there is none, or this is a forked child
 
  private:
   std::unique_ptr<KeptFd> kept_;

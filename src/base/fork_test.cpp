@@ -15,7 +15,7 @@
 namespace penstock::base {
 namespace {
 
-/// The child's exit status.
+/// Runs `body` in a child and returns its exit status.
 template <class Body>
 int in_child(Body body) {
   const pid_t child = ::fork();
@@ -70,7 +70,7 @@ TEST_F(Fork, AChildKeepsNoDescriptor) {
   EXPECT_EQ(last.get(), -1);
 }
 
-/// The child does not close a descriptor that it opened itself under the closed one's number.
+/// The child must not close a descriptor that it opened itself under the number of a closed one.
 TEST_F(Fork, WhatAChildOpensUnderTheNumberIsItsOwn) {
   auto kept = std::make_unique<ProcessFd>(open());
   EXPECT_EQ(in_child([&] {
@@ -105,7 +105,7 @@ TEST_F(Fork, AChildThatLivesOnKeepsNoLock) {
   }
   EXPECT_TRUE(locked);
   ::close(other);
-  ::close(ends[1]);  // lets the child go
+  ::close(ends[1]);  // lets the child end
 }
 
 }  // namespace

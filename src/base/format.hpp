@@ -1,4 +1,4 @@
-// Formatted errors, and text from a pool made safe to print.
+// Formatted errors, and text from a pool that is safe to print.
 #pragma once
 
 #include <fmt/core.h>

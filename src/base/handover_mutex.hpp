@@ -1,4 +1,4 @@
-// A mutex whose holder can let in the waiting threads in the middle of its work.
+// A mutex whose holder can let waiting threads in while it works.
 #pragma once
 
 #include <atomic>
@@ -21,6 +21,7 @@ class HandoverMutex {
   void unlock() { mutex_.unlock(); }
 
   /// Called by the holder, which must be ready for anything that other threads may do. One load if
+  /// no thread waits.
   /// no thread waits.
   void let_in() {
     if (waiting_.load(std::memory_order_relaxed) == 0) return;

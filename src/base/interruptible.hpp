@@ -1,12 +1,12 @@
-// Ends waits for a reason that has nothing to do with the awaited event.
+// Ends waits for a reason unrelated to the awaited event.
 #pragma once
 
 #include "base/wait.hpp"
 
 namespace penstock::base {
 
-/// While it lives, waits of this thread call `check` as they call their dead checks: an error ends
-/// the wait. Only the innermost one counts.
+/// While it lives, waits of this thread call `check` as often as their dead checks: an error ends
+/// the wait. Only the innermost one is called.
 class Interruptible {
  public:
   explicit Interruptible(const DeadCheck& check);

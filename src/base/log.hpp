@@ -1,5 +1,5 @@
-// One line a message on standard error: "penstock: LEVEL: text", or to the host's logger. The
-// function that first decides which error it is logs it; no other does.
+// Logs one line for each message on standard error: "penstock: LEVEL: text", or to the host's
+// logger. Only the function that first recognizes an error logs it.
 #pragma once
 
 #include <fmt/core.h>
@@ -24,17 +24,17 @@ struct SourcePlace {
   }
 };
 
-/// For libraries of ours that are loaded into a program with its own logger.
+/// The logger of a program that has loaded one of our libraries.
 struct LogHost {
   bool (*wants)(Level level);
   /// `text` is one line without its newline; `where` is the source location that logs it.
   void (*take)(Level level, std::string_view text, const SourcePlace& where);
 };
 /// From now on the host gets the lines that it wants; others are logged as usual. `host` must
-/// outlive all logging; null: no host.
+/// outlive all logging; nullptr: no host.
 void set_log_host(const LogHost* host);
 
-/// True if the host or PENSTOCK_LOG (error|warn|info|debug; default warn; read once) wants it.
+/// True if the host or PENSTOCK_LOG (error|warn|info|debug; default warn; read once) wants `level`.
 bool log_enabled(Level level);
 void log_line(Level level, std::string_view text,
               const SourcePlace& where = SourcePlace::current());

@@ -9,7 +9,7 @@
 namespace penstock::base {
 namespace {
 
-// The threshold is read once a process, so each case runs in a process of its own.
+// A process reads the threshold once, so each case runs in a process of its own.
 class LogDeathTest : public testing::Test {
  protected:
   LogDeathTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }

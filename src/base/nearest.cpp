@@ -6,7 +6,7 @@
 namespace penstock::base {
 namespace {
 
-/// Counts letters left out, added or replaced, and swaps of two letters.
+/// Counts letters omitted, added or replaced, and swaps of two letters.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::vector<std::size_t>> steps(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
   for (std::size_t i = 0; i <= a.size(); ++i) steps[i][0] = i;
@@ -22,7 +22,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return steps[a.size()][b.size()];
 }
 
-/// One letter is one step; an ending left off or added ("TIMEOUT" for "TIMEOUT_MS") is one as well.
+/// One letter is one step; an ending omitted or added ("TIMEOUT" for "TIMEOUT_MS") is also one.
 std::size_t distance(std::string_view word, std::string_view known) {
   const bool same_beginning = known.starts_with(word) || word.starts_with(known);
   if (same_beginning && std::min(word.size(), known.size()) >= 4) return word == known ? 0 : 1;
@@ -35,7 +35,7 @@ std::string nearest(std::string_view word, std::span<const std::string> known) {
   std::string found;
   std::size_t best = std::max<std::size_t>(2, word.size() / 3) + 1;
   for (const std::string& candidate : known) {
-    // not all letters of a short word may differ
+    // a suggestion must share some letters with a short word
     const std::size_t steps = distance(word, candidate);
     if (steps >= best || steps >= std::max(word.size(), candidate.size())) continue;
     best = steps;

@@ -7,8 +7,8 @@
 
 namespace penstock::base {
 
-/// The one of `known` that differs least from `word`; "" when none is near: more than a third of
-/// the letters mistyped is another word, not a misspelling.
+/// Returns the one of `known` that differs least from `word`; "" if none is near: with more than a
+/// third of the letters changed it is another word, not a misspelling.
 std::string nearest(std::string_view word, std::span<const std::string> known);
 
 }  // namespace penstock::base

@@ -20,7 +20,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-/// A tree of sysfs: nodes 0 and 1 with CPUs, node 2 of CXL memory.
+/// A tree of sysfs: nodes 0 and 1 with CPUs, node 2 with CXL memory.
 class NumaTest : public testing::Test {
  protected:
   NumaTest() {
@@ -70,17 +70,18 @@ TEST_F(NumaTest, DevicesSayWhereTheyAre) {
   EXPECT_EQ(numa_node_of_pci("../devices/0000:3b:00.0", sys_), std::nullopt);
 }
 
-/// Never a CPU that the rank may not use itself.
+/// They never use a CPU that the rank itself may not use.
 TEST_F(NumaTest, ThreadsStayAmongTheCpusOfTheirRank) {
   const auto nodes = numa_nodes(sys_);
   const std::vector<int> all = {0, 1, 2, 3, 4, 5, 6, 7};
   EXPECT_THAT(cpus_near(nodes, all, 1), ElementsAre(4, 5, 6, 7));
   EXPECT_THAT(cpus_near(nodes, {3, 4, 6}, 1), ElementsAre(4, 6));
-  EXPECT_THAT(cpus_near(nodes, {4, 6}, 1), IsEmpty());  // as it is
-  EXPECT_THAT(cpus_near(nodes, {0, 1}, 1), IsEmpty());  // bound elsewhere: that counts
-  EXPECT_THAT(cpus_near(nodes, all, 2), IsEmpty());     // no CPUs there
+  EXPECT_THAT(cpus_near(nodes, {4, 6}, 1), IsEmpty());  // all of them are near: the mask stays
+  EXPECT_THAT(cpus_near(nodes, {0, 1}, 1), IsEmpty());  // the rank is bound elsewhere: that binding
+                                                        // counts
+  EXPECT_THAT(cpus_near(nodes, all, 2), IsEmpty());     // node 2 has no CPUs
   EXPECT_THAT(cpus_near(nodes, all, std::nullopt), IsEmpty());
-  EXPECT_THAT(cpus_near({nodes[0]}, all, 0), IsEmpty());  // one node
+  EXPECT_THAT(cpus_near({nodes[0]}, all, 0), IsEmpty());  // there is only one node
 }
 
 struct Bound {
@@ -112,7 +113,7 @@ TEST(KeepOnNode, BindsWholePages) {
   EXPECT_FALSE(keep_on_node(at, page, 0, 1, &library));
   EXPECT_FALSE(keep_on_node(at, page, 0, 2, nullptr));
   EXPECT_EQ(bound.at, nullptr);
-  (void)keep_on_node(at, page, 0);  // of this host, whatever it has
+  (void)keep_on_node(at, page, 0);  // on this host, whatever it has
   at[0] = std::byte{1};
   ::munmap(at, 4 * page);
 }
@@ -133,7 +134,7 @@ TEST(ServiceThread, LeavesTheMaskAndTheSignalsOfItsStarterAlone) {
   EXPECT_EQ(sigismember(&blocked, SIGTERM), 0);
 }
 
-/// A rank that is bound to one CPU keeps its threads there.
+/// The threads of a rank that is bound to one CPU stay on that CPU.
 TEST(ServiceThread, OfABoundRankIsBoundAsItIs) {
   const std::vector<int> before = own_cpus();
   cpu_set_t mask, one;

@@ -1,5 +1,5 @@
-// A file for the result of long work. It is opened before the work begins, so that no result is
-// lost because the file cannot be written.
+// A file for the result of long work. It is opened before the work begins, so that the result is
+// not lost because the file cannot be written.
 #pragma once
 
 #include <string>
@@ -12,16 +12,16 @@ namespace penstock::base {
 
 class OutputFile {
  public:
-  /// Makes the file where it is absent and leaves its contents alone until write(). A path of ""
-  /// stands for no file. Error: permission, which names the path.
+  /// Creates the file if it is absent, and leaves its contents alone until write(). Path "": no
+  /// file. Errors: permission, which names the path.
   static Result<OutputFile> open(const std::string& path);
 
   OutputFile(OutputFile&& other) noexcept = default;
   OutputFile& operator=(OutputFile&& other) noexcept;
-  /// Removes a file that open() made, if nothing was written.
+  /// Removes a file that open() created if nothing was written.
   ~OutputFile() { remove_unused(); }
 
-  /// Replaces what the file holds. Does nothing without a file. Error: permission.
+  /// Replaces the contents of the file. Does nothing without a file. Errors: permission.
   Result<void> write(std::string_view text);
   const std::string& path() const { return path_; }
 
@@ -32,7 +32,7 @@ class OutputFile {
 
   std::string path_;
   UniqueFd fd_;
-  bool made_ = false;  ///< by open(), and nothing was written yet
+  bool made_ = false;  ///< open() created the file, and nothing was written yet
 };
 
 }  // namespace penstock::base

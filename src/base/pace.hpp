@@ -1,6 +1,6 @@
-// How often a wait looks at the device: as often as it can for a millisecond, then the less often
-// the more lines a look reads. A rack's waiting ranks would otherwise slow the device for those
-// that work.
+// How often a wait polls the device: as often as it can for a millisecond, then less often the more
+// lines a look reads. Otherwise the waiting ranks of a rack would slow the device for those that
+// work.
 #pragma once
 
 #include <cstdint>
@@ -17,24 +17,24 @@ namespace penstock::base {
 ///     }
 class Pace {
  public:
-  /// Lines a second that looks read after the first millisecond, at most, unless an eighth of the
-  /// time waited so far is over before.
+  /// Lines a second that looks may read after the first millisecond. A look is also due when an
+  /// eighth of the time waited so far has passed.
   static constexpr std::uint64_t reads_a_second = 5000;
   static constexpr std::uint64_t brisk_ns = 1'000'000;
-  /// No two looks lie further apart than this.
+  /// The longest time between two looks.
   static constexpr std::uint64_t longest_ns = 10'000'000;
 
-  /// A new wait begins: something has come.
+  /// Begins a new wait: something has arrived.
   void reset() {
     looks_ = 0;
     since_ns_ = next_ns_ = 0;
   }
-  /// What is waited for takes so long yet: no look before.
+  /// The awaited event takes at least this long: no look is due before.
   void not_before(std::uint64_t ns);
-  /// True: look now. Reads no clock in the first millisecond.
+  /// Returns true if a look is due. Reads no clock in the first millisecond.
   bool due() const { return next_ns_ == 0 || is_time(); }
-  /// To be called after a look in vain, which has read `lines` of the device; 0 where loads are
-  /// answered by caches. Such looks are always due.
+  /// Call it after a look in vain. `lines`: how many it read from the device; 0 if caches answered
+  /// the loads. Such looks are always due.
   void looked(std::uint64_t lines) {
     if (next_ns_ != 0 || ++looks_ % looks_to_clock == 0) set_next(lines);
   }
@@ -47,8 +47,8 @@ class Pace {
   void set_next(std::uint64_t lines);
 
   std::uint32_t looks_ = 0;
-  std::uint64_t since_ns_ = 0;  ///< 0: the clock was not read yet
-  std::uint64_t next_ns_ = 0;   ///< 0: each look is due
+  std::uint64_t since_ns_ = 0;  ///< 0: the clock was not yet read
+  std::uint64_t next_ns_ = 0;   ///< 0: every look is due
 };
 
 }  // namespace penstock::base

@@ -7,7 +7,7 @@
 namespace penstock::base {
 namespace {
 
-/// Looks of a wait of so long, each of which reads `lines`.
+/// Returns how many looks a wait of `ns` makes, each of which reads `lines`.
 std::uint64_t looks_in(Pace& pace, std::uint64_t ns, std::uint64_t lines) {
   std::uint64_t looks = 0;
   for (const std::uint64_t end = now_ns() + ns; now_ns() < end;) {
@@ -30,7 +30,7 @@ TEST(Pace, looks_are_always_due_at_first) {
 TEST(Pace, long_waits_read_little) {
   Pace pace;
   looks_in(pace, 30'000'000,
-           1);  // by then an eighth of the time is more than what 8 lines may take
+           1);  // after that time an eighth of it is longer than 8 lines may take
   ASSERT_TRUE(pace.slow());
   constexpr std::uint64_t ns = 40'000'000, lines = 8;
   const std::uint64_t limit = Pace::reads_a_second * ns / 1'000'000'000;
@@ -53,7 +53,7 @@ TEST(Pace, what_takes_long_yet_is_looked_at_later) {
   pace.not_before(3'600'000'000'000);
   while (!pace.due()) {
   }
-  EXPECT_GE(now_ns() - begun, Pace::longest_ns);  // and no hour
+  EXPECT_GE(now_ns() - begun, Pace::longest_ns);  // and not far longer than the longest step
   pace.reset();
   EXPECT_TRUE(pace.due());
 }

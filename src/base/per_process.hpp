@@ -7,7 +7,7 @@
 
 namespace penstock::base {
 
-/// A T for each process. A forked child gets a new one, since its copy of the parent's may be
+/// One T for each process. A forked child gets a new one, since its copy of the parent's may be
 /// locked for ever. Lives as long as the process.
 template <class T>
 class PerProcess {

@@ -1,5 +1,5 @@
-// The seed of tests that draw at random: the same each time, so that a test which passed passes
-// again. TEST_SEED=N gives another, as `make prove` does.
+// The seed of tests that draw at random: the same every time, so that a test that passed passes
+// again. TEST_SEED=N sets another, as `make prove` does.
 #pragma once
 
 #include <cstdint>

@@ -21,7 +21,7 @@ std::vector<int> cpus_of_service(std::optional<int> numa_node) {
   return cpus_near(nodes, usable, node_of(nodes, {::sched_getcpu()}));
 }
 
-/// What is started meanwhile inherits it: the program's signals are for the program's threads.
+/// Threads started meanwhile inherit the mask: the program's signals are for the program's threads.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
@@ -37,7 +37,7 @@ class SignalsBlocked {
   sigset_t before_;
 };
 
-/// Of the calling thread alone. Where a CPU has gone meanwhile, all stays as it was inherited.
+/// Binds only the calling thread. If a CPU has gone offline meanwhile, the inherited mask stays.
 void use(const std::vector<int>& cpus) {
   if (cpus.empty()) return;
   cpu_set_t mask;

@@ -1,4 +1,4 @@
-// Threads of ours in the program's process.
+// Threads of Penstock in the program's process.
 #pragma once
 
 #include <functional>
@@ -7,10 +7,10 @@
 
 namespace penstock::base {
 
-/// Takes none of the program's signals, has a name (15 characters), and uses only CPUs that the
-/// calling thread may use: of these the ones next to `numa_node`, of a GPU that it serves, if there
-/// are any; without one those of the node that the caller runs on, whose memory it shares. The
-/// caller's own mask stays as it is.
+/// Starts a thread that takes none of the program's signals, has a name (at most 15 characters) and
+/// uses only CPUs that the calling thread may use: those near `numa_node`, which is the node of a
+/// GPU that it serves, if there are any; without `numa_node` those of the caller's node, whose
+/// memory it shares. The caller's own mask stays unchanged.
 std::thread start_service_thread(const char* name, std::function<void()> body,
                                  std::optional<int> numa_node = std::nullopt);
 

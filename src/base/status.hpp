@@ -21,7 +21,7 @@ enum class ErrorCode {
   internal,          ///< a defect of Penstock
 };
 
-/// An error and its message for people: the value found, the one needed, the command that fixes it.
+/// An error and its message for people: what was found, what was needed, the command that fixes it.
 struct Error {
   ErrorCode code = ErrorCode::internal;
   std::string message;
@@ -51,7 +51,7 @@ const char* code_name(ErrorCode code);
 }  // namespace penstock
 
 /// Evaluates to the value of a Result, or returns its error from the function. An unnamed value is
-/// destroyed at once: a guard of a lock needs a name.
+/// destroyed at once: name the guard of a lock.
 ///   const auto pool = PENSTOCK_TRY(Pool::attach(options));
 ///   const auto guard = PENSTOCK_TRY(pool->lock());
 ///   PENSTOCK_TRY(space.end_quarantines());

@@ -28,8 +28,8 @@ class UniqueFd {
   int fd_ = -1;
 };
 
-/// The same file, opened once more. flock's locks belong to an opening, which ends with the last
-/// mapping made by it: in a forked child, after the process that locked.
+/// Opens the same file once more. A flock belongs to an opening, which ends with the last mapping
+/// made through it: in a forked child, that may be after the process that locked.
 inline UniqueFd reopened(const UniqueFd& fd) {
   const int access = ::fcntl(fd.get(), F_GETFL) & O_ACCMODE;
   const std::string self = "/proc/self/fd/" + std::to_string(fd.get());

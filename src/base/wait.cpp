@@ -18,13 +18,13 @@ namespace penstock::base {
 namespace {
 
 constexpr std::uint64_t dead_check_interval_ns = 20'000'000;
-/// Where hundreds of processes share a core, those that wait must leave it to those that work.
+/// If hundreds of processes share a core, those that wait must leave it to those that work.
 constexpr std::uint64_t longest_sleep_ns = 20'000'000;
 constexpr std::uint32_t fewest_yields = 64;
-/// A wait that has lasted long sleeps longer, so that it costs the device little: what it waits for
-/// is noticed later by this share of the wait at most.
+/// A wait that has lasted long sleeps longer, so that it costs the device little: it notices the
+/// event late by at most this share of the wait.
 constexpr std::uint64_t late_share = 16;
-/// An upper bound on a waiting thread's time between two polls, unless it was stopped.
+/// Upper bound on a waiting thread's time between two polls, unless it was stopped.
 constexpr std::uint64_t longest_step_ns = 1'000'000'000;
 /// Polls between two looks at the clock while spinning and while yielding.
 constexpr std::uint64_t spins_per_check = 256;

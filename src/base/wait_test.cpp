@@ -83,7 +83,7 @@ TEST(Waiter, GivesWhatInterruptsItsThread) {
   }).join();
 }
 
-/// Nobody knows whether a process that was stopped would have waited in vain.
+/// A stopped process cannot know whether it would have waited in vain.
 TEST(Waiter, AStopOfTheProcessDoesNotCount) {
   skip_unless_fork_is_followed();
   const pid_t child = ::fork();

@@ -1,6 +1,6 @@
 // From which call on all ranks go another way, agreed without a wait for a rank that is late: ranks
 // whose calls have the same numbers on all of them, and which learn at different times that they
-// could. Protocol: docs/protocols/collectives.md, "Change of way".
+// could. Protocol: docs/protocols/collectives.md, "Switching from MPI to the pool".
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // A tuning table: which plan a collective gets, by its ranks and its size. Measured by `penstock
 // bench tune` and kept in the pool (tuning_store.hpp), or written by hand (tuning_text.cpp).
-// In words: docs/protocols/collectives.md, "Which is taken".
+// In words: docs/protocols/collectives.md, "How a plan is chosen".
 #pragma once
 
 #include <cstddef>

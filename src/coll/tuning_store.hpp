@@ -1,5 +1,5 @@
 // Where a tuning table comes from: the pool, where it is an object of a reserved name, or the
-// environment. In words: docs/protocols/collectives.md, "Which is taken".
+// environment. In words: docs/protocols/collectives.md, "How a plan is chosen".
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// Kernels of combine.hpp. A thread takes 16 bytes of each operand at once where all are aligned so:
-// a read of the pool over the bus costs by the request.
+// Kernels of combine.hpp. A thread takes 16 bytes of each operand at once if all are aligned to
+// that: reads of the pool over the bus cost by the request.
 #include "gpu/combine.hpp"
 
 namespace penstock::gpu {
@@ -15,8 +15,8 @@ __device__ bool is_wide(const Values& values) {
   return bits % wide_bytes == 0;
 }
 
-/// 16 bytes of each operand. The loads of the pool are asked for as volatile: a chunk is written by
-/// others while this GPU runs, and no older copy of it may be used.
+/// 16 bytes of each operand. Loads from the pool are volatile: others write a chunk while this GPU
+/// runs, and no older copy of it may be used.
 template <class Format, coll::Operation operation>
 __device__ void combine_wide(const Values& values, std::size_t i, double factor) {
   using Word = typename Format::Word;
@@ -55,7 +55,7 @@ __device__ void combine_all(const Values& values, double factor, std::size_t fir
   }
 }
 
-/// Of a Combine or a FusedCall.
+/// `Call` is Combine or FusedCall.
 template <class Format, class Call>
 struct CombineAll {
   const Call& call;

@@ -10,20 +10,20 @@
 
 namespace penstock::gpu {
 
-/// What is reduced. Pointers are the GPU's.
+/// The operands of a reduction. Pointers are the GPU's.
 struct Values {
   void* result;
   std::uint64_t elements;
   const void* const* operand;  ///< where the values of each rank begin
   std::uint32_t operands;
-  std::uint32_t ranks;  ///< of an average
+  std::uint32_t ranks;  ///< for an average
 };
 
-/// Operands of one launch: its arguments are 4 KB at most.
+/// Operands of one launch: its arguments have at most 4 KB.
 inline constexpr std::uint32_t max_operands = 448;
 
-/// A launch that reduces. `factor_at` is where a premultiplied sum's factor lies, as a value of
-/// the type; null: it is `factor`.
+/// A launch that reduces. `factor_at` points to a premultiplied sum's factor, as a value of the
+/// type; null: the factor is `factor`.
 struct Combine {
   void* result = nullptr;
   std::uint64_t elements = 0;
@@ -39,7 +39,7 @@ struct Combine {
   }
 };
 
-/// Of element `i`.
+/// Reduces element `i`.
 template <class Format, coll::Operation operation>
 PENSTOCK_HOST_DEVICE inline typename Format::Word combined_element(const Values& values,
                                                                    std::size_t i, double factor) {
@@ -50,7 +50,7 @@ PENSTOCK_HOST_DEVICE inline typename Format::Word combined_element(const Values&
   return coll::result_of<Format, operation>(value, values.ranks);
 }
 
-/// Of a Combine or a FusedCall.
+/// `Call` is Combine or FusedCall.
 template <class Format, coll::Operation operation, class Call>
 PENSTOCK_HOST_DEVICE inline double factor_of(const Call& call) {
   if constexpr (operation == coll::Operation::premultiplied_sum)
@@ -59,7 +59,7 @@ PENSTOCK_HOST_DEVICE inline double factor_of(const Call& call) {
   return call.factor;
 }
 
-/// Calls `call` with the operation as a constant of a type, where it has a meaning for the format.
+/// Calls `call` with the operation as a compile-time constant, if the format has such an operation.
 template <class Format, class Call>
 PENSTOCK_HOST_DEVICE inline void with_operation(coll::Operation operation, const Call& call) {
   using O = coll::Operation;

@@ -7,8 +7,8 @@ namespace penstock::gpu {
 namespace {
 
 constexpr unsigned threads = 256;
-/// A copy's share of the GPU should stay small beside the program's own kernels: the bus is full
-/// long before the multiprocessors are.
+/// Bounds a copy's share of the GPU, for the sake of the program's own kernels: the bus is
+/// saturated long before the multiprocessors are.
 constexpr unsigned max_blocks = 32;
 
 }  // namespace

@@ -8,12 +8,13 @@
 
 namespace penstock::gpu {
 
-/// What a collective does with the values of the ranks.
+/// The arithmetic of a collective.
 struct Reducing {
   coll::Datatype type = coll::Datatype::float32;
   coll::Operation operation = coll::Operation::sum;
-  double factor = 1;                  ///< of a premultiplied sum ...
-  cuda::DevicePointer factor_at = 0;  ///< ... or where it lies, of the type; 0: it does not
+  double factor = 1;                  ///< factor of a premultiplied sum ...
+  cuda::DevicePointer factor_at = 0;  ///< ... or where it lies, as a value of the type; 0: in
+                                      ///< `factor`
 };
 
 /// Enqueues the reduction of `call`, whose pointers and elements are set. Errors: those of
@@ -21,10 +22,10 @@ struct Reducing {
 Result<void> launch(const Device& device, const Reducing& reducing, std::uint32_t ranks,
                     Combine& call, cuda::Stream stream);
 
-/// What kernels are told of it: an operation on booleans is one of bits.
+/// The operation as kernels know it: an operation on booleans is one on bits.
 coll::Operation operation_of(const Reducing& reducing);
 
-/// Whether a single rank's value is copied as it is.
+/// Whether a single rank's value is copied unchanged.
 bool copies_one(const Reducing& reducing);
 
 }  // namespace penstock::gpu

@@ -1,5 +1,5 @@
-// Collectives of GPUs through a real pool, on the stand-in GPU, whose memory the host cannot touch
-// and whose streams run at their own pace: threads that each are a rank.
+// Collectives of GPUs through a real pool, on the stand-in GPU, whose memory the host cannot access
+// and whose streams run at their own pace. Each rank is a thread.
 #include "gpu/communicator.hpp"
 
 #include <atomic>
@@ -43,7 +43,7 @@ void abort_from_another_thread(const Rank& rank) {
                   .input = memory.at(),
                   .output = memory.at(),
                   .reducing = Reducing{}};
-  if (rank.core.self() == 1) {  // comes when the other has given up
+  if (rank.core.self() == 1) {  // begins when the other has given up
     while (!rank.gpu.error()) {
       const auto done = rank.gpu.enqueue(call, rank.stream);
       (void)memory.read();
@@ -77,14 +77,14 @@ void reduction_in_vain(const Rank& rank) {
                                 .output = memory.at(),
                                 .reducing = Reducing{}},
                                rank.stream));
-  (void)memory.read();  // for streams that run out
+  (void)memory.read();  // waits for streams that still run
   EXPECT_FALSE(rank.gpu.drain());
   EXPECT_THAT(rank.gpu.error()->message, HasSubstr("rank 0"));
   EXPECT_THAT(rank.gpu.error()->message, HasSubstr("has given the communicator up"));
 }
 
-/// Rank 0 aborts and ends when it has done all that it began; rank 1 comes later, and its call is
-/// right. The next one waits for rank 0 in vain.
+/// Rank 0 aborts and ends after it has done all that it began; rank 1 comes later, and its call
+/// succeeds. Its next call waits for rank 0 in vain.
 void come_after_an_abort(const Rank& rank, std::atomic<bool>& ended) {
   constexpr std::uint64_t bytes = 4000;
   const bool is_root = rank.core.self() == 0;
@@ -122,7 +122,7 @@ TEST_F(GpuCommunicator, AnAbortOfARankThatHasDoneAllHarmsNobody) {
   }
 }
 
-/// A word of the host that a stream waits for.
+/// A host word that a stream waits for.
 class Hold {
  public:
   explicit Hold(const Rank& rank) : device_(rank.device) {
@@ -146,8 +146,8 @@ class Hold {
   alignas(64) std::uint64_t word_ = 0;
 };
 
-/// The root's last call would write where its first one lies, and waits for the other's GPU, which
-/// has not come to that yet. The root gives up, and its streams run on.
+/// The root's last call would overwrite the slot of its first one, and so waits for the other's
+/// GPU, which has not read it yet. The root aborts, and its streams run on.
 void read_after_an_abort(const Rank& rank, std::atomic<bool>& ended) {
   constexpr std::uint64_t bytes = 4000;
   const bool is_root = rank.core.self() == 0;
@@ -171,7 +171,7 @@ void read_after_an_abort(const Rank& rank, std::atomic<bool>& ended) {
     for (const DeviceBytes* memory : {&first, &first, &last}) enqueue(*memory);
     while (rank.core.begun() < 3) std::this_thread::yield();
     rank.gpu.abort();
-    (void)last.read();  // all is let go
+    (void)last.read();  // all waits were released
     ended = true;
     return;
   }
@@ -225,7 +225,7 @@ TEST_F(GpuCommunicator, ACallMayTakeMoreOperationsThanAStreamHolds) {
   }
 }
 
-/// The stand-in's GPU without stream memory operations: the direct form waits by launches.
+/// The stand-in GPU without stream memory operations: the direct form waits by launches.
 class GpuWithoutStreamWords : public GpuCommunicator {
  protected:
   void SetUp() override { setenv("STANDIN_NO_STREAM_WORDS", "1", 1); }
@@ -241,8 +241,8 @@ TEST_F(GpuWithoutStreamWords, MovesAndReducesAlike) {
   }
 }
 
-/// All streams of a rank share one queue of the stand-in GPU: what one of them waits for must not
-/// be given to another one later.
+/// All streams of a rank share one queue of the stand-in GPU: an operation that one stream waits
+/// for must not be enqueued later on another.
 class GpuWithOneQueue : public GpuCommunicator {
  protected:
   void SetUp() override {
@@ -270,7 +270,8 @@ TEST_F(GpuWithOneQueue, MovesAndReducesAlikeByLaunches) {
   move_and_reduce(forms[2]);
 }
 
-/// All ranks begin to capture together: a capture of this kind forbids others what they do before.
+/// All ranks begin to capture together: such a capture forbids the others calls that they make
+/// before.
 void replay(const Rank& rank, int calls, std::uint32_t turns) {
   Sums sums(rank, 700);
   sums.put(1);
@@ -280,7 +281,7 @@ void replay(const Rank& rank, int calls, std::uint32_t turns) {
   for (std::uint32_t turn = 2; turn < turns; ++turn) {
     sums.put(turn);
     sums.launch();
-    if (turn % 3 == 0) {  // outside of the graph
+    if (turn % 3 == 0) {  // outside the graph
       ASSERT_TRUE(sums.enqueue());
     }
     sums.expect(turn);
@@ -301,7 +302,7 @@ TEST_F(GpuCommunicator, AGraphIsLaunchedAnyNumberOfTimes) {
   }
 }
 
-/// The first call of all is one in a graph, in the mode that forbids allocations to all threads.
+/// The very first call is in a graph, in the mode that forbids all threads to allocate.
 TEST_F(GpuCommunicator, ACaptureForbidsNothingThatACallDoes) {
   for (const Form& form : {forms[2], forms[4]}) {
     make_pool(form);
@@ -332,8 +333,8 @@ TEST_F(GpuCommunicator, TheProxysFormRefusesACapture) {
   });
 }
 
-/// Rank 1 does not come to the last call: rank 0's streams are let go at its timeout, and rank 1
-/// learns of it.
+/// Rank 1 does not make the last call: rank 0's streams are released at its timeout, and rank 1 is
+/// told.
 void wait_in_vain(const Rank& rank, bool in_graph) {
   constexpr std::uint64_t timeout_ns = 150'000'000;
   Sums sums(rank, 300);
@@ -390,7 +391,7 @@ TEST_F(GpuCommunicator, AGraphLeavesNoEarlierCallUnwatched) {
   }
 }
 
-/// Rank 0 ends while a graph of its own waits for rank 1, which does not launch one.
+/// Rank 0 ends while its graph waits for rank 1, which does not launch one.
 void end_during_a_graph(const Rank& rank) {
   Sums sums(rank, 300);
   sums.put(1);
@@ -418,7 +419,7 @@ TEST_F(GpuCommunicator, EndsWhenItsGraphsHave) {
   }
 }
 
-/// While another thread captures in the mode that forbids all threads what may wait.
+/// Another thread captures in the mode that forbids all threads calls that may wait.
 TEST_F(GpuCommunicator, DrainsAndEndsDuringACapture) {
   for (const Form& form : {forms[0], forms[2], forms[4]}) {
     make_pool(form);
@@ -443,7 +444,7 @@ TEST_F(GpuCommunicator, DrainsAndEndsDuringACapture) {
   }
 }
 
-/// As `penstock ps` shows rank 0.
+/// The row of rank 0 in `penstock ps`.
 std::string shown_of_first(const Rank& rank) {
   const group::Group& group = rank.core.direct().group();
   for (const pool::ProcessRecord& record : group.pool.processes())
@@ -451,7 +452,7 @@ std::string shown_of_first(const Rank& rank) {
   return {};
 }
 
-/// Rank 1 comes when it is seen that rank 0 waits for it.
+/// Rank 1 comes once `penstock ps` shows that rank 0 waits for it.
 void come_when_seen(const Rank& rank) {
   Sums sums(rank, 300);
   sums.put(1);
@@ -472,7 +473,7 @@ TEST_F(GpuCommunicator, WhatAGpuWaitsForIsShown) {
   }
 }
 
-/// One thread enqueues while another asks, and aborts in the end.
+/// One thread enqueues while another polls for errors, and finally aborts.
 TEST_F(GpuCommunicator, AnotherThreadAsksAndAborts) {
   for (const Form& form : {forms[0], forms[2], forms[4]}) {
     make_pool(form);
@@ -490,7 +491,7 @@ TEST_F(GpuCommunicator, AnotherThreadAsksAndAborts) {
       other.join();
       while (!rank.gpu.error()) (void)sums.enqueue();
       EXPECT_FALSE(rank.gpu.drain());
-      sums.wait();  // for streams that run out
+      sums.wait();  // for streams that still run
     });
   }
 }

@@ -39,12 +39,12 @@ Result<void> Device::open() {
     PENSTOCK_TRY(driver_.check(driver_.context_device(&number_), "the context's device"));
   else
     PENSTOCK_TRY(driver_.check(driver_.device_get(&number_, 0), "the first device"));
-  // Where this thread has another context of the device than the primary one, that is what its
-  // streams and memory belong to; the primary one is held all the same.
+  // If this thread has another context of the device than the primary one, its streams and memory
+  // belong to that one; the primary one is held all the same.
   PENSTOCK_TRY(driver_.check(driver_.primary_retain(&context_, number_), "its primary context"));
   if (context != nullptr) context_ = context;
   (void)driver_.device_attribute(&stream_words_, cuda::attribute_64_bit_stream_mem_ops, number_);
-  std::array<std::byte, 16> uuid{};  // where it has none, it counts as shared
+  std::array<std::byte, 16> uuid{};  // a GPU without one counts as shared
   (void)driver_.device_uuid(uuid.data(), number_);
   id_ = base::xxh64(uuid.data(), uuid.size(), 0) | 1;
   std::array<char, 32> address{};

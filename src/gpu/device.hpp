@@ -1,4 +1,4 @@
-// A GPU of this process, by NVIDIA's driver: its context, and the kernels of combine.hpp.
+// A GPU of this process, through NVIDIA's driver: its context, and the kernels of combine.hpp.
 #pragma once
 
 #include <array>
@@ -14,34 +14,35 @@ namespace penstock::gpu {
 
 class Device {
  public:
-  /// That of this thread's context; the first GPU's, if it has none. Errors: those of
-  /// cuda::driver(), and what the driver says.
+  /// Returns the device of this thread's context; without a context the first GPU. Errors: those of
+  /// cuda::driver() and of the driver's calls.
   static Result<std::shared_ptr<const Device>> current();
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
   const cuda::Driver& driver() const { return driver_; }
-  /// Streams wait for words and write them.
+  /// Whether streams can wait for words and write them.
   bool has_stream_words() const { return stream_words_ != 0; }
-  /// Error: unavailable, where they cannot.
+  /// Errors: unavailable if they cannot.
   Result<void> need_stream_words() const;
-  /// Error: unavailable, where this build has no kernels or the GPU is too old for them.
+  /// Errors: unavailable if this build has no kernels, or the GPU is too old for them.
   Result<cuda::Function> combine_kernel(coll::Datatype type) const;
 
-  /// Those of word_ops.hpp and fused.hpp. Error: unavailable, as above.
+  /// The kernels of word_ops.hpp and fused.hpp. Errors: unavailable, as above.
   Result<cuda::Function> words_kernel() const;
   Result<cuda::Function> fused_kernel(coll::Datatype type) const;
-  /// Enqueues a kernel with its one argument. Error: what the driver says; `what` names it.
+  /// Enqueues a kernel with its one argument. Errors: the driver's; `what` names the kernel in
+  /// them.
   Result<void> launch(cuda::Function kernel, unsigned blocks, unsigned threads, void* argument,
                       cuda::Stream stream, const char* what) const;
-  /// A number of this GPU alone, on whichever host; not 0.
+  /// A number that no other GPU on any host has; not 0.
   std::uint64_t id() const { return id_; }
-  /// The NUMA node of the host that it is attached to; nullopt: not known. Memory that its copy
-  /// engines reach, and threads that serve it, lie there (base/numa.hpp).
+  /// The NUMA node of the host to which it is attached; nullopt: unknown. Memory that its copy
+  /// engines access, and threads that serve it, belong there (base/numa.hpp).
   std::optional<int> numa_node() const { return numa_node_; }
 
-  /// Makes its context this thread's, until the end of the scope.
+  /// Makes its context this thread's until the end of the scope.
   class Scope {
    public:
     explicit Scope(const Device& device) : driver_(device.driver_) {
@@ -78,8 +79,8 @@ class Device {
   mutable std::atomic<unsigned> max_blocks_{0};
 };
 
-/// While a stream captures a graph, in whichever mode, this thread may allocate and register memory
-/// all the same: nothing of that is in the graph.
+/// Lets this thread allocate and register memory while a stream captures a graph, in whichever
+/// mode: none of that belongs to the graph.
 class BesideCaptures {
  public:
   explicit BesideCaptures(const cuda::Driver& driver) : driver_(driver) {
@@ -91,14 +92,14 @@ class BesideCaptures {
 
  private:
   const cuda::Driver& driver_;
-  int mode_ = cuda::capture_relaxed;  ///< then what it was before
+  int mode_ = cuda::capture_relaxed;  ///< the mode to set; afterwards the previous one
 };
 
-/// Does the stream capture a graph? Errors: what the driver says.
+/// Does the stream capture a graph? Errors: the driver's.
 Result<bool> is_capturing(const cuda::Driver& driver, cuda::Stream stream);
 
-/// What `then` is given from now on comes after what `first` has been given so far. `event` may be
-/// used again at once. `what` names it in errors.
+/// Orders the operations that `then` is given from now on after those that `first` has been given
+/// so far. `event` may be used again at once. `what` names the step in errors.
 Result<void> go_after(const cuda::Driver& driver, cuda::Event event, cuda::Stream first,
                       cuda::Stream then, const char* what);
 

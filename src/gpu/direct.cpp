@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::chrono::milliseconds between_looks{20}, between_raises{1};
 constexpr std::uint64_t ns_a_ms = 1'000'000;
-/// The time in which a stopped process saw nothing counts for no wait.
+/// The longest gap between two looks that counts: a stopped process saw nothing in a longer one.
 constexpr std::uint64_t longest_gap_ns = 5 * 20 * ns_a_ms;
 
 }  // namespace
@@ -83,7 +83,7 @@ Result<Direct::Submission> Direct::prepare(const Call& call, bool captures) {
                        .timeout_ns = call.timeout_ns};
   PENSTOCK_TRY(movement_->check(call, submitted.prepared->schedule));
   PENSTOCK_TRY(number(submitted, captures));
-  // Before the streams get it: what is queued there may have to go on before all of it fits.
+  // Before the streams get it: operations queued there may have to run before all of it fits.
   const std::lock_guard<std::mutex> guard(mutex_);
   if (error_) return unexpected(*error_);
   if (submitted.counts_itself && !under_way_.empty() && under_way_.back().counts_itself)
@@ -93,8 +93,8 @@ Result<Direct::Submission> Direct::prepare(const Call& call, bool captures) {
   return submitted;
 }
 
-/// A graph is launched any number of times: from the first one on each call counts itself on the
-/// GPU, when it comes to it.
+/// A graph may be launched any number of times: from the first graph on, each call counts itself on
+/// the GPU, when it begins.
 Result<void> Direct::number(Submission& submitted, bool captures) {
   coll::Direct& core = core_.direct();
   if (captures && !by_launches_) {
@@ -123,8 +123,8 @@ Result<void> Direct::issue(const Call& call, const Submission& submitted, bool c
   return issue_by_lanes(call, submitted, captures ? *captured_lanes_ : *lanes_, stream);
 }
 
-/// On the program's own stream: no event lies on its way. A graph is not ordered by events of
-/// calls outside, so it goes by the lanes, which are no more than its edges.
+/// Uses the program's own stream, so that no event is needed. Events of calls outside do not order
+/// a graph: there it uses the lanes, which become only edges of the graph.
 Result<void> Direct::issue_at_once(const Call& call, FusedCall& arguments, bool captures,
                                    cuda::Stream stream) {
   if (!captures) {
@@ -142,14 +142,17 @@ Result<void> Direct::issue_by_lanes(const Call& call, const Submission& submitte
                                     cuda::Stream stream) {
   const std::vector<coll::DirectOp>& program = submitted.prepared->direct;
   PENSTOCK_TRY(lanes.begin_after(stream));
-  // Both lanes begin a call together: who hears of this rank in it knows that the last one is over.
+  // Both lanes begin a call together: a rank that hears of this rank's call knows that the previous
+  // one is over.
   for (const Lane lane : both_lanes) PENSTOCK_TRY(lanes.join(lane));
   words_->begin({.lanes = &lanes, .turn = submitted.turn, .by_launches = by_launches_});
   std::size_t i = 0;
   for (; i < program.size() && program[i].kind == coll::DirectOp::Kind::resume; ++i)
     PENSTOCK_TRY(issue_op(call, submitted, lanes, program[i]));
   PENSTOCK_TRY(words_->flush(Lane::read));
-  if (by_launches_) PENSTOCK_TRY(lanes.join(Lane::write));  // behind the launch that counts it
+  if (by_launches_)
+    PENSTOCK_TRY(lanes.join(Lane::write));  // behind the launch that counts the
+                                            // call
   for (; i < program.size(); ++i) PENSTOCK_TRY(issue_op(call, submitted, lanes, program[i]));
   if (!by_launches_) core_.direct().note(program, submitted.turn);
   PENSTOCK_TRY(words_->finish());
@@ -175,7 +178,7 @@ Result<void> Direct::issue_op(const Call& call, const Submission& submitted, Lan
   }
 }
 
-/// It moves nothing, and nothing waits for it while all live.
+/// The watchdog moves no data, and nothing waits for it while all ranks live.
 void Direct::run_watchdog() {
   const Device::Scope scope(*device_);
   const BesideCaptures beside(device_->driver());
@@ -190,16 +193,16 @@ void Direct::run_watchdog() {
       if (const auto looked = look(); !looked && !error_) error_ = looked.error();
     }
   }
-  if (error_) tell_others();  // who aborts may end at once
+  if (error_) tell_others();  // an aborting rank may end at once
 }
 
-/// Where nothing is under way nothing will be: prepare() refuses it.
+/// If nothing is under way, nothing more will be: prepare() refuses further calls.
 void Direct::tell_others() {
   if (!others_know_) core_.give_up(*error_, is_over() && under_way_.empty());
   others_know_ = true;
 }
 
-/// Until the streams are idle: another rank's GPU may tell a word once more.
+/// Repeats it until the streams are idle, because another rank's GPU may still write a word.
 void Direct::let_go(std::unique_lock<std::mutex>& lock) {
   tell_others();
   shown_.reset();
@@ -209,7 +212,7 @@ void Direct::let_go(std::unique_lock<std::mutex>& lock) {
   changed_.wait_for(lock, idle ? between_looks : between_raises, [this] { return ends_; });
 }
 
-/// Whether the GPU has done all that this host knows of.
+/// Whether the GPU has done all calls that this host knows of.
 bool Direct::is_over() {
   const std::uint64_t last = (*words_)[StreamWords::done].load(std::memory_order_acquire);
   while (!under_way_.empty() && !under_way_.front().counts_itself &&
@@ -235,7 +238,8 @@ Result<void> Direct::look() {
   return check_time(submitted);
 }
 
-/// As a host's call: it ends at its own timeout; else it is named every PENSTOCK_TIMEOUT_MS.
+/// As for a host's call: it fails at its own timeout; else a message names it every
+/// PENSTOCK_TIMEOUT_MS.
 Result<void> Direct::check_time(const Submission& submitted) {
   const std::uint64_t interval_ns = base::default_timeout_ns();
   if (looked_at_ != submitted.turn.number) {
@@ -258,7 +262,7 @@ Result<void> Direct::check_time(const Submission& submitted) {
   return {};
 }
 
-/// In `penstock ps`, as a host's call.
+/// Shows the wait in `penstock ps`, as a host's call does.
 void Direct::show(const Submission& submitted) {
   const group::Group& group = core_.direct().group();
   if (missing_.empty()) return shown_.reset();
@@ -288,7 +292,8 @@ void Direct::abort() {
   fail_with({ErrorCode::unavailable, "the communicator was aborted"});
 }
 
-/// They run on streams that only the program knows: until what they have begun is done.
+/// Graphs run on streams that only the program knows: waits until the calls that they have begun
+/// are done.
 void Direct::await_graphs() const {
   constexpr std::chrono::microseconds between{100};
   const auto word = [this](StreamWords::Word which) {

@@ -1,8 +1,8 @@
-// The form without a thread of the host on the way of the data, for pools whose memory GPUs and
-// hosts see alike (hardware and uncached mode): the streams wait for words of the pool itself, and
-// tell the others' GPUs by such words (coll/direct_program.hpp). A watchdog of the host sleeps, and
-// looks now and then whether a rank has died: then it raises the words that this GPU waits for.
-// Protocol: docs/protocols/collectives.md, "Without a thread of the host".
+// The form in which no thread of the host takes part in moving data, for pools whose memory GPUs
+// and hosts see alike (hardware and uncached mode): the streams themselves wait for words of the
+// pool, and write such words for the others' GPUs (coll/direct_program.hpp). A watchdog thread of
+// the host sleeps, and looks now and then whether a rank has died; if so it raises the words that
+// this GPU waits for. Protocol: docs/protocols/collectives.md, "Without a thread of the host".
 #pragma once
 
 #include <condition_variable>
@@ -31,8 +31,8 @@ class Direct : public Communicator {
                                                     std::shared_ptr<const Device> device);
   ~Direct() override;
   Result<void> enqueue(const Call& call, cuda::Stream stream) override;
-  /// Looks for failures of others too: once a stream has done a call, it tells whether that was
-  /// done right.
+  /// Also looks for failures of other ranks: once a stream has done a call, it tells whether the
+  /// call succeeded.
   std::optional<Error> error() override;
   void abort() override;
   Result<void> drain() override;
@@ -44,7 +44,7 @@ class Direct : public Communicator {
     std::shared_ptr<const coll::Prepared> prepared;
     coll::DirectTurn turn;
     std::uint64_t timeout_ns = 0;
-    bool counts_itself = false;  ///< by launches
+    bool counts_itself = false;  ///< a call by launches
   };
   Direct(coll::Communicator& core, std::shared_ptr<const Device> device)
       : core_(core), device_(std::move(device)) {}
@@ -75,21 +75,21 @@ class Direct : public Communicator {
   std::unique_ptr<StreamWords> words_;
   std::unique_ptr<FusedLaunches> fused_;
   std::unique_ptr<Lanes> lanes_, captured_lanes_;
-  std::unique_ptr<LaneWatch> watch_;  ///< the watchdog's: it calls no driver
-  std::uint64_t last_ = 0;            ///< that was numbered by the host
+  std::unique_ptr<LaneWatch> watch_;  ///< for the watchdog, which itself calls no driver
+  std::uint64_t last_ = 0;            ///< the last call that the host numbered
 
-  std::mutex mutex_;  ///< of all below, and of the host's part in the protocol
+  std::mutex mutex_;  ///< guards all members below, and the host's part in the protocol
   std::condition_variable changed_;
-  std::deque<Submission> under_way_;  ///< of those by launches, the last one that was enqueued
-  bool by_launches_ = false;          ///< from the first call in a graph on, or from the begin
-  bool unsettled_ = false;            ///< something was enqueued since the last drain()
+  std::deque<Submission> under_way_;  ///< of calls by launches only the last one enqueued
+  bool by_launches_ = false;          ///< from the first call in a graph on, or from the start
+  bool unsettled_ = false;            ///< a call was enqueued since the last drain()
   std::optional<Error> error_;
-  bool others_know_ = false;  ///< of the error
+  bool others_know_ = false;  ///< the other ranks were told of the error
   bool ends_ = false;
   coll::Missing missing_;
-  std::uint64_t looked_at_ = 0;  ///< the call that the times are of
+  std::uint64_t looked_at_ = 0;  ///< the call to which the times belong
   std::optional<base::AwakeClock> waited_;
-  std::optional<group::Waiting> shown_;  ///< of that call, while it waits
+  std::optional<group::Waiting> shown_;  ///< set while that call waits
   std::uint64_t next_warning_ns_ = 0;
   std::thread watchdog_;
 };

@@ -1,11 +1,11 @@
-// Kernels of fused.hpp: one block, whose threads are those of the launch.
+// Kernels of fused.hpp: one block, whose threads are all threads of the launch.
 #include "gpu/fused.hpp"
 
 namespace penstock::gpu {
 
 namespace {
 
-/// Of the scope of the system: other GPUs and hosts.
+/// Accesses with system scope: other GPUs and hosts see them.
 struct DeviceBlock {
   __device__ std::uint32_t thread() const { return threadIdx.x; }
   __device__ std::uint32_t threads() const { return blockDim.x; }
@@ -17,7 +17,7 @@ struct DeviceBlock {
   __device__ void store(std::uint64_t* word, std::uint64_t value) const {
     asm volatile("st.relaxed.sys.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
   }
-  __device__ void pause() const {}  // a round of the bus takes long enough
+  __device__ void pause() const {}  // a round trip over the bus takes long enough
   __device__ void sync_threads() const { __syncthreads(); }
   __device__ bool sync_and(bool goes_on) const { return __syncthreads_and(goes_on) != 0; }
   __device__ void release_fence() const { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
@@ -41,8 +41,8 @@ struct DeviceBlock {
   }
 
  private:
-  /// From byte `begin` on. Returns where whole words end. Several loads are on their way at once;
-  /// they are volatile, as those of combine.cu.
+  /// Copies from byte `begin` on; returns where whole words end. Several loads are in flight at
+  /// once; they are volatile, as in combine.cu.
   template <class Word>
   __device__ std::uint32_t copy_words(const FusedCall::Move& move, const void* from,
                                       std::uint32_t begin, std::uint32_t first) const {

@@ -1,10 +1,10 @@
 // One launch for a small call in the direct form: one block of threads carries out the rounds of
 // coll/fused_program.hpp. It waits for words of the pool, copies and reduces straight between the
-// pool and the GPU's memory, and tells others, without a launch, an event or another stream
-// between. Compiled for the GPU by fused.cu, for the host by the stand-in GPU, and for simulated
-// nodes by their tests. Protocol: docs/protocols/collectives.md, "By one launch". Source: gpu.md,
-// "CUDA" (fused kernel); the order of data and words: PTX ISA 8.8, "Memory consistency model",
-// release and acquire patterns, and barriers.
+// pool and the GPU's memory, and writes words for others, without a launch, an event or another
+// stream in between. Compiled for the GPU by fused.cu, for the host by the stand-in GPU, and for
+// simulated nodes by their tests. Protocol: docs/protocols/collectives.md, "By one launch". Source:
+// gpu.md, "CUDA" (fused kernel); the order of data and words: PTX ISA 8.8, "Memory consistency
+// model", release and acquire patterns, and barriers.
 #pragma once
 
 #include "gpu/combine.hpp"
@@ -19,12 +19,12 @@ struct FusedCall : LaunchWords {
   struct Move {
     void* to;
     std::uint32_t bytes;
-    std::uint8_t first, operands;  ///< a part of `operand`; a copy has one
+    std::uint8_t first, operands;  ///< a range of `operand`; a copy has one
     bool combines;
-    bool behind;  ///< the moves before it must be done
+    bool behind;  ///< the moves before it must be complete
   };
   struct Round {
-    std::uint8_t waits, moves, tells;  ///< the next ones of the lists
+    std::uint8_t waits, moves, tells;  ///< how many of each list belong to this round
   };
 
   CallTurn turn;  ///< unless the launch counts the call
@@ -39,21 +39,21 @@ struct FusedCall : LaunchWords {
   Round round[max_rounds] = {};
 };
 static_assert(sizeof(FusedCall) <= 4096);
-/// Threads of the one block.
+/// Threads in the one block.
 inline constexpr unsigned fused_threads = 512;
 
 /// `Block`: a thread of the block, and the block.
 ///
-///     thread(), threads()   which it is, of how many
-///     load(word)            acquire, of the scope of the system
-///     store(word, value)    relaxed, of the scope of the system
+///     thread(), threads()   this thread's index, and their number
+///     load(word)            acquire, system scope
+///     store(word, value)    relaxed, system scope
 ///     pause()               between two loads of a wait
-///     sync_threads()        a barrier of the block: what its threads did before is done before
-///     sync_and(goes_on)     the same; whether it was true of all
-///     release_fence()       what is done before it, by whichever thread, comes before this
-///                           thread's later stores, to hosts and other GPUs too
+///     sync_threads()        a barrier of the block: earlier accesses of its threads are complete
+///     sync_and(goes_on)     the same; whether the argument was true for all
+///     release_fence()       earlier accesses of all threads come before this thread's later
+///                           stores, also as hosts and other GPUs see them
 ///     copy(move, from, first)            this thread's part: units first, first + threads(), ...
-///     combine<Format>(call, move, first) the same of a reduction
+///     combine<Format>(call, move, first) the same for a reduction
 template <class Format, class Block>
 class CarryingOut {
  public:
@@ -68,7 +68,7 @@ class CarryingOut {
     turn_ = call_.begins != 0 ? call_.epoch->turn : call_.turn;
     bool goes_on = true;
     for (std::uint32_t i = 0; i < call_.rounds && goes_on; ++i) goes_on = round(call_.round[i]);
-    // Behind all that the block has stored and told: the host takes the call for done.
+    // After all stores and words of the block: the host then takes the call for done.
     block_.sync_threads();
     if (block_.thread() != 0) return;
     block_.release_fence();
@@ -76,7 +76,7 @@ class CarryingOut {
   }
 
  private:
-  /// False: the call was let go. Nothing of it is moved or told then.
+  /// False: the call was released by its host. Nothing of it is moved or told then.
   PENSTOCK_HOST_DEVICE bool round(FusedCall::Round round) {
     bool goes_on = true;
     for (std::uint32_t i = block_.thread(); i < round.waits; i += block_.threads())
@@ -90,7 +90,8 @@ class CarryingOut {
 
   PENSTOCK_HOST_DEVICE void move_all(std::uint32_t count) {
     constexpr std::uint32_t unit = 16;
-    std::uint32_t begin = 0;  // of the units of those that need no order: threads take turns
+    std::uint32_t begin = 0;  // units so far: the next move begins with the thread after the last
+                              // one's
     for (std::uint32_t i = 0; i < count; ++i, ++move_) {
       const FusedCall::Move& move = call_.move[move_];
       if (move.behind) block_.sync_threads();
@@ -115,10 +116,10 @@ class CarryingOut {
   const FusedCall& call_;
   const Block& block_;
   CallTurn turn_;
-  std::uint32_t word_ = 0, move_ = 0;  ///< the next ones
+  std::uint32_t word_ = 0, move_ = 0;  ///< the next ones in the lists
 };
 
-/// The values of a move that reduces.
+/// The operands of a move that reduces.
 inline PENSTOCK_HOST_DEVICE Values values_of(const FusedCall& call, const FusedCall::Move& move,
                                              std::uint32_t element_bytes) {
   return {move.to, move.bytes / element_bytes, call.operand + move.first, move.operands,

@@ -1,4 +1,4 @@
-// The arguments of a launch (fused.hpp) from the rounds of a call (coll/fused_program.hpp).
+// Builds the arguments of a launch (fused.hpp) from the rounds of a call (coll/fused_program.hpp).
 #pragma once
 
 #include <limits>
@@ -11,7 +11,7 @@
 
 namespace penstock::gpu {
 
-/// What a launch does with a word.
+/// The operation of a launch on a word.
 inline WordOp::Kind kind_of(const coll::DirectOp& op) {
   using Kind = coll::DirectOp::Kind;
   if (op.kind == Kind::resume) return WordOp::tell_resume;
@@ -19,8 +19,8 @@ inline WordOp::Kind kind_of(const coll::DirectOp& op) {
   return op.kind == Kind::await ? WordOp::wait : WordOp::tell;
 }
 
-/// `Places` says where things are: word(op), and describe(number of a step, moved). `core`: null
-/// for a call that counts itself: it knows only then what it needs.
+/// `Places` gives addresses: word(op), and describe(number of a step, moved). `core`: null for a
+/// call that counts itself, which learns its number only then.
 template <class Places>
 class FusedArguments {
  public:
@@ -28,7 +28,7 @@ class FusedArguments {
                  const coll::DirectTurn& turn)
       : made_(made), places_(places), core_(core), turn_(turn) {}
 
-  /// False: they are more than a launch takes.
+  /// False: there are more than a launch takes.
   bool add(const coll::FusedRound& round) {
     const std::uint32_t words = made_.words, moves = made_.moves;
     if (!add_words(round.waits)) return false;
@@ -53,7 +53,7 @@ class FusedArguments {
     return true;
   }
 
-  /// One that moves nothing leaves its barrier to the next.
+  /// A round that moves nothing leaves its barrier to the next.
   bool add_moves(const std::vector<coll::FusedMove>& moves) {
     bool behind = false;
     for (const coll::FusedMove& move : moves) {

@@ -1,5 +1,5 @@
-// Small calls of the direct form by one launch each (fused.hpp): which those are, and what a launch
-// is given. Source: gpu.md, "CUDA" (fused kernel).
+// Small calls of the direct form by one launch each (fused.hpp): which calls qualify, and the
+// arguments of their launches. Source: gpu.md, "CUDA" (fused kernel).
 #pragma once
 
 #include <memory>
@@ -12,12 +12,12 @@
 
 namespace penstock::gpu {
 
-/// Of one communicator; one thread at a time.
+/// For one communicator; one thread at a time.
 class FusedLaunches {
  public:
-  /// The longest block of a call that is made so; 0: none. PENSTOCK_GPU_FUSED_BYTES, where it is
-  /// set; else 64 KiB. Where ranks of the communicator share a GPU, of which each gets slices of
-  /// time that a kernel would spend on waiting, only calls that wait by kernels anyhow.
+  /// The longest block of a call that is done by one launch; 0: none. PENSTOCK_GPU_FUSED_BYTES if
+  /// set; else 64 KiB. If ranks of the communicator share a GPU, in time slices that a waiting
+  /// kernel would waste, only calls that wait by kernels anyway.
   struct Limits {
     std::uint64_t bytes = 64 << 10, bytes_by_launches = 64 << 10;
   };
@@ -32,13 +32,13 @@ class FusedLaunches {
         device_(std::move(device)),
         limits_(limits) {}
 
-  /// Whether the call is small enough. `by_launches`: it counts itself.
+  /// Whether the call is small enough. `by_launches`: the call counts itself.
   bool is_small(const Call& call, bool by_launches) const;
-  /// What its launch is given; nothing, where that is more than a launch takes: its ranks or chunks
-  /// are too many.
+  /// Returns the arguments of its launch; nullopt if a launch cannot hold them, because its ranks
+  /// or chunks are too many.
   std::optional<FusedCall> arguments(const Call& call, const coll::Prepared& prepared,
                                      const coll::DirectTurn& turn, bool by_launches) const;
-  /// Errors: those of Device::fused_kernel(); what the driver says.
+  /// Errors: those of Device::fused_kernel(), and the driver's.
   Result<void> launch(const Call& call, FusedCall& arguments, cuda::Stream stream) const;
 
  private:

@@ -1,5 +1,5 @@
 // Calls by one launch each: as many launches as calls, any size and place, in order with calls by
-// lanes and on other streams, and which calls are made so.
+// lanes and on other streams; and which calls qualify.
 #include <dlfcn.h>
 
 #include "coll/direct.hpp"
@@ -11,7 +11,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// Of the stand-in GPU.
+/// Counts launches of the stand-in GPU.
 unsigned launches_of(const char* begin) {
   void* const library = dlopen(STANDIN, RTLD_NOW | RTLD_NOLOAD);
   using Launches = unsigned (*)(const char*);
@@ -32,7 +32,7 @@ TEST_F(GpuFused, ASmallCallIsOneLaunch) {
   });
   EXPECT_EQ(launches_of("penstock_fused_") - fused, 15u);
   EXPECT_EQ(launches_of("penstock_combine_"), combined);
-  // Longer than the limit; and of more chunks than a launch takes.
+  // Longer than the limit, and with more chunks than a launch takes.
   run(3, 3, forms[4].shape, [](const Rank& rank) {
     for (const std::uint32_t elements : {20'000u, 16'000u}) {
       const Sums sums(rank, elements);
@@ -44,7 +44,7 @@ TEST_F(GpuFused, ASmallCallIsOneLaunch) {
   EXPECT_GT(launches_of("penstock_combine_"), combined);
 }
 
-/// In place and not, at addresses that no wide load reaches, of no element too.
+/// In place and not, at addresses that no wide load can use, also of zero elements.
 void reduce_at_any_place(const Rank& rank) {
   constexpr std::size_t sizes[] = {0, 1, 3, 64, 255, 700};
   constexpr coll::Datatype types[] = {coll::Datatype::float8_e4m3, coll::Datatype::bfloat16,
@@ -105,8 +105,8 @@ TEST_F(GpuFused, MovesAndReducesAmongMoreRanks) {
   });
 }
 
-/// Calls by launches, by lanes and on two streams of the program: each adds to what the one before
-/// has left, so that their order shows.
+/// Calls by launches, by lanes and on two streams of the program. Each adds to the result of the
+/// one before, so that their order shows.
 void add_up_on_two_streams(const Rank& rank) {
   constexpr std::uint32_t elements = 20'000, few = 50;
   constexpr int calls = 24;
@@ -118,7 +118,7 @@ void add_up_on_two_streams(const Rank& rank) {
   std::vector<std::byte> bytes(elements * sizeof(std::uint64_t));
   std::memcpy(bytes.data(), ones.data(), bytes.size());
   const DeviceBytes memory(rank.device, bytes, rank.stream);
-  (void)memory.read();                            // it is there, for both streams
+  (void)memory.read();                            // the memory is written, for both streams
   std::mt19937_64 random(base::seed_in_tests());  // the same on all ranks
   for (int i = 0; i < calls; ++i) {
     const std::uint64_t count = random() % 3 == 0 ? elements : few;

@@ -1,5 +1,5 @@
 // All kernels, in one image.
 #include "gpu/combine.cu"
 #include "gpu/words.cu"
-// Of both.
+// Shared by both.
 #include "gpu/fused.cu"

@@ -3,7 +3,7 @@
 
 namespace penstock::gpu {
 
-/// False in a build without nvcc: the image is empty then.
+/// False in a build without nvcc, whose image is empty.
 bool has_kernels();
 const void* kernels_image();
 

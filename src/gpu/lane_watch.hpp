@@ -1,6 +1,7 @@
-// How the streams of a communicator are, asked by a thread of its own: while a thread of the
-// program waits for room in a stream's queue, NVIDIA's driver answers nobody about that stream.
-// There is room when the stream goes on, so who lets it go on must not wait for such an answer.
+// Asks for the state of a communicator's streams in a thread of its own: while a thread of the
+// program waits for room in a stream's queue, NVIDIA's driver answers no question about that
+// stream. Room comes when the stream advances, so a thread that lets it advance must not wait for
+// such an answer.
 #pragma once
 
 #include <atomic>
@@ -15,13 +16,13 @@ namespace penstock::gpu {
 
 class LaneWatch {
  public:
-  /// `lanes` outlive it.
+  /// `lanes` must outlive it.
   LaneWatch(std::shared_ptr<const Device> device, const Lanes& lanes);
   ~LaneWatch();
   LaneWatch(const LaneWatch&) = delete;
   LaneWatch& operator=(const LaneWatch&) = delete;
 
-  /// As last answered, and asks anew. Neither waits. Errors: what a stream has failed with.
+  /// Returns the last answer, and asks again. Neither waits. Errors: the failure of a stream.
   Result<void> check();
   bool are_idle();
 
@@ -34,7 +35,7 @@ class LaneWatch {
   std::atomic<bool> asked_{false}, idle_{false}, failed_{false};
   std::mutex mutex_;
   std::condition_variable changed_;
-  Result<void> found_;  ///< once `failed_`, for good
+  Result<void> found_;  ///< kept for good once `failed_`
   bool ends_ = false;
   std::thread thread_;
 };

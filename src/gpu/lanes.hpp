@@ -1,5 +1,5 @@
-// The two streams of a rank (coll::Lane), and how they, each other and the program's streams come
-// after one another: by events, which a graph may capture. Source: gpu.md, "CUDA".
+// The two streams of a rank (coll::Lane), and how they are ordered with each other and with the
+// program's streams: by events, which a graph may capture. Source: gpu.md, "CUDA".
 #pragma once
 
 #include <array>
@@ -20,28 +20,27 @@ constexpr std::size_t index_of(Lane lane) {
 class Lanes {
  public:
   static Result<std::unique_ptr<Lanes>> make(std::shared_ptr<const Device> device);
-  /// Waits until the streams are idle: nothing they were given waits any more, or the GPU has
-  /// failed.
+  /// Waits until the streams are idle: all their operations are done, or the GPU has failed.
   ~Lanes();
   Lanes(const Lanes&) = delete;
   Lanes& operator=(const Lanes&) = delete;
 
   cuda::Stream stream(Lane lane) const { return streams_[index_of(lane)]; }
 
-  /// The lanes' next operations come after what `user` has been given so far.
+  /// Orders the lanes' next operations after those that `user` has been given so far.
   Result<void> begin_after(cuda::Stream user);
-  /// What `user` is given from now on comes after the lanes' operations so far.
+  /// Orders the next operations of `user` after the lanes' operations so far.
   Result<void> end_before(cuda::Stream user);
-  /// For a call that `user` is given by itself: it comes behind all earlier calls, and the lanes'
-  /// next operations behind it. Not while `user` captures a graph.
+  /// For a call on `user` itself: orders it after all earlier calls, and the lanes' next operations
+  /// after it. Not while `user` captures a graph.
   Result<void> begin_on(cuda::Stream user);
   Result<void> end_on(cuda::Stream user);
-  /// `lane` goes on after what the other one has been given so far.
+  /// Orders the next operations of `lane` after those that the other lane has been given so far.
   Result<void> join(Lane lane);
-  /// Has the GPU failed? Error: what it says.
+  /// Errors: the GPU has failed, and how.
   Result<void> check() const;
   bool are_idle() const;
-  /// Waits until the streams have done all. Error: what the GPU says.
+  /// Waits until the streams have done all operations. Errors: the GPU's.
   Result<void> synchronize() const;
 
  private:
@@ -52,8 +51,8 @@ class Lanes {
   std::array<cuda::Stream, both_lanes.size()> streams_{};
   std::array<cuda::Event, both_lanes.size()> ends_{};
   cuda::Event begin_ = nullptr;
-  cuda::Event on_user_ = nullptr;  ///< the last call that a stream of the program was given
-  bool was_on_user_ = false;       ///< that is the last call of all
+  cuda::Event on_user_ = nullptr;  ///< behind the last call on a stream of the program
+  bool was_on_user_ = false;       ///< the last call of all was such a call
 };
 
 }  // namespace penstock::gpu

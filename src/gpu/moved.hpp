@@ -1,4 +1,4 @@
-// What one step of a schedule moves, as a GPU names the places.
+// The data of one step of a schedule, at the addresses of a GPU.
 #pragma once
 
 #include "cuda/driver_types.hpp"
@@ -6,13 +6,13 @@
 
 namespace penstock::gpu {
 
-/// What a step moves: a copy of one place, or a reduction of several.
+/// The data that a step moves: a copy from one place, or a reduction of several.
 struct Moved {
   cuda::DevicePointer to = 0;
   std::uint64_t bytes = 0;
   bool combines = false;
   std::uint32_t operands = 0;
-  cuda::DevicePointer from[max_operands];  ///< the first `operands`
+  cuda::DevicePointer from[max_operands];  ///< the first `operands` are valid
 
   bool is_nothing() const { return bytes == 0 || (!combines && to == from[0]); }
 };

@@ -34,7 +34,7 @@ Result<void> Movement::check(const Call& call, const coll::Schedule& schedule) {
   return ensure_scratch(schedule.scratch_bytes);
 }
 
-/// Streams may still use what is too short now: it stays.
+/// Streams may still use memory that is now too short, so it is kept.
 Result<void> Movement::ensure_scratch(std::uint64_t bytes) {
   if (bytes <= scratch_bytes_) return {};
   cuda::DevicePointer memory = 0;

@@ -1,5 +1,5 @@
-// What a rank's streams move of a collective: copies between the GPU's memory and the slots, and
-// reductions straight from there. Source: CCCL, section 4; gpu.md, "CUDA".
+// Moves the data of a collective by a rank's streams: copies between the GPU's memory and the
+// slots, and reductions straight from there. Source: CCCL, section 4; gpu.md, "CUDA".
 #pragma once
 
 #include <optional>
@@ -15,31 +15,31 @@
 
 namespace penstock::gpu {
 
-/// A collective call of this rank. Buffers are memory of the GPU, or of the host as the GPU reaches
-/// it.
+/// A collective call of this rank. Buffers are memory of the GPU, or host memory that the GPU can
+/// access.
 struct Call {
   std::string name;
   coll::Problem problem;
-  cuda::DevicePointer input = 0, output = 0;  ///< the same: in place
+  cuda::DevicePointer input = 0, output = 0;  ///< equal: in place
   std::optional<Reducing> reducing;
-  std::uint64_t fingerprint = 0, timeout_ns = 0;  ///< as coll::Call
+  std::uint64_t fingerprint = 0, timeout_ns = 0;  ///< as in coll::Call
 };
 
-/// Where a span of a call lies that is not in scratch memory.
+/// Where a span of a call lies, unless it is in scratch memory.
 inline cuda::DevicePointer place_of(const Call& call, const coll::Span& span) {
   return (span.buffer == coll::Buffer::output ? call.output : call.input) + span.offset;
 }
 
-/// What a communicator has in the pool.
+/// Memory of a communicator in the pool.
 struct Area {
   std::byte* begin = nullptr;
   std::uint64_t bytes = 0;
 };
 
-/// Of one communicator. One thread at a time.
+/// For one communicator. One thread at a time.
 class Movement {
  public:
-  /// `core` outlives it. Errors: what the driver says.
+  /// `core` must outlive it. Errors: the driver's.
   static Result<std::unique_ptr<Movement>> make(coll::Communicator& core,
                                                 const std::vector<Area>& areas,
                                                 std::shared_ptr<const Device> device);
@@ -47,18 +47,18 @@ class Movement {
   Movement(const Movement&) = delete;
   Movement& operator=(const Movement&) = delete;
 
-  /// Before the first step of a call: its kernels are there, and memory that it needs. Errors:
-  /// those of Device::combine_kernel(); invalid_argument, more ranks than a kernel reduces;
-  /// no_space.
+  /// Called before the first step of a call: provides its kernels, and the memory that it needs.
+  /// Errors: those of Device::combine_kernel(); invalid_argument for more ranks than a kernel
+  /// reduces; no_space.
   Result<void> check(const Call& call, const coll::Schedule& schedule);
-  /// `moved` gets what a step of the call moves, which is publish, copy, move or combine.
-  /// `collective` as of coll::Communicator::chunk_of().
+  /// Stores into `moved` what a step of the call moves; the step is a publish, copy, move or
+  /// combine. `collective`: as in coll::Communicator::chunk_of().
   void describe(const Call& call, const coll::Prepared& prepared, std::uint64_t collective,
                 const coll::Step& step, Moved& moved) const;
-  /// Enqueues that.
+  /// Enqueues the same.
   Result<void> move(const Call& call, const coll::Prepared& prepared, std::uint64_t collective,
                     const coll::Step& step, cuda::Stream stream);
-  /// As the GPU names memory of the communicator's in the pool.
+  /// The GPU's address of the communicator's memory in the pool.
   cuda::DevicePointer in_pool(const std::byte* memory) const;
 
  private:

@@ -18,10 +18,10 @@ namespace penstock::gpu {
 
 namespace {
 
-/// Ranks that share this process name the same memory of the pool.
+/// Ranks that share this process register the same memory of the pool.
 struct Registered {
   std::mutex mutex;
-  std::map<std::byte*, int> users;  ///< by the begin of a piece
+  std::map<std::byte*, int> users;  ///< by the start of a piece
 };
 Registered& registered() {
   static auto& all = *new Registered;  // threads may end after the program's statics
@@ -94,7 +94,8 @@ Result<std::unique_ptr<PinnedWords>> PinnedWords::make(std::shared_ptr<const Dev
   void* const page =
       mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED)
-    return fail(ErrorCode::no_space, "a page for a GPU's words: {}", std::strerror(errno));
+    return fail(ErrorCode::no_space, "cannot map a page for a GPU's words: {}",
+                std::strerror(errno));
   words->page_ = static_cast<std::byte*>(page);
   (void)base::keep_on_node(page, bytes, device->numa_node());
   words->pinned_ = PENSTOCK_TRY(Pinned::make(std::move(device), words->page_, bytes));

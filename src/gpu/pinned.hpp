@@ -1,4 +1,4 @@
-// Memory of this process that its GPUs reach: parts of a pool, and words of our own.
+// Memory of this process that its GPUs access: parts of a pool, and words of Penstock's own.
 #pragma once
 
 #include <atomic>
@@ -13,14 +13,16 @@
 
 namespace penstock::gpu {
 
-/// One registration of 512 GiB or more fails on new drivers, and a copy does not straddle two.
+/// New drivers refuse to register 512 GiB or more at once, and a copy must not straddle two
+/// registrations.
 inline constexpr std::uint64_t max_piece_bytes = 64ull << 30;
 
-/// Registered with the driver as long as it lives; what several of them name, once. All memory of a
-/// range lies in the range's one piece, or in pieces of `piece_bytes`.
+/// Memory that is registered with the driver as long as this lives; memory that several of them
+/// name is registered once. All memory of a range lies in its one piece, or in pieces of
+/// `piece_bytes`.
 class Pinned {
  public:
-  /// Whole pages around the bytes. Error: what the driver says; then nothing is registered.
+  /// Registers the whole pages around the bytes. Errors: the driver's; then nothing is registered.
   static Result<Pinned> make(std::shared_ptr<const Device> device, std::byte* begin,
                              std::uint64_t bytes, std::uint64_t piece_bytes = max_piece_bytes);
   ~Pinned();
@@ -28,7 +30,7 @@ class Pinned {
   Pinned& operator=(Pinned&& other) noexcept;
 
   bool has(const std::byte* address) const { return address >= begin_ && address < end_; }
-  /// As the GPU names it; of an address that it has.
+  /// The GPU's address of `address`, which must lie in the memory.
   cuda::DevicePointer at(const std::byte* address) const;
 
  private:
@@ -45,8 +47,7 @@ class Pinned {
   std::vector<Piece> pieces_;
 };
 
-/// Words of this host that its GPU writes and waits for too, each in a line of its own; all zero at
-/// first.
+/// Host words that the GPU also writes and waits for, each in a line of its own; all zero at first.
 class PinnedWords {
  public:
   static Result<std::unique_ptr<PinnedWords>> make(std::shared_ptr<const Device> device);
@@ -54,7 +55,7 @@ class PinnedWords {
   PinnedWords(const PinnedWords&) = delete;
   PinnedWords& operator=(const PinnedWords&) = delete;
 
-  /// Of the first 64.
+  /// `i`: below 64.
   std::atomic<std::uint64_t>& operator[](std::size_t i) const {
     return *reinterpret_cast<std::atomic<std::uint64_t>*>(page_ + i * stride);
   }

@@ -1,4 +1,4 @@
-// Registered memory: in pieces, once for all that name it, and rolled back where one piece fails.
+// Registered memory: in pieces, once for all that name it, and rolled back if one piece fails.
 #include "gpu/pinned.hpp"
 
 #include <gtest/gtest.h>
@@ -59,7 +59,7 @@ TEST_F(PinnedTest, IsRegisteredAsLongAsOneNamesIt) {
 TEST_F(PinnedTest, RollsBackWhatWasRegistered) {
   const auto in_the_way = Pinned::make(device_, memory_ + 3 * page, page);
   ASSERT_TRUE(in_the_way);
-  // The second piece meets memory that is registered already.
+  // The second piece overlaps memory that is registered already.
   EXPECT_FALSE(Pinned::make(device_, memory_, 4 * page, 2 * page));
   EXPECT_FALSE(is_registered(0));
   EXPECT_TRUE(is_registered(3 * page));

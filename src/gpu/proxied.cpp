@@ -8,7 +8,7 @@
 
 namespace penstock::gpu {
 
-/// What the streams have done of one call, for the thread that keeps the protocol.
+/// Progress of the streams in one call, for the thread that keeps the protocol.
 class Proxied::Gates : public coll::Mover {
  public:
   Gates(Proxied& owner, const Submission& submitted) : owner_(owner), submitted_(submitted) {}
@@ -96,7 +96,7 @@ Result<void> Proxied::enqueue(const Call& call, cuda::Stream stream) {
                 call.name, form());
   const Submission submitted = PENSTOCK_TRY(prepare(call));
   {
-    // Before the streams get it: what is queued there may have to go on before all of it fits.
+    // Before the streams get it: operations queued there may have to run before all of it fits.
     const std::lock_guard<std::mutex> guard(mutex_);
     queue_.push_back(submitted);
     unsettled_ = true;
@@ -111,7 +111,7 @@ Result<void> Proxied::enqueue(const Call& call, cuda::Stream stream) {
   return issued;
 }
 
-/// What hosts would compute; nullopt where they need more than the type and the operation.
+/// The arithmetic that hosts would use; nullopt if it needs more than the type and the operation.
 static std::optional<coll::PredefinedArithmetic> arithmetic_of(const Call& call,
                                                                std::uint32_t ranks) {
   if (!call.reducing || call.reducing->operation == coll::Operation::premultiplied_sum)
@@ -132,7 +132,7 @@ Result<Proxied::Submission> Proxied::prepare(const Call& call) {
   PENSTOCK_TRY(movement_->check(call, made.prepared->schedule));
   {
     const std::lock_guard<std::mutex> guard(mutex_);
-    if (queue_.empty()) {  // the host may have made calls in between
+    if (queue_.empty()) {  // hosts may have made calls in between
       number_ = core_.begun();
       packets_ = core_.packets();
     }
@@ -173,7 +173,7 @@ Result<void> Proxied::issue(const Submission& submitted, cuda::Stream stream) {
                                    lanes_->stream(event.lane)));
     }
   }
-  // Done means that the others know of it too: the program may end now.
+  // "Done" means that the others know of it too: the program may end now.
   PENSTOCK_TRY(wait_for_gate(Lane::read, submitted.last));
   return lanes_->end_before(stream);
 }
@@ -211,8 +211,8 @@ void Proxied::allow(Lane lane, std::uint64_t segments) {
   }
 }
 
-/// The thread that keeps the protocol. It looks for the next call a while before it sleeps: waking
-/// up takes longer than a small collective.
+/// The thread that keeps the protocol. It polls for the next call for a while before it sleeps:
+/// waking up takes longer than a small collective.
 void Proxied::run_proxy() {
   constexpr std::chrono::microseconds stays_awake{100};
   const Device::Scope scope(*device_);
@@ -268,7 +268,7 @@ void Proxied::run(const Submission& submitted) {
   allow(Lane::read, submitted.last);
 }
 
-/// The thread that keeps the protocol tells the others, and lets the streams go behind that.
+/// The thread that keeps the protocol tells the others, and then releases the streams.
 void Proxied::fail_with(const Error& error) {
   {
     const std::lock_guard<std::mutex> guard(mutex_);
@@ -277,8 +277,8 @@ void Proxied::fail_with(const Error& error) {
   changed_.notify_all();
 }
 
-/// They run on, and publish into slots that others may be reading: who finds it there finds too
-/// that this rank has failed.
+/// The streams run on, and publish into slots that others may be reading: a rank that reads such
+/// data also finds that this rank has failed.
 void Proxied::let_go() {
   for (const Lane lane : both_lanes) allow(lane, all_open);
 }

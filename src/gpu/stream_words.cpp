@@ -52,16 +52,16 @@ void StreamWords::begin(const Target& target) {
   begins_ = target.by_launches;
 }
 
-/// The GPU gets what is told before a wait that stands behind it in the program's order. A GPU has
-/// few queues, and two lanes may share one, as they do where a program has many streams: a wait
-/// that got there first would hold up what the other ranks need to end it.
+/// Lets the GPU see a word that is told before a wait that follows it in the program's order. A GPU
+/// has few queues, and two lanes may share one, as they do if a program has many streams: a wait
+/// that got there first would hold up the words that other ranks need to end it.
 Result<void> StreamWords::add(const coll::DirectOp& op) {
   auto& pending = pending_[index_of(op.lane)];
   const Lane other = op.lane == Lane::write ? Lane::read : Lane::write;
   const auto& of_other = pending_[index_of(other)];
   if (waits(op) && std::any_of(of_other.begin(), of_other.end(), std::not_fn(waits)))
     PENSTOCK_TRY(flush(other));
-  // A launch waits first, and tells then.
+  // A launch waits first, then tells.
   const bool behind = waits(op) && !pending.empty() && !waits(pending.back());
   if (target_.by_launches && (behind || pending.size() == WordOps::most))
     PENSTOCK_TRY(flush(op.lane));
@@ -85,7 +85,7 @@ std::uint64_t* StreamWords::in_pool(const coll::DirectOp& op) const {
   return reinterpret_cast<std::uint64_t*>(movement_.in_pool(core_.word_at(op)));
 }
 
-/// A write comes behind a fence for all that the stream was given before it.
+/// Orders a write behind all that the stream was given before, by a fence.
 Result<void> StreamWords::flush_batch(Lane lane, bool last) {
   constexpr std::size_t most = 256;
   auto& pending = pending_[index_of(lane)];

@@ -1,6 +1,6 @@
-// How streams of a GPU wait for words of the pool and tell others by them, in the direct form: by
-// stream memory operations, or by launches of a small kernel (word_ops.hpp), where the GPU has no
-// such operations and in graphs. Source: gpu.md, "CUDA".
+// How streams of a GPU wait for words of the pool and write words for others, in the direct form:
+// by stream memory operations, or by launches of a small kernel (word_ops.hpp) if the GPU has no
+// such operations, and in graphs. Source: gpu.md, "CUDA".
 #pragma once
 
 #include <array>
@@ -12,20 +12,20 @@
 
 namespace penstock::gpu {
 
-/// Of one communicator; one thread at a time.
+/// For one communicator; one thread at a time.
 class StreamWords {
  public:
-  /// Words of this host that the GPU reads or writes too.
+  /// Host words that the GPU reads or writes too.
   enum Word : std::size_t {
-    number,  ///< the last collective that was begun, by a host or the GPU
-    done,    ///< the last one that the GPU has finished
-    begun,   ///< ... that it has begun, where it numbers them
+    number,  ///< the last collective begun, by a host or the GPU
+    done,    ///< the last one finished by the GPU
+    begun,   ///< the last one begun by the GPU, if it numbers them
     stops,   ///< not zero: launches wait for nothing and tell nothing
   };
-  /// What a call is given to.
+  /// Where the operations of a call go.
   struct Target {
     Lanes* lanes = nullptr;
-    coll::DirectTurn turn;  ///< by launches only its half counts
+    coll::DirectTurn turn;  ///< for launches only its half counts
     bool by_launches = false;
   };
 
@@ -37,20 +37,20 @@ class StreamWords {
 
   std::atomic<std::uint64_t>& operator[](Word word) const { return (*words_)[word]; }
   bool can_launch() const { return epoch_ != 0; }
-  /// Of the first call by launches: the last one of this kind before it.
+  /// Set at the first call by launches: the last collective of this kind before it.
   void launch_from(std::uint64_t last) { last_ = last; }
 
-  /// The call begins: behind what both lanes were given before.
+  /// Begins a call, behind all operations that both lanes have been given.
   void begin(const Target& target);
-  /// Goes to the lane with what is added next, or flush().
+  /// Collects the operation; it goes to the lane with the next one, or at flush().
   Result<void> add(const coll::DirectOp& op);
   Result<void> flush(Lane lane);
   /// Flushes all; the read lane's last word is `done`.
   Result<void> finish();
 
-  /// As the GPU names a word.
+  /// The GPU's address of a word.
   std::uint64_t* in_pool(const coll::DirectOp& op) const;
-  /// What every launch is given; `half` is of the slots of its call.
+  /// Sets the part that all launches share; `half`: of the call's slots.
   void describe(LaunchWords& launch, std::uint64_t half) const;
   std::uint64_t* done_word() const { return at(done); }
 

@@ -1,4 +1,4 @@
-// Calls of GPUs for tests, whose results are compared with those of hosts.
+// Calls of GPUs for tests, which compare their results with those of hosts.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@ namespace penstock::gpu {
 
 using coll::Collective;
 
-/// Calls that only move, drawn alike on all ranks; several on their way at once.
+/// Calls that only move data, drawn alike on all ranks; several are in flight at once.
 inline void move_in_turn(const Rank& rank, std::uint64_t seed, int calls) {
   struct Pending {
     coll::TestCall call;
@@ -52,7 +52,7 @@ inline void move_in_turn(const Rank& rank, std::uint64_t seed, int calls) {
   EXPECT_TRUE(drained) << drained.error().message;
 }
 
-/// Values of which sums, products and averages stay finite, and differ by rank and place.
+/// Values whose sums, products and averages stay finite, and which differ by rank and place.
 inline std::vector<std::byte> values_of(coll::Datatype type, std::size_t elements,
                                         std::uint32_t rank, std::uint64_t salt) {
   std::mt19937_64 random(salt * 101 + rank);
@@ -110,7 +110,7 @@ inline coll::Problem reduction_problem(Collective collective, const Rank& rank, 
   return p;
 }
 
-/// A GPU's result is that of the hosts, bit by bit.
+/// A GPU's result equals that of the hosts, bit by bit.
 inline void reduce_both_ways(const Rank& rank, Collective collective, coll::Datatype type,
                              coll::Operation operation, std::uint64_t elements) {
   SCOPED_TRACE(fmt::format("{} {} of {} {}", name_of(collective), name_of(operation), elements,
@@ -163,7 +163,7 @@ inline void reduce_all_both_ways(const Rank& rank) {
   }
 }
 
-/// A sum of all ranks, in a graph and outside, of numbers that differ from turn to turn.
+/// A sum over all ranks, in a graph and outside, of numbers that differ from turn to turn.
 class Sums {
  public:
   Sums(const Rank& rank, std::uint32_t elements)
@@ -197,7 +197,7 @@ class Sums {
     EXPECT_THAT(found, testing::Each(ranks * turn * 1000 + ranks * (ranks - 1) / 2));
   }
   void wait() const { (void)out_.read(); }
-  /// The graph, which is launched by launch().
+  /// Captures the graph that launch() launches.
   void capture(int mode, int calls) {
     const Device::Scope scope(rank_.device);
     const cuda::Driver& driver = rank_.device.driver();

@@ -7,9 +7,9 @@
 namespace penstock::gpu {
 
 bool open_test_driver() {
-  // The ranks of a test are threads, and each has streams that wait for another rank's: where two
-  // of them shared a queue of the GPU, one could stand behind the other for ever. There are 8 of
-  // them, unless a program asks for more before the driver starts.
+  // The ranks of a test are threads, and each has streams that wait for another rank's: if two of
+  // them shared a queue of the GPU, one could stand behind the other for ever. There are 8 queues
+  // unless a program asks for more before the driver starts.
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
   const char* const real = std::getenv("PENSTOCK_TEST_CUDA");
   return cuda::driver(real != nullptr ? real : STANDIN).has_value();

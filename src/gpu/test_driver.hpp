@@ -1,9 +1,10 @@
-// The driver that tests go by.
+// The driver that tests use.
 #pragma once
 
 namespace penstock::gpu {
 
-/// NVIDIA's where PENSTOCK_TEST_CUDA names it, else the stand-in. False: there is none.
+/// Opens NVIDIA's driver if PENSTOCK_TEST_CUDA names it, else the stand-in. Returns false if there
+/// is none.
 bool open_test_driver();
 /// Whether NVIDIA's driver was asked for.
 bool on_a_gpu();

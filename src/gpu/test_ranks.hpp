@@ -1,4 +1,4 @@
-// Ranks that are threads, each with the stand-in GPU: what tests of collectives of GPUs share.
+// Ranks that are threads, each with the stand-in GPU, for tests of GPU collectives.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ namespace penstock::gpu {
 inline constexpr coll::Shape small{
     .slots = 4, .slot_bytes = 1024, .eager_blocks = 4, .eager_bytes = 6 * 56};
 
-/// Modes of a pool, and the form that a communicator has there.
+/// The modes of a pool, and the form that a communicator has there.
 struct Form {
   const char* name;
   coherence::Mode mode;
@@ -42,8 +42,9 @@ inline const Form forms[] = {{"proxy", coherence::Mode::software, small},
                              {"one launch", coherence::Mode::uncached, small_direct(), "64K"}};
 
 /// Memory of a GPU for all ranks of a job. Freeing memory waits for all streams of the process, and
-/// those of the other ranks may wait for what this rank is to do next: so it is freed behind the
-/// ranks' ends. On the stand-in each gets and frees its own, which finds who uses what is freed.
+/// those of other ranks may wait for this rank's next call: so memory is freed after all ranks have
+/// ended. On the stand-in each rank allocates and frees its own, which reveals any use after the
+/// free.
 class JobMemory {
  public:
   JobMemory() {
@@ -78,7 +79,7 @@ class JobMemory {
   cuda::DevicePointer begin_ = 0;
 };
 
-/// Memory of the GPU, with what the host has put there.
+/// Memory of the GPU, filled by the host.
 class DeviceBytes {
  public:
   DeviceBytes(const Device& device, const std::vector<std::byte>& content, cuda::Stream stream)
@@ -102,7 +103,8 @@ class DeviceBytes {
   std::vector<std::byte> read() const {
     const Device::Scope scope(device_);
     std::vector<std::byte> out(bytes_);
-    // A copy to memory that is not pinned waits within the driver: not for other ranks too.
+    // A copy to memory that is not pinned waits within the driver, and must not wait for other
+    // ranks too.
     if (on_a_gpu()) {
       EXPECT_EQ(device_.driver().stream_synchronize(stream_), cuda::success);
     }
@@ -134,7 +136,7 @@ class GpuCommunicator : public testing::Test {
     setenv("PENSTOCK_SPIN", "1", 1);  // streams are threads, and need the cores
     setenv("PENSTOCK_GPU_FUSED_BYTES", "0", 1);
     ASSERT_TRUE(open_test_driver());
-    if (on_a_gpu()) held_ = *Device::current();  // else each job would make and end its context
+    if (on_a_gpu()) held_ = *Device::current();  // else each job would make and destroy its context
   }
   static void TearDownTestSuite() { held_.reset(); }
   void make_pool(const Form& form) {
@@ -197,7 +199,7 @@ class GpuCommunicator : public testing::Test {
       ASSERT_EQ((*device)->driver().stream_create(&stream, cuda::stream_non_blocking),
                 cuda::success);
     }
-    // What registers, allocates and frees may wait for all streams of the process.
+    // Calls that register, allocate and free may wait for all streams of the process.
     if (on_a_gpu()) all.arrive_and_wait();
     body({core, **gpu, **device, stream, [&gpu] { gpu->reset(); }});
     if (on_a_gpu()) all.arrive_and_wait();

@@ -5,7 +5,7 @@ namespace penstock::gpu {
 
 namespace {
 
-/// Of the scope of the system: other GPUs and hosts.
+/// Accesses with system scope: other GPUs and hosts see them.
 struct SystemAccess {
   __device__ std::uint64_t load(const std::uint64_t* word) const {
     std::uint64_t value;
@@ -29,7 +29,8 @@ extern "C" __global__ void penstock_words(const __grid_constant__ WordOps ops) {
   const CallTurn turn = ops.epoch->turn;
   for (std::uint32_t i = threadIdx.x; i < ops.count; i += blockDim.x)
     if (is_wait(ops.op[i].kind)) await_one(turn, ops.op[i], ops.stops, access);
-  // What was waited for is seen by what comes behind, and what came before by who is told.
+  // Later operations see what was waited for, and readers of the written words see all that came
+  // before.
   __threadfence_system();
   __syncthreads();
   for (std::uint32_t i = threadIdx.x; i < ops.count; i += blockDim.x)

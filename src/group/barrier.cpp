@@ -1,11 +1,12 @@
-// One line a rank, written by it alone:
+// Each rank alone writes one line:
 //
 //   | 0: come | 1: gathered | 2..6: steps 0 to 4 among leaders | 7: released |
 //
 // Each word is the number of the last barrier in which the rank has come so far, so it only grows,
-// and each proves itself. A rank announces what it has seen of others only after it has seen it,
-// and what they published before was at the device before they announced it. So whoever learns of
-// an announcement, by however many ranks, observes what was published before it.
+// and each word is valid by itself. A rank announces others only after it has seen them, and their
+// earlier publishes were at the device before they announced themselves. So a rank that learns of
+// an announcement, through however many ranks, observes all that was published before it.
+// before it.
 #include "group/barrier.hpp"
 
 #include <algorithm>
@@ -91,8 +92,8 @@ void Barrier::plan_gathering(const std::vector<std::uint32_t>& mates, std::uint3
   }
 }
 
-/// Before step s a leader knows of `radix`^s leaders, itself and those before it in a ring; in the
-/// step it learns what others know. It tells the others what it knows before it waits.
+/// Before step s a leader knows of `radix`^s leaders: itself and those before it in a ring. In the
+/// step it learns what others know, and it tells the others what it knows before it waits.
 void Barrier::plan_steps(const std::vector<std::uint32_t>& leaders, std::uint32_t place,
                          std::uint32_t steps, std::uint32_t radix) {
   std::uint64_t known = 1;
@@ -109,7 +110,7 @@ void Barrier::plan_steps(const std::vector<std::uint32_t>& leaders, std::uint32_
 void Barrier::tell(const std::vector<std::uint32_t>& words) {
   for (const std::uint32_t word : words) words_[word] = number_ + 1;
   group_.memory.send_line(line_of_(group_.self()), words_);
-  group_.memory.store_fence();  // pairs with look(): it leaves the store buffer
+  group_.memory.store_fence();  // pairs with look(): the line leaves the store buffer
 }
 
 void Barrier::arrive() {
@@ -117,7 +118,7 @@ void Barrier::arrive() {
   tell(arrival_);
 }
 
-/// One batch of invalidations; within the node none, as its caches are coherent.
+/// One batch of invalidations; none within the node, whose caches are coherent.
 void Barrier::look() {
   const Round& round = rounds_[round_];
   if (!in_round_) missing_ = round.awaited;
@@ -149,7 +150,7 @@ Result<void> Barrier::await_others(const char* what) {
   while (!over()) {
     if (!in_round_) missing_ = rounds_[round_].awaited;
     in_round_ = true;
-    // In the flat form a rank looks at all whom it waits for.
+    // In the flat form a rank polls all ranks that it waits for.
     waiting_ = true;
     auto all = group_.wait(
         what, missing_, [this] { look(); }, flat_ ? nullptr : this);
@@ -162,7 +163,7 @@ Result<void> Barrier::await_others(const char* what) {
   return {};
 }
 
-/// Who is looked at may only pass on what another has yet to do.
+/// A polled rank may only pass on what another has yet to do.
 Missing Barrier::some(bool to_name) {
   if (behind_of_ != number_) {
     behind_of_ = number_;
@@ -175,7 +176,7 @@ Missing Barrier::some(bool to_name) {
     found.push_back(behind_[i].rank);
     if (!behind_[i].has_come) absent.push_back(behind_[i].rank);
   }
-  // The next look is at others.
+  // The next look polls other ranks.
   std::rotate(behind_.begin(), behind_.begin() + static_cast<std::ptrdiff_t>(looked_at),
               behind_.end());
   if (!to_name) return found;

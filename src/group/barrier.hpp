@@ -1,7 +1,6 @@
 // A barrier of a group, as a tree of nodes: the ranks of a node gather at its first rank, their
-// leader; leaders meet among each other; then each lets its own node go. After it each rank
-// observes what the others published before it. Lines, accesses and deaths:
-// docs/protocols/barrier.md.
+// leader; the leaders meet; then each releases its own node. After it each rank observes what the
+// others published before it. Lines, accesses and deaths: docs/protocols/barrier.md.
 #pragma once
 
 #include <functional>
@@ -11,15 +10,16 @@
 
 namespace penstock::group {
 
-/// Where a barrier takes which form. The same on all ranks.
+/// Selects the form of a barrier. The same on all ranks.
 struct BarrierForm {
-  std::uint32_t flat_up_to = 16;  ///< ranks: so few look at each other, and nobody leads
-  std::uint32_t fan_in = 16;      ///< lines that a rank reads at each step, about; from 2 on
+  std::uint32_t flat_up_to = 16;  ///< up to this number of ranks, all poll each other, without
+                                  ///< leaders
+  std::uint32_t fan_in = 16;      ///< lines that a rank reads at each step, roughly; at least 2
 };
 
 class Barrier : private Culprits {
  public:
-  /// Of the pool, for each rank: zeroed and published before the first use.
+  /// Bytes of each rank in the pool, zeroed and published before the first use.
   static constexpr std::uint64_t bytes_of_rank = coherence::line_bytes;
   using LineOf = std::function<std::byte*(std::uint32_t rank)>;
   Barrier(Group& group, LineOf line_of, BarrierForm form = {});
@@ -32,28 +32,29 @@ class Barrier : private Culprits {
     arrive();
     return await_others(what);
   }
-  /// Between arrive() and await_others(), which may be long: others may wait for what this rank
-  /// passes on. Does not wait, and leaves it to a thread that is in await_others().
+  /// Call it between arrive() and await_others(), if that time may be long: others may wait for
+  /// what this rank passes on. Does not wait; does nothing while a thread is in await_others().
   void pass_on();
 
  private:
-  /// Words of a rank's line. Each is the number of the last barrier in which that was so.
+  /// Words of a rank's line. Each is the number of the last barrier in which the event happened.
   enum Word : std::uint32_t {
     come = 0,      ///< the rank itself has come
-    gathered = 1,  ///< and all that gather at it
+    gathered = 1,  ///< and all that gather at it have come
     first_step = 2,
     released = 7  ///< a leader: all have come
   };
   static constexpr std::uint32_t step_limit = released - first_step;
 
-  /// A round ends when `word` of all of `awaited` says so; then `tells` of the own line does.
+  /// A round ends when `word` of all `awaited` ranks has the number; then `tells` of its own line
+  /// get it.
   struct Round {
     Missing awaited;
     std::uint32_t word = come;
-    bool in_node = false;              ///< all awaited are of this rank's node
+    bool in_node = false;              ///< all awaited ranks are on this rank's node
     std::vector<std::uint32_t> tells;  ///< may be empty
   };
-  /// A rank that may still keep others waiting.
+  /// A rank that others may still wait for.
   struct Behind {
     std::uint32_t rank;
     bool has_come;
@@ -76,17 +77,18 @@ class Barrier : private Culprits {
   Group& group_;
   const LineOf line_of_;
   std::vector<Round> rounds_;
-  std::vector<std::uint32_t> arrival_;   ///< words that arrive() tells
-  std::vector<std::uint8_t> last_word_;  ///< by rank: told last; then nobody waits for it
+  std::vector<std::uint32_t> arrival_;   ///< words that arrive() writes
+  std::vector<std::uint8_t> last_word_;  ///< by rank: the word that it writes last; after that no
+                                         ///< rank waits for it
   bool flat_ = true;
   std::uint64_t number_ = 0;  ///< barriers passed
   std::size_t round_ = 0;
-  bool in_round_ = false;  ///< missing_ is of this round
+  bool in_round_ = false;  ///< missing_ belongs to this round
   bool waiting_ = false;   ///< a thread is in await_others()
   Missing missing_;
-  std::uint64_t words_[coherence::line_bytes / 8] = {};  ///< the own line
+  std::uint64_t words_[coherence::line_bytes / 8] = {};  ///< this rank's line
   std::vector<Behind> behind_;                           ///< found by slow waits
-  std::uint64_t behind_of_ = ~std::uint64_t{0};          ///< the barrier that behind_ is about
+  std::uint64_t behind_of_ = ~std::uint64_t{0};          ///< the barrier that behind_ belongs to
 };
 
 }  // namespace penstock::group

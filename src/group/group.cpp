@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint64_t look_interval_ns = 20'000'000;
 constexpr std::size_t max_named = 8;
 
-/// Those that are waited for themselves: all of them by and by.
+/// The awaited ranks themselves, some at a time: all of them over time.
 class InTurn final : public Culprits {
  public:
   explicit InTurn(const Missing& missing) : missing_(missing) {}
@@ -46,7 +46,7 @@ Group::Group(pool::Pool& the_pool, Options options)
       nodes_(ranks()),
       apart_(ranks()),
       next_look_ns_(ranks()) {
-  // Who has left the table of processes counts as a node of its own, other than all others.
+  // A rank that has left the table of processes counts as a node of its own.
   constexpr std::uint32_t first_unknown = 1u << 31;
   const auto found = options_.nodes.empty() ? pool::nodes_of(pool, options_.tokens)
                                             : std::vector<std::optional<std::uint32_t>>();
@@ -153,7 +153,7 @@ Result<void> Group::wait(const char* what, Missing& missing, const std::function
       if (paused.error().code != ErrorCode::deadline) return paused;
       break;
     }
-    // They live, so waiting goes on: the caller's interface, such as MPI's, has no time limit.
+    // They live, so the wait goes on: the caller's interface, such as MPI's, has no time limit.
     base::log(base::Level::warn, "{} waits on for {}", what, awaited(to_name()));
   }
 }

@@ -1,5 +1,5 @@
-// Groups of attachments of one pool. Their caches are coherent here; sim/tests/window_test.cpp
-// runs the same code without coherence.
+// Groups of attachments to one pool. Their caches are coherent here; sim/tests/window_test.cpp runs
+// the same code without coherence.
 #include "group/group.hpp"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ class GroupTest : public pool::PoolTest {
     create();
     pool_ = attach();
   }
-  /// Options of a group of this process, rank 0, and another one, rank 1.
+  /// Options of a group of this process, rank 0, and another, rank 1.
   Options with(std::uint64_t other) const {
     return {.tokens = {pool_->token(), other}, .self = 0, .noun = "choir", .idle = {}};
   }
@@ -51,7 +51,7 @@ TEST_F(GroupTest, WhoIsWaitedForIsNamedAlsoWithoutARank) {
   const auto other = attach({.emulated_node = 1});
   Group group(*pool_, with(other->token()));
   EXPECT_EQ(group.awaited({1}), "1 of 2 ranks: " + group.name(1));
-  EXPECT_EQ(group.awaited({0}), "1 of 2 ranks: " + group.name(0));  // another thread of it
+  EXPECT_EQ(group.awaited({0}), "1 of 2 ranks: " + group.name(0));  // another thread of this rank
   const auto conductor = attach({.emulated_node = 1});
   group.set_stand_in(conductor->token(), "the conductor");
   const std::string name = "the conductor, " + pool_->describe(conductor->token());
@@ -113,7 +113,9 @@ TEST_F(GroupTest, WhatTheDeadDidLastCounts) {
   Missing missing{1};
   int looks = 0;
   const auto look = [&] {
-    if (++looks > 1 && !group.alive(1)) missing.clear();  // found only after the death was found
+    if (++looks > 1 && !group.alive(1))
+      missing.clear();  // its death is noticed only after it has
+                        // died
   };
   EXPECT_TRUE(group.wait("a song", missing, look));
 }

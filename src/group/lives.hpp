@@ -1,12 +1,12 @@
-// How much of the device's time goes into finding out who has died.
+// Bounds the device's time that is spent on finding the dead.
 #pragma once
 
 #include <cstddef>
 
 namespace penstock::group {
 
-/// Ranks whose lives a wait looks at at once, every 20 ms. It reads some 3,000 lines a second for
-/// that, however many it waits for; of 4,096 ranks each has its turn every five seconds.
+/// How many ranks a wait checks for deaths at once, every 20 ms. That reads some 3,000 lines a
+/// second, however many ranks it waits for; with 4,096 ranks each is checked every five seconds.
 inline constexpr std::size_t lives_at_once = 16;
 
 }  // namespace penstock::group

@@ -1,4 +1,4 @@
-// Helpers of a thread that waits for other ranks: it publishes its wait, and keeps its turn.
+// Helpers for a thread that waits for other ranks: they publish its wait, and keep its turn.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace penstock::group {
 
-/// Held by the one thread of a rank that is inside a protocol with a wait in it. The rank's words
-/// in the pool serve all its threads, so the next thread waits for its turn.
+/// Held by the one thread of a rank that is inside a protocol with a wait in it. All threads of the
+/// rank share its words in the pool, so the next thread waits for its turn.
 class Turn {
  public:
   explicit Turn(bool& taken) : taken_(&taken) { taken = true; }
@@ -24,8 +24,8 @@ class Turn {
   bool* taken_;
 };
 
-/// Shows in `penstock ps` what a call waits for, once it has waited for 0.3 s: a call may wait for
-/// one after the other.
+/// Shows in `penstock ps` what a call waits for, once it has waited for 0.3 s. A call may have
+/// several waits, one after the other.
 class Waiting {
  public:
   explicit Waiting(pool::Pool& pool) : pool_(pool) {}
@@ -34,7 +34,7 @@ class Waiting {
   }
   Waiting(const Waiting&) = delete;
   Waiting& operator=(const Waiting&) = delete;
-  /// To be called now and then while waiting; cheap. Calls `text` every half second at most.
+  /// Call it now and then while waiting; cheap. Calls `text` at most every half second.
   template <class Text>
   void look(const Text& text) {
     if (is_time()) tell(text());
@@ -45,7 +45,7 @@ class Waiting {
   void tell(const std::string& what);
 
   pool::Pool& pool_;
-  std::uint64_t since_ns_ = 0;  ///< of what is waited for now; 0: no look yet
+  std::uint64_t since_ns_ = 0;  ///< start of the present wait; 0: it was not looked at yet
   std::uint64_t next_ns_ = 0;
   std::string told_;
 };

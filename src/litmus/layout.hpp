@@ -1,4 +1,4 @@
-// The lines that the two sides of a litmus test share; drawn in docs/protocols/litmus.md.
+// The lines that the two sides of a litmus test share; docs/protocols/litmus.md draws them.
 #pragma once
 
 #include <string_view>
@@ -11,12 +11,12 @@ namespace penstock::litmus {
 inline constexpr std::string_view object_name = "penstock.litmus";
 inline constexpr std::uint64_t seat_magic = 0x31736d7469'6c7370;
 
-/// The process that takes this side; one line a side.
+/// The process on this side; one line for each side.
 struct SeatLine {
   std::uint64_t token;
-  std::uint64_t rounds;  ///< as this side was asked for; the first side's count
+  std::uint64_t rounds;  ///< as this side was asked for; those of the first side count
   std::uint64_t unused[5];
-  std::uint64_t magic;  ///< last to arrive: the rest is there too
+  std::uint64_t magic;  ///< arrives last: all other words are there too
 };
 static_assert(sizeof(SeatLine) == coherence::line_bytes);
 
@@ -28,7 +28,7 @@ struct CountsLines {
 static_assert(sizeof(CountsLines) % coherence::line_bytes == 0);
 
 inline constexpr std::uint32_t sides = 2;
-/// Lines of a payload. The one line of other trials has at least its pair of lines to itself, as
+/// Lines of a payload. The one line of other trials has at least a pair of lines to itself, because
 /// processors fetch pairs.
 inline constexpr std::uint64_t tested_lines = 8;
 inline constexpr std::uint64_t tested_stride = tested_lines * coherence::line_bytes;

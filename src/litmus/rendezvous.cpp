@@ -8,7 +8,7 @@
 namespace penstock::litmus {
 namespace {
 
-/// Operations that flush in every mode: the test finds out whether the memory needs it.
+/// Operations that flush in every mode: the test finds out whether the memory needs that.
 Result<coherence::Memory> memory_of(const pool::Pool& pool) {
   const coherence::Memory& own = pool.memory();
   if (own.loads_may_be_stale()) return own;
@@ -20,7 +20,7 @@ class Rendezvous {
   Rendezvous(arena::Arena& arena, const coherence::Memory& memory, const Options& options)
       : arena_(arena), pool_(arena.pool()), memory_(memory), options_(options) {}
   ~Rendezvous() {
-    // The first process made it. The copies of other processes on this node are not dirty.
+    // The first process made it. Other processes' copies on this node are not dirty.
     if (side_ == 0) (void)arena_.destroy(object_);
   }
   Rendezvous(const Rendezvous&) = delete;
@@ -76,7 +76,7 @@ Result<bool> Rendezvous::try_first() {
     return unexpected(made.error());
   }
   object_ = *made;
-  // In hardware mode its zeros may be in this node's caches only.
+  // In hardware mode its zeros may still be in this node's caches only.
   memory_.write_back(object_.data, object_bytes);
   memory_.store_fence();
   rounds_ = options_.rounds;
@@ -97,10 +97,10 @@ Result<bool> Rendezvous::try_second() {
                 object_name, found->bytes, object_bytes);
   }
   object_ = *found;
-  // Under the lock a third one finds the seat taken.
+  // Under the lock, so that a third process finds the seat taken.
   const auto guard = PENSTOCK_TRY(pool_.lock(options_.timeout_ns));
   const SeatLine first = look(0), second = look(1);
-  if (!taken(first) || !pool_.alive(first.token)) return false;  // not yet there, or gone
+  if (!taken(first) || !pool_.alive(first.token)) return false;  // not yet there, or left
   if (taken(second)) {
     if (!pool_.alive(second.token)) return false;
     return fail(ErrorCode::unavailable,
@@ -108,7 +108,7 @@ Result<bool> Rendezvous::try_second() {
                 pool_.describe(first.token), pool_.describe(second.token));
   }
   if (first.rounds == 0 || first.rounds > max_rounds) {
-    return fail(ErrorCode::wrong_format, "object {} asks for {} rounds, at most {} can be",
+    return fail(ErrorCode::wrong_format, "object {} asks for {} rounds, at most {} are possible",
                 object_name, first.rounds, max_rounds);
   }
   rounds_ = first.rounds;
@@ -118,7 +118,7 @@ Result<bool> Rendezvous::try_second() {
 }
 
 Result<void> Rendezvous::find_seats() {
-  // Objects of the dead are in the way; that of a living first side is kept.
+  // Objects of dead processes block the name; that of a living first side is kept.
   const auto free_dead = [this]() -> Result<void> {
     auto freed = arena_.collect();
     return freed ? Result<void>{} : unexpected(freed.error());
@@ -151,13 +151,13 @@ Result<void> Rendezvous::await_second() {
   return {};
 }
 
-/// Under the lock, so that no process joins one that has left. False: another process has just
-/// arrived.
+/// Under the lock, so that no process joins one that has left. Returns false if another process has
+/// just arrived.
 Result<bool> Rendezvous::give_up() {
   const auto guard = PENSTOCK_TRY(pool_.lock());
   if (second_came()) return false;
   const SeatLine nobody{};
-  memory_.publish_line(seat(0), &nobody);  // sent on when the lock is released
+  memory_.publish_line(seat(0), &nobody);  // at the device when the lock is released
   return true;
 }
 
@@ -199,7 +199,7 @@ Result<Outcome> Rendezvous::play() {
                             .timeout_ns = options_.timeout_ns,
                             .other_living = [this] { return other_living(); }});
   if (!report) {
-    // Destroys the object of a first side that died.
+    // Destroys the object if the first side has died.
     if (report.error().code == ErrorCode::peer_dead) (void)arena_.collect();
     return unexpected(report.error());
   }

@@ -14,23 +14,25 @@ inline constexpr std::uint64_t max_rounds = 1'000'000;
 
 struct Outcome {
   Report report;
-  std::uint32_t self = 0;  ///< 0: came first
+  std::uint32_t self = 0;  ///< 0: this side came first
   pool::ProcessRecord who[2];
-  bool same_host = false;  ///< the operating system's: emulated nodes too
+  bool same_host = false;  ///< of the operating system: emulated nodes share one too
   bool same_node = false;
 };
 
 struct Options {
-  std::uint64_t rounds = 1000;    ///< of each trial in each direction; the first side's count
-  std::uint64_t timeout_ns = 0;   ///< for the other side to come, and of each wait; 0: default
+  std::uint64_t rounds = 1000;    ///< of each trial in each direction; those of the first side
+                                  ///< count
+  std::uint64_t timeout_ns = 0;   ///< for the other side to come, and for each wait; 0: the default
   std::function<void()> alone{};  ///< called when this side came first
   std::function<void(const Outcome&)>
-      started{};  ///< when both are there, before anything is counted
+      started{};  ///< called when both sides are there, before counting begins
 };
 
-/// The first process makes an object in the pool, which goes when the test ends or its maker dies.
-/// Errors: deadline (no other process came, or it stopped answering), peer_dead (names it),
-/// unavailable (two are at it already), and those of the arena.
+/// Runs a litmus test with the other process that calls this on the pool. The first process makes
+/// an object, which is destroyed when the test ends or its maker dies. Errors: deadline (no other
+/// process came, or it stopped answering), peer_dead (names it), unavailable (two processes already
+/// run a test), and those of the arena.
 Result<Outcome> run(arena::Arena& arena, const Options& options);
 
 }  // namespace penstock::litmus

@@ -1,5 +1,5 @@
-// Two sides in one process: two attachments to a pool, a thread each. What memory without coherence
-// comes to is tested in sim/tests/litmus_test.cpp.
+// Two sides in one process: two attachments to a pool, a thread for each. sim/tests/litmus_test.cpp
+// tests memory without coherence.
 #include "litmus/rendezvous.hpp"
 
 #include <gtest/gtest.h>
@@ -73,7 +73,7 @@ TEST(Rendezvous, AnObjectOfThatNameThatIsNone) {
   EXPECT_EQ(one->list().size(), 1u) << "it is somebody's";
 }
 
-/// A side that dies before the other comes leaves nothing in the way.
+/// A side that dies before the other one comes does not block later tests.
 TEST(Rendezvous, WhoDiedWaitingIsNotMet) {
   const arena::TestPool pool(pool::min_pool_bytes);
   const auto one = pool.attach();

@@ -13,9 +13,9 @@ namespace {
 
 using coherence::line_bytes;
 constexpr std::uint32_t words_per_line = line_bytes / 8;
-/// Neither side waits for the other within `stream`, so a line costs little.
+/// Neither side waits for the other within `stream`, so a round costs little.
 constexpr std::uint64_t stream_factor = 8;
-/// Words or announcements in a round, so that the two sides' stores overlap.
+/// Words or announcements in each round, so that the two sides' stores overlap.
 constexpr std::uint64_t burst = words_per_line;
 constexpr std::uint64_t tagged_payload = tested_lines * coherence::tagged_bytes;
 
@@ -37,7 +37,7 @@ Line line_of(std::uint64_t value) {
   return line;
 }
 
-/// Values of a line, or of a payload, only grow, all words together.
+/// All words of a line, or of a payload, have one value, which only grows.
 void count(Counts& counts, std::span<const std::uint64_t> seen, std::uint64_t expected) {
   const auto [least, most] = std::minmax_element(seen.begin(), seen.end());
   if (*most > expected) {
@@ -49,8 +49,8 @@ void count(Counts& counts, std::span<const std::uint64_t> seen, std::uint64_t ex
   }
 }
 
-/// Checks what both sides saw of each other in one burst. Each announced `first` and the numbers
-/// after it, and looked after each: of two announcements at least one was seen.
+/// Checks what both sides saw of each other in one burst. Each announced `first` and the following
+/// numbers, and looked after each: of two announcements at least one must have been seen.
 bool excluded(const Line& mine, const Line& others, std::uint64_t first) {
   for (std::uint64_t i = 0; i < burst; ++i) {
     for (std::uint64_t k = 0; k < burst; ++k) {
@@ -94,7 +94,7 @@ class Rounds {
   }
   Counts& counts() { return report_.counts[side_.self][static_cast<std::uint32_t>(trial_)]; }
 
-  /// The steps of both sides have one numbering, so that each knows whose turn it is.
+  /// Both sides number their steps in one sequence, so that each knows whose turn it is.
   void tell() { own_bell_.ring(++step_); }
   Result<void> hear(const std::byte* held = nullptr);
   Result<void> meet();
@@ -119,7 +119,7 @@ class Rounds {
   Report report_;
 };
 
-/// `held`: a line whose copy stays in use meanwhile, so that nothing drops it for want of use.
+/// `held`: a line whose copy stays in use meanwhile, so that the cache does not drop it as unused.
 Result<void> Rounds::hear(const std::byte* held) {
   ++step_;
   base::Waiter waiter("the other side's next step", side_.timeout_ns, side_.other_living);
@@ -185,12 +185,12 @@ void Rounds::store(std::byte* line, std::uint64_t round) {
 
 Result<void> Rounds::write(std::byte* line) {
   for (std::uint64_t round = 1; round <= side_.rounds; ++round) {
-    if (auto held = hear(); !held) return held;  // by the reader: an older copy
+    if (auto held = hear(); !held) return held;  // by the reader, which then holds an older copy
     store(line, round);
-    tell();  // orders what was stored: coherent memory shows it from here on
+    tell();  // orders the stores: coherent memory shows them from here on
     if (auto seen = hear(); !seen) return seen;
-    // Whatever was tested: no line stays dirty for longer than a round. Done before the next
-    // round's stores, which would else go along.
+    // In every trial, no line stays dirty for longer than a round. Written back before the next
+    // round's stores, which would otherwise travel with it.
     memory_.write_back(line, line_bytes);
     memory_.full_fence();
   }
@@ -200,7 +200,7 @@ Result<void> Rounds::write(std::byte* line) {
 Result<void> Rounds::read(const std::byte* line) {
   std::byte older[tested_stride];
   for (std::uint64_t round = 1; round <= side_.rounds; ++round) {
-    memory_.load_bulk(older, line, sizeof older);  // from here on a copy of it lies here
+    memory_.load_bulk(older, line, sizeof older);  // from here on this cache holds a copy of it
     tell();
     if (auto stored = hear(line); !stored) return stored;
     look(line, round);
@@ -224,7 +224,8 @@ void Rounds::look(const std::byte* line, std::uint64_t round) {
   count(counts(), {payload, bytes / sizeof payload[0]}, round);
 }
 
-/// Before the flag is heard and once after it: whatever a tag proves must be there.
+/// Called before the flag is heard and once after it: a payload whose tag has arrived must be
+/// there.
 Result<void> Rounds::read_tagged(const std::byte* line) {
   for (std::uint64_t round = 1; round <= side_.rounds; ++round) {
     tell();
@@ -242,7 +243,8 @@ Result<void> Rounds::read_tagged(const std::byte* line) {
   return {};
 }
 
-/// True when all sequence tags of the round are there. `wrong` when one is whose payload is not.
+/// True when all sequence tags of the round have arrived. Sets `wrong` if the payload of one has
+/// not.
 bool Rounds::look_for_tags(const std::byte* line, std::uint64_t round, bool& wrong) {
   std::uint64_t payload[tagged_payload / sizeof(std::uint64_t)];
   memory_.invalidate(line, tested_stride);
@@ -258,7 +260,8 @@ bool Rounds::look_for_tags(const std::byte* line, std::uint64_t round, bool& wro
 Result<void> Rounds::publish_words(std::byte* line) {
   Line seen;
   for (std::uint64_t round = 1; round <= side_.rounds; ++round) {
-    (void)memory_.load_word(line);  // a copy of it lies here, as for a process that polls a mailbox
+    (void)memory_.load_word(line);  // this cache holds a copy, as that of a process which polls a
+                                    // mailbox does
     if (auto met = meet(); !met) return met;
     const std::uint64_t last = round * burst;
     for (std::uint64_t value = last - burst + 1; value <= last; ++value) {
@@ -276,7 +279,7 @@ Result<void> Rounds::publish_words(std::byte* line) {
 }
 
 /// Each side publishes its flag and looks for the other's, repeatedly at the same time; then both
-/// report what they saw, on their second line.
+/// report, on their second line, what they saw.
 Result<void> Rounds::announce() {
   std::byte* const own = tested(side_.self);
   const std::byte* const other = tested(1 - side_.self);
@@ -290,14 +293,14 @@ Result<void> Rounds::announce() {
       mine.words[i] = memory_.observe_word(other);
     }
     memory_.publish_line(own + 2 * line_bytes, &mine);
-    if (auto met = meet(); !met) return met;  // orders it
+    if (auto met = meet(); !met) return met;  // orders the reports
     memory_.observe_line(&others, other + 2 * line_bytes);
     ++(excluded(mine, others, first) ? counts().right : counts().stale);
   }
   return {};
 }
 
-/// The last word is loaded first, so what it shows must hold for the others.
+/// The last word is loaded first: the other words must be at least as new.
 Result<void> Rounds::read_stream(const std::byte* line) {
   const std::uint64_t last = side_.rounds * stream_factor;
   base::Waiter waiter("the end of the stream", side_.timeout_ns, side_.other_living);
@@ -336,18 +339,17 @@ bool Rounds::believable(const CountsLines& found) const {
 Result<void> Rounds::exchange() {
   CountsLines own{}, other{};
   std::copy_n(report_.counts[side_.self], trial_count, own.of_trial);
-  // As the bells and the seats: by lines, not by bulk, of which the counts may have to tell the
-  // worst.
+  // By lines, as the bells and the seats are; not by bulk, which the counts may have to condemn.
   const auto* const bytes = reinterpret_cast<const std::byte*>(&own);
   for (std::uint64_t at = 0; at < sizeof own; at += line_bytes) {
     memory_.publish_line(counts_of(side_.self) + at, bytes + at);
   }
-  if (auto met = meet(); !met) return met;  // orders it
+  if (auto met = meet(); !met) return met;  // orders the counts
   memory_.observe_bulk(&other, counts_of(1 - side_.self), sizeof other);
   if (!believable(other)) {
     return fail(ErrorCode::wrong_format,
-                "litmus test: the counts of the other side cannot be; something else writes to "
-                "object {}, or nothing of this memory can be trusted",
+                "litmus test: the other side's counts are impossible; another program writes to "
+                "object {}, or this memory cannot be trusted at all",
                 object_name);
   }
   std::copy_n(other.of_trial, trial_count, report_.counts[1 - side_.self]);

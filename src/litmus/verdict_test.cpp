@@ -20,7 +20,7 @@ Report all_right() {
   return report;
 }
 
-/// One reader alone missed it, once.
+/// A report in which one reader alone missed something, once.
 Report missed(std::initializer_list<Trial> trials, std::uint32_t reader = 0) {
   Report report = all_right();
   for (const Trial trial : trials) of(report, reader, trial) = {.right = rounds - 1, .stale = 1};

@@ -1,5 +1,5 @@
-// Intrusive lists and free lists: no allocation once warm. Allocation failure is a null, never an
-// exception.
+// Intrusive lists and free lists: no allocation once warm. A failed allocation returns null;
+// nothing throws.
 #pragma once
 
 #include <bit>
@@ -39,8 +39,8 @@ class List {
   T* tail_ = nullptr;
 };
 
-/// Hands out objects of T. Memory is taken in chunks. One of which nothing is in use is given back
-/// when another is empty already, so that a flood leaves none of its memory behind.
+/// Hands out objects of T from chunks of memory. An unused chunk is freed if another one is already
+/// unused, so that a flood leaves none of its memory behind.
 template <class T>
 class FreeList {
  public:
@@ -52,8 +52,8 @@ class FreeList {
       while (Chunk* chunk = chunks->pop_front()) std::free(chunk);
   }
 
-  /// Made of `arguments`; without any, what has no initializer is undefined. Null when memory is
-  /// out.
+  /// Makes an object of `arguments`; without any, members without initializer are undefined.
+  /// Returns null if there is no memory.
   template <class... Arguments>
   T* take(const Arguments&... arguments) {
     if (roomy_.empty() && !grow()) [[unlikely]]
@@ -137,7 +137,7 @@ class FreeList {
   List<Chunk> roomy_;  ///< chunks with free cells
   List<Chunk> full_;
   std::size_t chunks_ = 0;
-  std::size_t empty_ = 0;  ///< of them, those of which nothing is in use
+  std::size_t empty_ = 0;  ///< how many of them are unused
 };
 
 }  // namespace penstock::matching

@@ -25,7 +25,7 @@ Secret draw_secret() {
 }
 
 /// A secret multiple of the tag and of the source, through the finalizer of splitmix64: tags that
-/// differ in any bits get different buckets.
+/// differ in any bit get different buckets.
 std::uint64_t hash_of(const Key& key) {
   static const Secret secret = draw_secret();
   std::uint64_t x = key.tag * secret.of_tag + key.source * secret.of_source + secret.added;
@@ -50,7 +50,7 @@ const Entry* KeyTable::find(const Key& key) const {
   return nullptr;
 }
 
-/// Without memory for it the chains grow longer.
+/// If there is no memory for it, the chains grow longer.
 void KeyTable::grow() {
   const std::size_t count = bucket_count_ == 1 ? first_buckets : 2 * bucket_count_;
   auto** const larger = static_cast<Group**>(std::calloc(count, sizeof(Group*)));
@@ -70,7 +70,7 @@ void KeyTable::grow() {
   if (old != &only_) std::free(old);
 }
 
-/// The table is empty.
+/// Called when the table is empty.
 void KeyTable::shrink() {
   std::free(buckets_);
   buckets_ = &only_;

@@ -1,7 +1,7 @@
-// Items of a queue, found by a key: a hash table of keys, each with the items that have it, in the
-// order of the queue. The table grows by doubling, and goes back when it is empty. Its hash is
-// drawn for each process, so that no peer can choose tags that collide. No memory is an answer,
-// never an exception.
+// Finds items of a queue by a key: a hash table of keys, each with its items in the order of the
+// queue. The table grows by doubling, and shrinks when it is empty. Its hash is drawn for each
+// process, so that no peer can choose tags that collide. Lack of memory is a return value, never an
+// exception.
 #pragma once
 
 #include <cstddef>
@@ -24,12 +24,12 @@ struct Indexed;
 struct Entry {
   Entry* prev;
   Entry* next;
-  Entry* of_same_item;  ///< in another table
+  Entry* of_same_item;  ///< the item's entry in another table
   struct Group* group;
   Indexed* item;
 };
 
-/// What an item has to have, to stand in tables.
+/// Base of items that stand in tables.
 struct Indexed {
   std::uint64_t number;  ///< grows along the queue
   Entry* entries = nullptr;
@@ -50,16 +50,16 @@ class KeyTable {
   KeyTable(const KeyTable&) = delete;
   KeyTable& operator=(const KeyTable&) = delete;
 
-  /// `item` comes behind all that the table has. False: no memory, nothing was done.
+  /// Appends `item` to the table. Returns false, and changes nothing, if there is no memory.
   bool add(Indexed* item, const Key& key);
-  /// Takes the item out of all tables.
+  /// Removes the item from all tables.
   static void remove(Indexed* item) {
     while (item->entries != nullptr) remove_one(item);
   }
-  /// The first item of this key; those behind it by Entry::next. Null: none.
+  /// Returns the first item of this key, or null; the others follow by Entry::next.
   const Entry* find(const Key& key) const;
   bool empty() const { return groups_in_use_ == 0; }
-  /// Keys of the fullest bucket: what a search may have to look at.
+  /// Keys in the fullest bucket: the most that a search may have to compare.
   std::size_t longest_chain() const;
 
  private:

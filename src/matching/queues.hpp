@@ -1,17 +1,17 @@
 // The two queues of matching: receives in the order posted, messages in the order arrived. A
-// message takes the first receive posted that fits it, a receive the first message arrived that
+// message takes the first posted receive that fits it, a receive the first arrived message that
 // fits it.
 //
-// The first items of a queue are looked at one by one, as in a plain list. What lies beyond is
+// A search compares the first items of a queue one by one, as in a plain list. Later items are
 // found by hash tables, so that 100,000 items cost no scan. Receives are of few kinds, by what they
-// leave open: bits of the tag, the source. A kind has a table, whose key is what it does not leave
-// open. Open MPI, MPICH and Intel MPI have up to four: any tag or one, any source or one, each with
-// the few bits ignored that their own protocols use. Of the first items to fit in each table the
-// one that stands first in the queue is the first of all. Receives of more kinds than there are
-// tables share one, and are looked at one by one there.
+// leave open: bits of the tag, the source. Each kind has a table, whose key is the part that is not
+// left open. Open MPI, MPICH and Intel MPI have up to four kinds: any tag or one, any source or
+// one, each with the few ignored bits that their own protocols use. Each table yields its first
+// fitting item; the one that stands first in the queue is the first of all. Receives of more kinds
+// than there are tables share one table, where they are compared one by one.
 //
-// Items come into the tables when a search first goes beyond the first ones, each once: adding to a
-// queue costs what adding to a list does.
+// Items enter the tables when a search first goes beyond the first items, each once: adding to a
+// queue costs no more than adding to a list.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ namespace penstock::matching {
 
 inline constexpr std::uint32_t any_source = ~std::uint32_t{0};
 
-/// What a receive asks for: a source, and a tag but for the bits that it ignores.
+/// The match of a receive: a source, and a tag except for the bits that it ignores.
 struct Asked {
   std::uint64_t tag = 0, ignore = 0;
   std::uint32_t source = any_source;
@@ -36,17 +36,17 @@ struct Asked {
   }
 };
 
-/// Part of what stands in a queue.
+/// Base of the items of a queue.
 template <class T>
 struct Item : Indexed {
   T* prev;
   T* next;
 };
 
-/// Items that are looked at one by one before a table is asked.
+/// Items that are compared one by one before a table is used.
 inline constexpr int scanned_items = 16;
 
-/// What receives of one kind leave open.
+/// The parts of a match that receives of one kind leave open.
 struct Kind {
   std::uint64_t ignore = 0;
   bool any = false;
@@ -57,11 +57,11 @@ struct Kind {
   }
 };
 
-/// The kinds that were met, up to a limit.
+/// The kinds met so far, up to a limit.
 class Kinds {
  public:
   static constexpr std::size_t limit = 8;
-  /// The number of a kind; `limit` when there are too many.
+  /// Returns the number of a kind; `limit` if there are too many.
   std::size_t number_of(const Kind& kind) {
     for (std::size_t i = 0; i < count_; ++i)
       if (kinds_[i] == kind) return i;
@@ -76,7 +76,7 @@ class Kinds {
   std::size_t count_ = 0;
 };
 
-/// A list whose items are numbered, and how many of them a table has seen.
+/// A list whose items are numbered; counts how many of them a table has seen.
 template <class T>
 class NumberedList {
  public:
@@ -98,8 +98,8 @@ class NumberedList {
     if (item != nullptr) remove(item);
     return item;
   }
-  /// Calls `add` for the items behind number `seen`, which grows with each; false as soon as one
-  /// call says so.
+  /// Calls `add` for the items behind number `seen`, which grows with each; returns false as soon
+  /// as one call does.
   template <class Add>
   bool catch_up(std::uint64_t& seen, Add&& add) {
     if (seen == last_) return true;
@@ -120,12 +120,12 @@ class NumberedList {
   std::uint64_t last_ = 0;
 };
 
-/// Receives. T is an Item<T>, has `Asked asked() const` and `const void* name() const`, by which
-/// its owner may ask for it.
+/// Receives. T is an Item<T> and has `Asked asked() const` and `const void* name() const`, by which
+/// its owner may find it.
 template <class T>
 class PostedQueue : public NumberedList<T> {
  public:
-  /// The first that takes a message, or null.
+  /// Returns the first receive that takes a message, or null.
   T* find(std::uint32_t from, std::uint64_t tag) {
     int left = scanned_items;
     for (T* item = this->head(); item != nullptr; item = item->next) {
@@ -135,7 +135,7 @@ class PostedQueue : public NumberedList<T> {
     }
     return nullptr;
   }
-  /// The first of this name, or null.
+  /// Returns the first receive of this name, or null.
   T* find_name(const void* name) {
     T* item = this->head();
     for (int i = 0; item != nullptr && i < scanned_items; ++i, item = item->next)
@@ -181,17 +181,17 @@ class PostedQueue : public NumberedList<T> {
   }
 
   Kinds kinds_;
-  std::array<KeyTable, Kinds::limit + 1> tables_;  ///< the last: of all other kinds
+  std::array<KeyTable, Kinds::limit + 1> tables_;  ///< the last table: all other kinds
   KeyTable names_;
   std::uint64_t indexed_ = 0, named_ = 0;
 };
 
-/// Messages. T is an Item<T>, and has `std::uint32_t sender() const` and `std::uint64_t tag()
+/// Messages. T is an Item<T> and has `std::uint32_t sender() const` and `std::uint64_t tag()
 /// const`.
 template <class T>
 class ArrivedQueue : public NumberedList<T> {
  public:
-  /// The first that a receive takes, or null.
+  /// Returns the first message that a receive takes, or null.
   T* find(const Asked& asked) {
     int left = scanned_items;
     for (T* item = this->head(); item != nullptr; item = item->next) {

@@ -12,7 +12,7 @@
 namespace penstock::matching {
 namespace {
 
-std::uint64_t looks = 0;  ///< at items, by either queue
+std::uint64_t looks = 0;  ///< comparisons of items, by either queue
 
 struct Receive : Item<Receive> {
   Asked wants;
@@ -36,7 +36,7 @@ struct Arrived : Item<Arrived> {
   std::uint64_t tag() const { return with; }
 };
 
-/// Tags as MPIs make them: a few contexts, some tags, bits that are a protocol's own.
+/// Tags as MPIs make them: a few contexts, some tags, and bits that belong to a protocol.
 struct Draw {
   explicit Draw(std::uint64_t seed) : random(seed) {}
   std::uint64_t below(std::uint64_t bound) { return random() % bound; }
@@ -78,7 +78,7 @@ TEST_P(Queues, PostedAreFoundAsAListFindsThem) {
         for (Receive* one : plain)
           if (expected == nullptr && one->wants.fits(from, tag)) expected = one;
         found = queue.find(from, tag);
-      } else if (!all.empty()) {  // one that is there, or was
+      } else if (!all.empty()) {  // one that is in the queue, or was
         Receive* const some = &all[draw.below(all.size())];
         for (Receive* one : plain)
           if (one == some) expected = one;
@@ -117,7 +117,7 @@ TEST_P(Queues, ArrivedAreFoundAsAListFindsThem) {
         if (expected == nullptr && asked.fits(one->from, one->with)) expected = one;
       Arrived* const found = queue.find(asked);
       ASSERT_EQ(found, expected) << "round " << round << ", step " << step;
-      if (found == nullptr || draw.below(4) == 0) continue;  // a probe leaves it
+      if (found == nullptr || draw.below(4) == 0) continue;  // a probe leaves it in the queue
       queue.remove(found);
       plain.remove(found);
     }
@@ -130,7 +130,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, Queues, testing::Bool(), [](const auto& named) {
 });
 
 constexpr std::uint32_t many = 100'000;
-/// Looks at items that one search may take, beside the once that an item comes into a table.
+/// Comparisons that one search may make, besides the one when an item enters a table.
 constexpr std::uint64_t few = 3 * scanned_items;
 
 TEST(QueueCost, ManyPostedReceivesCostNoScan) {
@@ -180,7 +180,7 @@ TEST(QueueCost, ManyArrivedMessagesCostNoScan) {
   EXPECT_LE(looks, many * few);
 }
 
-/// What splitmix64's finalizer makes of it has zeros in its lower bits: by a hash that is known,
+/// splitmix64's finalizer turns it into a number with zeros in its lower bits: under a known hash
 /// all such tags meet in one bucket.
 std::uint64_t tag_that_collides(std::uint64_t i) {
   const auto unshift = [](std::uint64_t x, int by) {
@@ -234,7 +234,7 @@ TEST(FreeLists, GiveBackWhatAFloodTook) {
       list.give(taken.back());
       taken.pop_back();
     }
-    // no more than is used, and one chunk that is empty, and one that is not full, if all goes well
+    // no more chunks than are used, one empty, and one that is not full, if all goes well
     if (wanted == 0) {
       EXPECT_LE(list.chunks(), 1u);
     }
@@ -242,7 +242,7 @@ TEST(FreeLists, GiveBackWhatAFloodTook) {
   for (Thing* one : taken) list.give(one);
 }
 
-/// The first of many that wait for the same thing: each key keeps its own order.
+/// Finds the first of many items with the same key: each key keeps its own order.
 TEST(QueueCost, OneKeyOfManyItemsHidesNoOther) {
   std::vector<Receive> all(many);
   PostedQueue<Receive> queue;

@@ -27,7 +27,7 @@ using transport::Peer;
 
 static_assert(any_rank == matching::any_source);
 
-/// Between tries to send a call for which the pool had no room; each may take the pool's lock.
+/// Time between tries to send a call for which the pool had no room; each may take the pool's lock.
 constexpr std::uint64_t try_every_ns = 1'000'000;
 
 /// A receive.
@@ -41,7 +41,7 @@ struct Receive {
   matching::Asked asked() const { return {tag, 0, from}; }
 };
 
-/// One that waits for its message.
+/// A receive that waits for its message.
 struct Posted : Receive, matching::Item<Posted> {
   const void* name() const { return request; }
 };
@@ -49,8 +49,8 @@ struct Posted : Receive, matching::Item<Posted> {
 }  // namespace
 
 struct Messenger::Impl final : transport::EndpointCallbacks, backpressure::Owner {
-  /// A message that has begun to come: into a receive's buffer or, before there is one, into
-  /// memory of its own; or one that was announced.
+  /// A message that has begun to arrive, into a receive's buffer or, before there is one, into
+  /// memory of its own; or a message that was announced.
   struct Incoming final : transport::Arrival, matching::Item<Incoming> {
     void arrived() override { owner->come(this, {}); }
     void failed(const Error& error) override { owner->come(this, unexpected(error)); }
@@ -60,28 +60,28 @@ struct Messenger::Impl final : transport::EndpointCallbacks, backpressure::Owner
 
     Impl* owner = nullptr;
     Peer peer = 0;
-    std::uint64_t id = 0;          ///< the sender's, of an announced one
-    std::uint64_t kept_bytes = 0;  ///< that it counts for among the unexpected; 0: not one
-    bool announced = false;        ///< its payload is at the sender
+    std::uint64_t id = 0;          ///< the sender's id of an announced message
+    std::uint64_t kept_bytes = 0;  ///< its share of the unexpected bytes; 0: it is not unexpected
+    bool announced = false;        ///< its payload is still at the sender
     std::uint32_t from = 0;
     std::uint64_t with = 0, bytes = 0;
     bool whole = false;
     Result<void> result;
     iovec iov{};
-    std::vector<std::byte> kept;  ///< where no receive waited
-    Receive receive;              ///< .request null: none yet
+    std::vector<std::byte> kept;  ///< used if no receive waited
+    Receive receive;              ///< .request null: there is none yet
   };
   struct Outgoing : AnnouncedSend {
     Outgoing* before = nullptr;
     Outgoing* after = nullptr;
     Request* request = nullptr;
   };
-  /// What a sender is told of the messages that it announces.
+  /// A call that tells a sender how to treat its messages.
   struct Call : transport::SendOp {
     Call* prev = nullptr;
     Call* next = nullptr;
     Peer to = 0;
-    std::uint32_t generation = 0;  ///< the peer's
+    std::uint32_t generation = 0;  ///< of the peer
     std::uint64_t token = 0;
   };
 
@@ -94,25 +94,26 @@ struct Messenger::Impl final : transport::EndpointCallbacks, backpressure::Owner
 
   arena::Arena& arena;
   Options options;
-  std::vector<std::optional<Peer>> peers;  ///< by rank: those that are known
-  std::map<Peer, std::uint32_t> rank_of;   ///< of those and of all who have sent
-  std::vector<std::string> gone;           ///< by rank: "", or why nothing comes from it any more
+  std::vector<std::optional<Peer>> peers;  ///< by rank: the known peers
+  std::map<Peer, std::uint32_t> rank_of;   ///< rank of each known peer, and of each that has sent
+  std::vector<std::string> gone;           ///< by rank: "", or why no more messages come from it
   matching::FreeList<Posted> posted_pool;
   matching::FreeList<Incoming> incoming_pool;
   matching::FreeList<Outgoing> outgoing_pool;
   matching::FreeList<Call> call_pool;
   matching::PostedQueue<Posted> posted;
   matching::ArrivedQueue<Incoming> unexpected_ones;
-  matching::List<Incoming> arriving;  ///< to a receive
+  matching::List<Incoming> arriving;  ///< into a receive's buffer
   Outgoing* outgoing = nullptr;
-  matching::List<Call> calls, late_calls;  ///< queued, and those that found no room
+  matching::List<Call> calls, late_calls;  ///< queued calls, and calls that found no room
   std::uint64_t next_try_ns = 0;
   backpressure::Backpressure back_pressure{*this};
   backpressure::Fetched<Incoming> fetched;
   backpressure::Unexpected had;
-  std::uint64_t room = 0;     ///< back_pressure is told when fewer bytes are kept
+  std::uint64_t room = 0;     ///< back_pressure is called when fewer bytes are kept
   std::uint64_t unheard = 0;  ///< bytes sent since the last progress
-  std::unique_ptr<transport::Endpoint> endpoint;  // gone before what it calls
+  std::unique_ptr<transport::Endpoint> endpoint;  // destroyed before the members that its callbacks
+                                                  // use
 
   std::string name(std::uint32_t rank) const {
     return fmt::format("rank {} of the {}", rank, options.noun);
@@ -177,7 +178,7 @@ Messenger::Impl::~Impl() {
   while (Incoming* message = arriving.pop_front()) incoming_pool.give(message);
 }
 
-// ---- messages that come ------------------------------------------------------------------------
+// ---- arriving messages --------------------------------------------------------------------------
 
 void Messenger::Impl::match(Incoming* message, const Receive& receive) {
   message->receive = receive;
@@ -186,7 +187,7 @@ void Messenger::Impl::match(Incoming* message, const Receive& receive) {
   arriving.push_back(message);
 }
 
-/// The receive and all of the message are there.
+/// The receive and the whole message are there.
 void Messenger::Impl::finish(Incoming* message) {
   const Receive& receive = message->receive;
   const std::uint64_t fits = std::min(message->bytes, receive.bytes);
@@ -270,7 +271,7 @@ void Messenger::Impl::keep(Incoming* message) {
   if (had.bytes > back_pressure.limit()) back_pressure.too_many(message->peer);
 }
 
-/// `payload`: all of it, or null where it is still in the pool.
+/// `payload`: the whole message, or null if it is still in the pool.
 transport::ReceiveBuffer Messenger::Impl::land(Incoming* message, const void* payload) {
   const bool awaited = message->receive.request != nullptr;
   if (payload != nullptr || message->bytes == 0) {
@@ -294,7 +295,7 @@ transport::ReceiveBuffer Messenger::Impl::land(Incoming* message, const void* pa
           .match = awaited ? Match::posted : Match::unexpected};
 }
 
-// ---- messages that were announced --------------------------------------------------------------
+// ---- announced messages -------------------------------------------------------------------------
 
 void Messenger::Impl::announced(const Message& message) {
   Announcement announcement;
@@ -312,7 +313,7 @@ void Messenger::Impl::announced(const Message& message) {
   had.peak_announced = std::max(had.peak_announced, had.announced);
 }
 
-/// The message has a receive.
+/// The message has met a receive.
 void Messenger::Impl::fetch(Incoming* message) {
   --had.announced;
   message->announced = false;
@@ -327,7 +328,7 @@ transport::ReceiveBuffer Messenger::Impl::payload(const Message& message) {
   return land(entry, message.payload);
 }
 
-/// What a peer that is gone has announced will not come.
+/// Messages that a dead or departed peer has announced will not come.
 void Messenger::Impl::forget_announced(Peer peer, const Error& error) {
   fetched.take_all_of(peer, [&](Incoming* message) { come(message, unexpected(error)); });
   for (Incoming* one = unexpected_ones.head(); one != nullptr;) {
@@ -385,7 +386,7 @@ void Messenger::Impl::put(Call* call) {
   call_pool.give(call);
 }
 
-/// Unless the peer is gone: it waits for it.
+/// Keeps the call for a later try, unless the peer is gone.
 void Messenger::Impl::put_later(Call* call, const Error& error) {
   const bool later = error.code == ErrorCode::no_space || error.code == ErrorCode::deadline ||
                      error.code == ErrorCode::unavailable;
@@ -427,7 +428,7 @@ void Messenger::Impl::on_send_failed(transport::SendOp* op, const Error& error) 
   ended(send, unexpected(error));
 }
 
-/// It has not ended with the call.
+/// The send did not complete within the call.
 void Messenger::Impl::queue(Outgoing* op) {
   op->after = outgoing;
   if (outgoing != nullptr) outgoing->before = op;
@@ -445,7 +446,7 @@ void Messenger::Impl::ended(Outgoing* op, Result<void> result) {
   unqueue(op);
 }
 
-/// A program that sends and sends hears what its receivers tell it.
+/// Polls now and then for calls of receivers, in a program that only sends.
 void Messenger::Impl::hear(std::uint64_t bytes) {
   constexpr int looks = 16;  // one in sixteen finds a new channel
   unheard += bytes + 1024;
@@ -475,9 +476,9 @@ void Messenger::Impl::lose(Peer peer, const std::string& description, const char
 
 Result<std::unique_ptr<Messenger>> Messenger::open(arena::Arena& arena, Options options) {
   auto impl = std::make_unique<Impl>(arena, std::move(options));
-  // Only who was given an address reaches an endpoint, so the job says nothing here. Ranks with
-  // nothing under way have returned all credits, so closing waits only for ranks that compute
-  // before they receive.
+  // Only processes that were given an address reach an endpoint, so the job does not matter here.
+  // Ranks with nothing under way have returned all credits, so closing waits only for ranks that
+  // compute before they receive.
   constexpr std::uint64_t longest_closing_ns = 20'000'000;
   impl->endpoint = PENSTOCK_TRY(transport::Endpoint::open(arena, *impl,
                                                           {.job = "penstock.messages",

@@ -1,6 +1,7 @@
-// Tagged messages between the ranks of a group, as sends and receives that end by themselves: what
-// PyTorch's send and recv, and NCCL's Send and Recv, stand on. A thin layer that matches receives
-// with what src/transport delivers. Channel and memory ordering: docs/protocols/channel.md.
+// Tagged messages between the ranks of a group, as sends and receives that complete by themselves:
+// the base of PyTorch's send and recv, and of NCCL's Send and Recv. A thin layer that matches
+// receives with the messages that src/transport delivers. Channel and memory ordering:
+// docs/protocols/channel.md.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,8 @@ inline constexpr std::uint32_t any_rank = ~std::uint32_t{0};
 /// A send or a receive. Its owner keeps it, and its buffer, until it is done or was cancelled.
 struct Request {
   bool done = false;
-  Result<void> result;       ///< once done; peer_dead, invalid_argument (a longer message came)
+  Result<void> result;       ///< valid once done; peer_dead, invalid_argument (the message was
+                             ///< longer)
   std::uint32_t source = 0;  ///< of a receive that is done: the sender's rank
   std::uint64_t bytes = 0;   ///< ... and the message's length
 };
@@ -42,28 +44,28 @@ class Messenger {
   ~Messenger();
 
   transport::Address address() const;
-  /// Before the first message to `rank`; what comes from it needs no address. Once for each.
-  /// Errors: invalid_argument, mismatch (another pool), not_found (it is closed).
+  /// Makes `rank` reachable. Call it once, before the first message to `rank`; receiving needs no
+  /// address. Errors: invalid_argument, mismatch (another pool), not_found (it is closed).
   Result<void> meet(std::uint32_t rank, const transport::Address& address);
   bool knows(std::uint32_t rank) const;
 
-  /// `data` stays as it is until the request is done: then it may be used again. That may be only
-  /// when it is received: a long message is not kept at its receiver, nor are many.
+  /// Begins to send. `data` must stay unchanged until the request is done, which may be only when
+  /// the message is received: the receiver keeps neither long messages nor many.
   void send(std::uint32_t to, std::uint64_t tag, const void* data, std::uint64_t bytes,
             Request& request);
-  /// A message of `tag` from `from`, or from any_rank, of `bytes` at most.
+  /// Begins to receive a message with `tag` from `from`, or from any_rank, of at most `bytes`.
   void receive(std::uint32_t from, std::uint64_t tag, void* data, std::uint64_t bytes,
                Request& request);
-  /// Makes all requests go on. True if something has moved. A call while none is under way returns
-  /// all credits to the peers, which may then close at once.
+  /// Advances all requests. Returns true if anything has moved. A call while none is under way
+  /// returns all credits to the peers, which may then close at once.
   bool progress();
-  /// Takes a request back: a receive that has not matched, or a send of which nothing has left.
-  /// False: it will end by itself.
+  /// Cancels a receive that has not matched, or a send of which nothing has left. Returns false if
+  /// the request will end by itself.
   bool cancel(Request& request);
   /// Whether a request is not done.
   bool busy() const;
-  /// Most bytes so far of messages that no receive waited for. Beyond PENSTOCK_UNEXPECTED_BYTES
-  /// messages stay with their senders, whose requests are done when they are received.
+  /// The most bytes so far of messages that no receive waited for. Beyond PENSTOCK_UNEXPECTED_BYTES
+  /// messages stay with their senders, whose requests are done when the messages are received.
   std::uint64_t peak_unexpected_bytes() const;
 
   struct Impl;

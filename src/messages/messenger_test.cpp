@@ -15,7 +15,7 @@ namespace {
 using testing::HasSubstr;
 using transport::pattern;
 
-/// Three ranks of one process; the second plays a host of its own.
+/// Three ranks of one process; the second one plays a separate host.
 class Messages : public testing::Test {
  protected:
   static constexpr std::uint32_t ranks = 3;
@@ -54,7 +54,7 @@ class Messages : public testing::Test {
     const std::uint64_t end = base::now_ns() + 20'000'000'000ull;
     while (!request.done) {
       progress();
-      ASSERT_LT(base::now_ns(), end) << "it does not end";
+      ASSERT_LT(base::now_ns(), end) << "the requests do not complete";
     }
   }
 
@@ -63,8 +63,8 @@ class Messages : public testing::Test {
   std::vector<std::unique_ptr<Messenger>> of_;
 };
 
-/// One thread ends one messenger after the other, as in a program of one process; those that it has
-/// not ended yet make no progress.
+/// One thread closes one messenger after the other, as in a program of one process; those that are
+/// still open make no progress.
 TEST_F(Messages, EndsAtOnceIfAllWasReceived) {
   for (const std::uint64_t bytes : {1u, 5000u, 3'000'000u}) {
     for (const bool early : {false, true}) {
@@ -226,8 +226,8 @@ TEST_F(Messages, OfWhoHasLeftAreNotAwaited) {
 // ---- floods ------------------------------------------------------------------------------------
 
 constexpr std::uint64_t limit = 256 << 10;
-/// What one sender has on its way when it is told: a ring and its cells, with what it takes to keep
-/// them.
+/// Bytes that one sender has in flight when it is told: a ring and its cells, with the overhead of
+/// keeping them.
 constexpr std::uint64_t on_its_way = 1 << 20;
 
 class Floods : public Messages {
@@ -237,7 +237,8 @@ class Floods : public Messages {
     std::vector<std::vector<std::byte>> data, got;
     std::vector<Request> sent, received;
   };
-  /// `bytes_of` a message by its number; each with a tag of its own, or all with one.
+  /// `bytes_of` gives a message's length by its number; each has a tag of its own, or all share
+  /// one.
   template <class BytesOf>
   Flow& send(std::uint32_t from, std::uint32_t to, std::size_t count, BytesOf&& bytes_of,
              bool one_tag = false) {
@@ -346,7 +347,7 @@ TEST_F(Floods, OfOneWhoReceivesNothingAndLeavesAreTold) {
   EXPECT_EQ(flow.sent.back().result.error().code, ErrorCode::peer_dead);
 }
 
-/// Its announcements are nothing to wait for.
+/// A peer that has left sends no announced messages.
 TEST_F(Floods, OfOneWhoLeavesAreFailedReceives) {
   Flow& flow = send(1, 0, 1000, [](std::size_t) { return 3000; });
   let_them_go_on();

@@ -43,7 +43,7 @@ class Rank {
   }
 
  private:
-  /// The partner of the i-th level of a sum over a row, i from 1.
+  /// The partner at the i-th level of a sum over a row, i from 1.
   std::uint32_t partner(std::uint32_t level) const {
     const std::uint32_t distance = columns_ >> (level - 1), column = rank_ % columns_;
     return rank_ / columns_ * columns_ + (column + distance / 2) % distance +
@@ -55,7 +55,8 @@ class Rank {
   void product() {
     flops_ += product_flops(size_, ranks_);
     if (levels_ == 0) return;
-    // Twice as many columns as rows: two ranks first swap halves, and each goes on with its own.
+    // With twice as many columns as rows, two ranks first swap halves, and each goes on with its
+    // own.
     const bool square = rows_ == columns_;
     const std::uint64_t elements = square ? piece_ : piece_ / 2;
     for (std::uint32_t level = levels_; level >= 1; --level) add(partner(level), level, elements);

@@ -15,14 +15,14 @@ namespace penstock::model {
 /// A class of NPB.
 struct CgClass {
   char name = 'D';
-  std::uint64_t elements = 0;  ///< of the vectors
-  std::uint32_t nonzeros = 0;  ///< of a row, as NPB counts: n (n + 1) in a product
+  std::uint64_t elements = 0;  ///< length of the vectors
+  std::uint32_t nonzeros = 0;  ///< in a row, as NPB counts: n (n + 1) in a product
   std::uint32_t iterations = 0;
 };
 /// Errors: invalid_argument, which lists the known classes.
 Result<CgClass> cg_class(std::string_view name);
 
-/// One exchange: a message to the rank `with`, and one from it.
+/// One exchange: a message to rank `with`, and one from it.
 struct CgExchange {
   std::uint32_t with = 0;
   std::uint32_t tag = 0;
@@ -31,16 +31,16 @@ struct CgExchange {
   bool operator==(const CgExchange&) const = default;
 };
 
-/// Of one rank in one outer iteration. Errors: invalid_argument, where the number of ranks is no
-/// power of two, or does not divide the vectors.
+/// The exchanges of one rank in one outer iteration. Errors: invalid_argument if the number of
+/// ranks is not a power of two, or does not divide the vectors.
 Result<std::vector<CgExchange>> cg_exchanges(const CgClass& size, std::uint32_t ranks,
                                              std::uint32_t rank);
 
-/// The lines of one rank's trace, time-independent, of so many outer iterations.
+/// The lines of one rank's time-independent trace of `outer` outer iterations.
 Result<std::string> cg_trace(const CgClass& size, std::uint32_t ranks, std::uint32_t rank,
                              std::uint32_t outer);
 
-/// What a rank computes in an outer iteration.
+/// The floating-point operations of a rank in one outer iteration.
 double cg_flops(const CgClass& size, std::uint32_t ranks);
 
 }  // namespace penstock::model

@@ -1,5 +1,5 @@
-// The sequence of CG's messages: the counts that its description gives, and each message has one
-// who gets it. Against the program that sends them: tests/e2e/scaling_test.py.
+// The sequence of CG's messages: their counts are those of its description, and each message has a
+// receiver. tests/e2e/scaling_test.py compares it with the program that sends them.
 #include "model/cg.hpp"
 
 #include <gmock/gmock.h>
@@ -8,7 +8,8 @@
 namespace penstock::model {
 namespace {
 
-/// Class D, of each rank in an outer iteration: vector messages of so many bytes, and scalar ones.
+/// Class D, for each rank in an outer iteration: vector messages of the given length, and scalar
+/// ones.
 TEST(Cg, SendsWhatItsDescriptionSays) {
   struct Row {
     std::uint32_t ranks;
@@ -33,7 +34,7 @@ TEST(Cg, SendsWhatItsDescriptionSays) {
   }
 }
 
-/// Two ranks that exchange do so in the same order, with the same tags and sizes.
+/// Two ranks that exchange messages do so in the same order, with the same tags and sizes.
 TEST(Cg, PartnersAgree) {
   const CgClass size = *cg_class("C");
   for (const std::uint32_t ranks : {2u, 4u, 8u, 16u}) {

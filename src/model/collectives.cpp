@@ -28,7 +28,7 @@ Result<Outcome> run(const PlatformSet& set, const PoolCase& call, const coll::Pl
   return outcome;
 }
 
-/// Of reductions sums of float32, or, where any order gives the same bits, of int32.
+/// Reductions are sums of float32 or, if every order must give the same bits, of int32.
 std::optional<coll::SwitchPlan> switch_plan(const PlatformSet& set, const coll::Problem& problem) {
   const Platform platform = set.platform();
   if (platform.switches < 1) return std::nullopt;
@@ -78,7 +78,7 @@ std::string how(const coll::TuningEntry& entry) {
   return text;
 }
 
-/// Ways to do a call; those that cannot be are left out.
+/// The ways to do a call; impossible ones are left out.
 std::vector<coll::TuningEntry> ways(Collective collective, std::uint32_t per_node) {
   std::vector<coll::TuningEntry> all(1);
   all[0].eager = true;

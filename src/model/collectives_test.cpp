@@ -1,5 +1,5 @@
-// Times of the engine's schedules: against the formulas of the bytes that they move and the
-// accesses that they make, and none may become slower than it is.
+// Times of the engine's schedules, compared with formulas of the bytes that they move and the
+// accesses that they make; none may become slower than it is.
 #include "model/collectives.hpp"
 
 #include <gmock/gmock.h>
@@ -25,7 +25,7 @@ double seconds(const PlatformSet& set, const PoolCase& call, const coll::Plan& p
   return outcome ? outcome->seconds : 0;
 }
 
-/// Every collective by every plan, on every platform, with ranks alone and four to a host.
+/// Every collective by every plan, on every platform, with one rank and four ranks on a host.
 TEST(Collectives, AllSchedulesEnd) {
   std::size_t calls = 0, in_switch = 0;
   auto sets = platform_sets();
@@ -70,22 +70,22 @@ TEST(Collectives, AScheduleThatNeverEndsIsNamed) {
               testing::HasSubstr("1 of 2 lanes never end, the first of them is rank 0"));
 }
 
-/// What a rank's share of the work takes at 20 GB/s, S = 1: the busiest of its engine and the
-/// devices. With N ranks on 6 devices, each device carries what N / 6 ranks publish and what is
-/// read of that.
+/// The time for a rank's share of the work at 20 GB/s, S = 1, on the busiest of its engine and the
+/// devices. With N ranks on 6 devices, each device carries the bytes that N / 6 ranks publish, and
+/// all reads of these.
 struct Bound {
   Collective collective;
   std::uint32_t ranks;
-  double shares;         ///< of S at 20 GB/s
-  double slower = 1.02;  ///< than the bound at most; the rest is the first chunk
+  double shares;         ///< multiples of S / 20 GB/s
+  double slower = 1.02;  ///< greatest factor over the bound; the rest is the first chunk
   Algorithm algorithm = Algorithm::one_shot;
   bool turns = false;
 };
 
 class BoundTest : public testing::TestWithParam<Bound> {};
 
-/// Where N divides 6 or 6 divides N the default schedules are as fast as their bytes allow. Where
-/// they are not, the second number keeps them from becoming slower.
+/// If N divides 6 or 6 divides N the default schedules are as fast as their bytes allow. For the
+/// others the second number keeps them from becoming slower.
 TEST_P(BoundTest, IsKept) {
   const Bound& bound = GetParam();
   const PlatformSet& set = named("cccl");
@@ -105,27 +105,27 @@ constexpr Algorithm one = Algorithm::one_shot, two = Algorithm::two_shot;
 INSTANTIATE_TEST_SUITE_P(
     All, BoundTest,
     testing::Values(
-        // a rank reads (N - 1) S; a device carries N S of each rank on it
+        // a rank reads (N - 1) S; a device carries N S for each rank on it
         Bound{Collective::allgather, 2, 1}, Bound{Collective::allgather, 3, 2},
         Bound{Collective::allgather, 6, 6}, Bound{Collective::allgather, 12, 24},
         Bound{Collective::allreduce, 6, 6, 1.02, one},
         Bound{Collective::allreduce, 12, 24, 1.02, one},
-        // a rank reads (N - 1) / N S; a device carries twice that of each rank on it
+        // a rank reads (N - 1) / N S; a device carries twice that for each rank on it
         Bound{Collective::alltoall, 2, 1 / 2.}, Bound{Collective::alltoall, 3, 2 / 3.},
         Bound{Collective::alltoall, 6, 10 / 6.}, Bound{Collective::alltoall, 12, 44 / 12.},
         Bound{Collective::reduce_scatter, 3, 2 / 3.}, Bound{Collective::reduce_scatter, 6, 10 / 6.},
         Bound{Collective::reduce_scatter, 12, 44 / 12.},
-        // the input, which is read once, and the result, which N - 1 read
+        // the input is read once, and the result N - 1 times
         Bound{Collective::allreduce, 2, 1, 1.02, two},
         Bound{Collective::allreduce, 6, 16 / 6., 1.02, two},
         Bound{Collective::allreduce, 12, 68 / 12., 1.02, two},
-        // the root's engine
+        // the root's engine is the bound
         Bound{Collective::gather, 6, 5}, Bound{Collective::gather, 12, 11},
         Bound{Collective::scatter, 3, 2}, Bound{Collective::scatter, 12, 11},
         Bound{Collective::reduce, 3, 2}, Bound{Collective::reduce, 6, 5, 1.06},
         Bound{Collective::broadcast, 2, 1}, Bound{Collective::broadcast, 3, 1, 1.02, one, true},
         Bound{Collective::broadcast, 4, 1, 1.02, one, true},
-        // not reached: readers meet on a device and stay together
+        // the bound is not reached: readers meet on a device and stay together
         Bound{Collective::broadcast, 3, 1, 2.01}, Bound{Collective::broadcast, 12, 2, 5.6},
         Bound{Collective::broadcast, 12, 2, 1.6, one, true},
         Bound{Collective::allgather, 4, 3, 1.35}, Bound{Collective::allgather, 8, 64 / 6., 2.7},
@@ -133,7 +133,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bound{Collective::allreduce, 3, 4 / 3., 1.52, two}, Bound{Collective::alltoall, 4, 1, 1.85},
         Bound{Collective::alltoall, 8, 14 / 6., 1.52}));
 
-/// Two streams that meet on a device stay together under fair shares, and part where the device
+/// Two streams that meet on a device stay together under fair shares, and separate if the device
 /// serves one at a time. Source: papers/4-collectives.md, 4.10.
 TEST(Collectives, TurnsOfDevicesPartConvoys) {
   PlatformSet fair = named("cccl"), turns = fair;
@@ -146,7 +146,7 @@ TEST(Collectives, TurnsOfDevicesPartConvoys) {
   }
 }
 
-/// Matched with the writers, reads wait less: the design's 1.48 at 3 ranks and 12 chunks.
+/// Reads matched with the writers' order wait less: the design's 1.48 at 3 ranks and 12 chunks.
 TEST(Collectives, OrderOfReadsCounts) {
   const std::uint64_t bytes = 3 * 12 << 20;
   const PoolCase call{Collective::alltoall, 3, 1, bytes / 3};
@@ -157,8 +157,8 @@ TEST(Collectives, OrderOfReadsCounts) {
   EXPECT_NEAR(time(ReadOrder::after) / time(ReadOrder::before), 1.48, 0.005);
 }
 
-/// What is small takes accesses, not bytes: eager one store and one look; by slots a fence and a
-/// doorbell, a look at it and one at the chunks.
+/// Small calls cost accesses, not bytes: eager ones a store and a look; those by slots a fence and
+/// a doorbell, a look at it and one at the chunks.
 TEST(Collectives, SmallOnesAreAccesses) {
   const PlatformSet& set = named("cpu");
   const Platform p = set.platform();
@@ -166,7 +166,7 @@ TEST(Collectives, SmallOnesAreAccesses) {
   for (const std::uint32_t ranks : {2u, 3u, 8u}) {
     for (const Collective collective : {Collective::allreduce, Collective::allgather}) {
       const PoolCase call{collective, ranks, 1, 8};
-      const double few = 0.1 * micro;  // their bytes
+      const double few = 0.1 * micro;  // the time of their bytes
       const coll::Plan eager{.eager = true};
       EXPECT_NEAR(seconds(set, call, eager), (p.store_us + p.load_us) * micro, few);
       EXPECT_NEAR(seconds(set, call, {}), (p.fence_us + p.store_us + 2 * p.load_us) * micro, few);
@@ -179,7 +179,8 @@ TEST(Collectives, SmallOnesAreAccesses) {
   }
 }
 
-/// On three devices two ranks met on one device at every chunk, and were slower than on two.
+/// On three devices two ranks met on one device at every chunk, and were slower than on two
+/// devices.
 TEST(Collectives, AreNotSlowerWithADeviceMore) {
   for (const Collective collective : {Collective::allgather, Collective::alltoall,
                                       Collective::allreduce, Collective::reduce_scatter}) {
@@ -198,7 +199,7 @@ TEST(Collectives, AreNotSlowerWithADeviceMore) {
   }
 }
 
-/// Of every byte a device carries what a schedule says; the links of hosts carry it too.
+/// Devices carry as many bytes as the schedules say; the links of hosts carry them too.
 TEST(Collectives, CarryTheBytesOfTheSchedules) {
   const PlatformSet& set = named("gpu");
   const PoolCase call{Collective::allgather, 6, 1, 64 << 20};
@@ -216,7 +217,7 @@ TEST(Collectives, CarryTheBytesOfTheSchedules) {
   }
 }
 
-/// Bytes of the busiest of a kind.
+/// Bytes on the busiest resource of one kind.
 double carried(const PlatformSet& set, const Outcome& outcome, const char* what, double GBps) {
   for (const Utilization& each : outcome.utilization)
     if (each.what == what) return each.share * GBps * 1e9 * outcome.seconds;
@@ -224,8 +225,8 @@ double carried(const PlatformSet& set, const Outcome& outcome, const char* what,
   return 0;
 }
 
-/// Of bytes on a host's link: the table of docs/protocols/switch.md, and what `switch_counts`
-/// counts.
+/// Bytes on a host's link: the table of docs/protocols/switch.md, and the counts of
+/// `switch_counts`.
 struct OnALink {
   Collective collective;
   std::uint32_t ranks;
@@ -262,8 +263,9 @@ TEST(InASwitch, LinksCarryWhatTheSwitchCounts) {
   }
 }
 
-/// The switch gathers N S and gives S; devices carry that and what the hosts write and read, unless
-/// the slots lie inside it. Leaves save the spine's bytes where any order gives the same bits.
+/// The switch gathers N S and returns S; devices carry that, and the hosts' writes and reads,
+/// unless the slots lie inside the switch. Leaves save the spine's bytes if any order gives the
+/// same bits.
 TEST(InASwitch, SwitchesAndDevicesCarryTheirShares) {
   const double n = 8, s = 16 << 20, packets = 2 * n * 64 * 64;
   const PoolCase call{Collective::allreduce, 8, 1, 16 << 20};
@@ -281,7 +283,7 @@ TEST(InASwitch, SwitchesAndDevicesCarryTheirShares) {
   const auto [inside_set, inside] = run("switches=1,accel=64,combine=100,inside=1");
   EXPECT_NEAR(carried(inside_set, inside, "devices", 20), 0, 1);
   EXPECT_LT(inside.seconds, outcome.seconds);
-  // The busiest switch: the spine, of all operands, or of one from each of two leaves and of
+  // The busiest switch is the spine: it carries all operands, or one from each of two leaves and
   // theirs.
   const auto [tree_set, tree] = run("switches=3,accel=64,combine=100");
   EXPECT_NEAR(carried(tree_set, tree, "switches that compute", 64), (n + 1) * s, 1);
@@ -289,7 +291,7 @@ TEST(InASwitch, SwitchesAndDevicesCarryTheirShares) {
   EXPECT_NEAR(carried(exact_set, exact, "switches that compute", 64), (n / 2 + 1 + 2) * s, 1);
 }
 
-/// As the plain pool's small ones: a packet, a look at all of them, an answer, a look.
+/// Like small calls of the plain pool: a packet, a look at all of them, an answer, a look.
 TEST(InASwitch, SmallOnesAreAccesses) {
   PlatformSet set = named("cpu");
   const Platform p = set.platform();
@@ -303,7 +305,8 @@ TEST(InASwitch, SmallOnesAreAccesses) {
   EXPECT_FALSE(run_on_pool(set, {Collective::alltoall, 8, 1, 64}, {.in_switch = true}));
 }
 
-/// A timeline is of the same call: it begins at 0, ends at the end, and shows each byte once.
+/// A timeline shows the whole call: it begins at 0, ends at the call's end, and shows each byte
+/// once.
 TEST(Collectives, TimelinesAreWhole) {
   const PlatformSet& set = named("gpu");
   const PoolCase call{Collective::alltoall, 4, 1, 1 << 20};

@@ -6,7 +6,8 @@ namespace penstock::model {
 
 namespace {
 
-/// The time by a network is about a + b / fraction of its line rate: where that is `seconds`.
+/// The time over a network is about a + b / fraction of its line rate: finds the fraction for
+/// `seconds`.
 Result<double> tie_of(Network network, const PoolCase& call, double seconds) {
   const auto at = [&](double fraction) {
     network.fraction = fraction;
@@ -45,7 +46,7 @@ Result<Comparison> compare(const PlatformSet& set, const PoolCase& call) {
   }
   if (found.plans.empty())
     return fail(ErrorCode::invalid_argument,
-                "{} of {} bytes on {} ranks: no plan can be for it in slots of {} bytes",
+                "{} of {} bytes on {} ranks: no plan is possible in slots of {} bytes",
                 name_of(call.collective), call.block, call.ranks, set.slot_bytes);
   found.networks = PENSTOCK_TRY(by_networks(call, found.plans[found.fastest].seconds));
   return found;

@@ -1,4 +1,4 @@
-// A call by every plan that the engine has for it, beside the same call by messages over networks.
+// One call by each of the engine's plans, compared with the same call by messages over networks.
 #pragma once
 
 #include <string>
@@ -19,20 +19,20 @@ struct PlanTime {
 struct NetworkTime {
   const Network* network = nullptr;
   double seconds = 0;
-  /// Of its line rate: with less it is slower than the pool's fastest plan. Above 1: it is slower
-  /// at its line rate already. 0: it is faster at any, by latency alone.
+  /// Fraction of the line rate below which the network is slower than the pool's fastest plan.
+  /// Above 1: it is slower even at its line rate. 0: it is faster at any rate, by latency alone.
   double tie = 0;
 };
 
 struct Comparison {
   PoolCase call;
   std::vector<PlanTime> plans;  ///< the engine's choice first
-  std::size_t fastest = 0;      ///< of them
+  std::size_t fastest = 0;      ///< index in plans
   std::vector<NetworkTime> networks;
   double gain() const { return plans[0].seconds / plans[fastest].seconds; }
 };
 
-/// Errors: invalid_argument, where no plan can be for the call; those of run_on_pool().
+/// Errors: invalid_argument if no plan is possible for the call; those of run_on_pool().
 Result<Comparison> compare(const PlatformSet& set, const PoolCase& call);
 
 }  // namespace penstock::model

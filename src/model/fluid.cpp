@@ -7,9 +7,9 @@ namespace penstock::model {
 
 namespace {
 
-/// What is less than that is rounding.
+/// Fewer bytes than that are rounding errors.
 constexpr double least_bytes = 1e-3;
-/// Resources that are this near to each other are full together.
+/// Resources this near to each other fill up together.
 constexpr double near = 1 + 1e-9;
 
 }  // namespace
@@ -61,7 +61,7 @@ void Fluid::freeze(Transfer& transfer, double rate) {
   }
 }
 
-/// All rates rise together; those that go through a resource which is full stay where they are.
+/// All rates rise together; a rate stops rising when one of its resources is full.
 void Fluid::share_out() {
   changed_ = false;
   find_used();

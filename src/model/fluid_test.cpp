@@ -1,4 +1,4 @@
-// Rates that can be worked out by hand, and the lanes that run on them.
+// Rates that can be computed by hand, and the lanes that run at them.
 #include "model/fluid.hpp"
 
 #include <gmock/gmock.h>
@@ -31,12 +31,12 @@ TEST(Fluid, TwoTransfersShareALinkEvenly) {
   const Flow small = fluid.start(10, {{link}}), large = fluid.start(30, {{link}});
   EXPECT_DOUBLE_EQ(fluid.rate_of(small), 5);
   EXPECT_THAT(fluid.advance(2), testing::ElementsAre(small));
-  EXPECT_DOUBLE_EQ(fluid.rate_of(large), 10);  // alone now
+  EXPECT_DOUBLE_EQ(fluid.rate_of(large), 10);  // it is alone now
   EXPECT_DOUBLE_EQ(fluid.until_next(), 2);
 }
 
-/// Three links of 10, 4 and 9. A goes by the first, B by the first and second, C by the second and
-/// third, D by the third. The second is full first, at 2 each; then D has 7 and A has 8.
+/// Three links of 10, 4 and 9. A uses the first, B the first and second, C the second and third, D
+/// the third. The second is full first, at 2 each; then D gets 7 and A gets 8.
 TEST(Fluid, IsMaxMinFair) {
   Fluid fluid;
   const Resource first = fluid.add_resource(10), second = fluid.add_resource(4),
@@ -61,8 +61,8 @@ TEST(Fluid, ATransferMayUseAPartOfALink) {
   EXPECT_NEAR(fluid.rate_of(plain), 20.0 / 3, 1e-9);
 }
 
-/// What makes a sharing max-min fair: each transfer goes through a link that is full, on which none
-/// has more.
+/// The property of a max-min fair sharing: each transfer uses a full link on which no other
+/// transfer has a higher rate.
 TEST(Fluid, GivesEveryTransferABottleneck) {
   std::mt19937_64 random(base::seed_in_tests());
   for (int round = 0; round < 200; ++round) {
@@ -97,7 +97,7 @@ TEST(Fluid, GivesEveryTransferABottleneck) {
   }
 }
 
-/// Does what it was given.
+/// Carries out the actions that it was given.
 class Script final : public Lane {
  public:
   Script(std::vector<Action> actions, Word tells) : actions_(std::move(actions)), tells_(tells) {}
@@ -132,7 +132,7 @@ TEST(Machine, WaitsForWhatIsTold) {
   EXPECT_DOUBLE_EQ(*machine.run(), 1 + 2 + 0.5 + 1 + 0.5);
 }
 
-/// Side by side two transfers of 10 and 30 end at 2 and 4; one at a time at 1 and 4.
+/// Side by side, transfers of 10 and 30 end at 2 and 4; one at a time, at 1 and 4.
 TEST(Machine, ServesATurnAfterTheOther) {
   for (const bool turns : {false, true}) {
     Machine machine;

@@ -11,13 +11,13 @@ namespace {
 
 using coll::Collective;
 
-/// The growth hardly depends on it: 128 MB to 4 GB in the paper.
+/// The growth hardly depends on it: the paper uses 128 MB to 4 GB.
 constexpr std::uint64_t bytes = 144'000'000;
 constexpr std::uint32_t base_nodes = 3;
 
 struct Study {
   Collective collective;
-  /// Into how many chunks a buffer or segment is cut: the paper does not say, and these fit.
+  /// Chunks in a buffer or segment: the paper does not give them, and these numbers fit.
   std::vector<std::uint32_t> chunks;
   struct Point {
     std::uint32_t nodes;
@@ -47,7 +47,7 @@ Result<double> published_seconds(const PlatformSet& set, Collective collective, 
   return outcome.seconds;
 }
 
-/// The fastest plan on so many nodes: seconds and how.
+/// The fastest plan on that many nodes: its seconds and its description.
 struct Fastest {
   double seconds = never;
   std::string how;

@@ -8,7 +8,7 @@ namespace penstock::model {
 
 namespace {
 
-/// Times that differ by less are the same.
+/// Times that differ by less count as equal.
 constexpr double least_seconds = 1e-15;
 
 }  // namespace
@@ -40,7 +40,7 @@ void Machine::raise(Word word, std::uint64_t value) {
   });
 }
 
-/// The lane goes on until something takes time.
+/// Advances the lane until an action takes time.
 void Machine::go_on(std::size_t lane) {
   LaneState& state = lanes_[lane];
   do {
@@ -49,7 +49,7 @@ void Machine::go_on(std::size_t lane) {
   } while (!state.ended && begin(lane));
 }
 
-/// True where it is done at once.
+/// Returns true if the action is done at once.
 bool Machine::begin(std::size_t lane) {
   switch (lanes_[lane].action.kind) {
     case Action::Kind::transfer:
@@ -123,11 +123,11 @@ Result<double> Machine::stuck() const {
   const auto still = [](const LaneState& state) { return !state.ended; };
   const auto first = std::find_if(lanes_.begin(), lanes_.end(), still);
   if (first == lanes_.end()) return now_;
-  return fail(ErrorCode::deadline,
-              "{} of {} lanes never end, the first of them is {}: a schedule waits for what nobody "
-              "tells",
-              std::count_if(lanes_.begin(), lanes_.end(), still), lanes_.size(),
-              first->lane->name());
+  return fail(
+      ErrorCode::deadline,
+      "{} of {} lanes never end, the first of them is {}: a schedule waits for a word that no "
+      "lane sends",
+      std::count_if(lanes_.begin(), lanes_.end(), still), lanes_.size(), first->lane->name());
 }
 
 Result<double> Machine::run() {
@@ -143,7 +143,7 @@ Result<double> Machine::run() {
     if (flows == never && timer == never) return stuck();
     const double step = std::min(flows, timer);
     now_ = timer <= flows ? std::max(now_, timers_.top().time) : now_ + step;
-    finished_.clear();  // numbers of flows are used again by those that begin now
+    finished_.clear();  // flows that begin now reuse these numbers
     for (const Flow flow : fluid_.advance(step)) finished_.push_back(lane_of_[flow]);
     for (const std::size_t lane : finished_) finish(lane);
     take_timers();

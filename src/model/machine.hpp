@@ -1,5 +1,5 @@
 // Runs programs on shared links: lanes that transfer, pause, tell and wait. An event simulation;
-// what happens at the same time happens in the order of the lanes.
+// events at the same time happen in the order of the lanes.
 #pragma once
 
 #include <cstdint>
@@ -20,26 +20,26 @@ struct Need {
   std::uint64_t value = 1;
 };
 
-/// What a lane does next.
+/// The next action of a lane.
 struct Action {
   enum class Kind : std::uint8_t { transfer, pause, await, end };
   Kind kind = Kind::end;
   double bytes = 0;              ///< transfer
   std::vector<Use> uses = {};    ///< transfer; none: it takes no time
-  std::int64_t turn = -1;        ///< transfer: number of a queue of which one at a time is served
+  std::int64_t turn = -1;        ///< transfer: number of a queue that serves one transfer at a time
   double seconds = 0;            ///< pause
   std::vector<Need> needs = {};  ///< await: all of them
 };
 
 class Machine;
 
-/// What does one thing after the other: a rank's thread, or a stream of its GPU.
+/// A sequence of actions: a rank's thread, or a stream of its GPU.
 class Lane {
  public:
   virtual ~Lane() = default;
-  /// The action before is done.
+  /// Called when the previous action is done.
   virtual Action next(Machine& machine) = 0;
-  /// In a message of who never ends.
+  /// Names the lane in the message about lanes that never end.
   virtual std::string name() const = 0;
 };
 
@@ -47,36 +47,36 @@ class Machine {
  public:
   Fluid& fluid() { return fluid_; }
   Word add_word();
-  /// Turns are queues, numbered from 0.
+  /// Adds a queue for turns; queues are numbered from 0.
   std::int64_t add_turn();
   void add_lane(std::unique_ptr<Lane> lane) { lanes_.push_back({std::move(lane)}); }
 
-  /// Until all lanes have ended: the seconds that took. Error: deadline, where some never end; it
-  /// names one.
+  /// Runs until all lanes have ended, and returns the seconds that this took. Errors: deadline if
+  /// some never end; it names one.
   Result<double> run();
 
-  // Of a lane's next():
+  // For a lane's next():
   double now() const { return now_; }
   std::uint64_t value(Word word) const { return words_[word].value; }
-  /// The word has at least this value from now on, or `after` seconds later.
+  /// Raises the word to at least this value, now or `after` seconds later.
   void tell(Word word, std::uint64_t value, double after);
 
  private:
   struct LaneState {
     std::unique_ptr<Lane> lane;
     Action action = {};
-    std::size_t missing = 0;  ///< needs
+    std::size_t missing = 0;  ///< needs that are not met
     bool ended = false;
   };
   struct WordState {
     std::uint64_t value = 0;
-    std::vector<std::pair<std::uint64_t, std::size_t>> waiters = {};  ///< value, lane
+    std::vector<std::pair<std::uint64_t, std::size_t>> waiters = {};  ///< awaited value, lane
   };
   struct Turn {
     bool taken = false;
     std::deque<std::size_t> waiting = {};
   };
-  /// Of a lane that pauses, or of a word that is told.
+  /// The end of a lane's pause, or the time at which a word is told.
   struct Timer {
     double time = 0;
     std::uint64_t order = 0;

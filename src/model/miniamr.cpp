@@ -78,7 +78,8 @@ Result<std::array<std::vector<std::uint32_t>, 3>> amr_neighbours(std::uint32_t r
   for (std::uint32_t direction = 0; direction < 3; ++direction) {
     for (const int step : {-1, 1}) {
       Triple other = place;
-      other[direction] += static_cast<std::uint32_t>(step);  // below 0 it is above all sides
+      other[direction] += static_cast<std::uint32_t>(step);  // below 0 it wraps around, above all
+                                                             // sides
       if (other[direction] < sides[direction])
         all[direction].push_back(rank_at(directions, sides, other));
     }

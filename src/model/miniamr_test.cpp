@@ -1,5 +1,5 @@
-// The sequence of miniAMR's messages: its counts, who is whose neighbour, and each message has one
-// who gets it. Against the program that sends them: bench/scaling/miniamr.py.
+// The sequence of miniAMR's messages: its counts, the neighbours of each rank, and a receiver for
+// each message. bench/scaling/miniamr.py compares it with the program that sends them.
 #include "model/miniamr.hpp"
 
 #include <gmock/gmock.h>
@@ -14,7 +14,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// As miniAMR's own traces have them.
+/// The numbers of miniAMR's own traces.
 TEST(MiniAmr, NumbersItsRanksByBisection) {
   EXPECT_THAT(*amr_grid(1), ElementsAre(1, 1, 1));
   EXPECT_THAT(*amr_grid(16), ElementsAre(4, 2, 2));

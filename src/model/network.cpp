@@ -11,18 +11,19 @@ namespace {
 
 using coll::Collective;
 
-/// A chain is cut into so many pieces, which follow each other.
+/// Number of pieces in a chain, which follow each other.
 constexpr std::uint32_t pieces = 64;
 
-/// What a rank does: first it has got so many messages from a rank, then it sends one.
+/// A step of a rank: first it has received `count` messages from a rank, then it sends one.
 struct Message {
-  std::int64_t from = -1, to = -1;  ///< -1: nothing
-  std::uint64_t count = 0;          ///< messages that have come from `from`
+  std::int64_t from = -1, to = -1;  ///< -1: none
+  std::uint64_t count = 0;          ///< messages received so far from `from`
   double bytes = 0;
 };
 using Messages = std::vector<Message>;
 
-/// Each step a message to the next rank; from the second on of what came from the one before.
+/// Each step sends a message to the next rank; from the second step on, the data that came from the
+/// previous rank.
 Messages ring(std::uint32_t rank, std::uint32_t ranks, std::uint32_t steps, double bytes) {
   const std::int64_t before = (rank + ranks - 1) % ranks, behind = (rank + 1) % ranks;
   Messages all;
@@ -43,7 +44,7 @@ Messages chain(std::uint32_t place, std::uint32_t ranks, double bytes, bool down
   return all;
 }
 
-/// To rank + 1, rank + 2, ...; then all have come.
+/// Sends to rank + 1, rank + 2, ...; then receives from all.
 Messages pairs(std::uint32_t rank, std::uint32_t ranks, double bytes) {
   Messages all;
   for (std::uint32_t k = 1; k < ranks; ++k) all.push_back({-1, (rank + k) % ranks, 0, bytes});

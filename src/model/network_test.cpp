@@ -1,4 +1,4 @@
-// Rings and chains, against the formulas of their bytes and steps.
+// Rings and chains, compared with formulas of their bytes and steps.
 #include "model/network.hpp"
 
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ TEST(Network, RanksOfAHostUseItsMemory) {
   const double together = seconds(Collective::allgather, 16, 4);
   EXPECT_LE(together, alone + 1e-9);
   EXPECT_GE(together, alone / 2);
-  // One host: all go by its memory, 40 GB/s for 16 ranks.
+  // One host: all messages use its memory, 40 GB/s for 16 ranks.
   EXPECT_NEAR(seconds(Collective::allgather, 16, 16), 15 * (16 * block / 40e9 + latency), 1e-9);
 }
 

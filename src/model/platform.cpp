@@ -133,7 +133,7 @@ std::string names_of_fields() {
   return names + "devices";
 }
 
-/// A choice is one of two numbers, and a rate as slow as that would be a mistake of units.
+/// A choice is 0 or 1, and a rate below the limit is probably a mistake of units.
 Result<void> check_value(const PlatformField& field, double number) {
   constexpr double least_GBps = 1e-3;
   const bool rate = field.unit == "GB/s", choice = field.unit.find('|') != std::string_view::npos;

@@ -16,10 +16,10 @@ using coll::Step;
 using coll::StepKind;
 
 constexpr double micro = 1e-6, nano = 1e-9;
-/// Bytes of a tagged line for each of its payload.
+/// Bytes of a tagged line for each byte of its payload.
 constexpr double tagged = double{coherence::line_bytes} / double{coherence::tagged_bytes};
 
-/// Bytes that are read, by where they lie.
+/// Bytes to be read, by the place where they lie.
 class Reads {
  public:
   explicit Reads(std::size_t devices_at_most) : devices_(devices_at_most) {}
@@ -43,7 +43,7 @@ class Reads {
 /// A rank's thread, or one of its two streams.
 class RankLane final : public Lane {
  public:
-  /// `steps`: numbers of those that it does.
+  /// `steps`: numbers of the steps that this lane does.
   RankLane(PoolCall& call, std::uint32_t rank, coll::Lane lane, bool alone,
            std::vector<std::size_t> steps)
       : call_(call),
@@ -79,11 +79,11 @@ class RankLane final : public Lane {
     if (seconds > 0) plan_.push_back({.kind = Action::Kind::pause, .seconds = seconds});
   }
   void add_read(Reads& reads, std::uint32_t producer, std::uint64_t chunk, double bytes) const;
-  /// The pause before, and the transfers.
+  /// Adds the pause before the transfers, and the transfers.
   void fetch(const Reads& reads);
   void fetch_in_turn(const Step& step);
   void reduce(const Step& step);
-  /// To or from a switch.
+  /// Moves a packet to or from a switch.
   void move_packet(const std::vector<Use>& uses) {
     plan_.push_back(
         {.kind = Action::Kind::transfer, .bytes = double{coherence::line_bytes}, .uses = uses});
@@ -100,12 +100,12 @@ class RankLane final : public Lane {
   const coll::Lane lane_;
   const bool alone_;  ///< the rank has no other lane
   const std::vector<std::size_t> steps_;
-  std::vector<bool> awaited_;     ///< by the other lane
-  std::size_t at_ = 0, end_ = 0;  ///< the steps that are being done
+  std::vector<bool> awaited_;     ///< by the other lane, for each step
+  std::size_t at_ = 0, end_ = 0;  ///< the steps that are under way
   bool is_open_ = false;
   double begin_ = 0, bytes_ = 0;
   std::deque<Action> plan_;
-  std::set<std::pair<std::uint32_t, std::uint64_t>> seen_;  ///< doorbells
+  std::set<std::pair<std::uint32_t, std::uint64_t>> seen_;  ///< doorbells already seen
 };
 
 Action RankLane::next(Machine& machine) {
@@ -156,7 +156,7 @@ void RankLane::open(Machine& machine) {
   }
 }
 
-/// Those of one kind that follow each other; doorbells that were seen need no look.
+/// Takes consecutive waits of one kind; doorbells already seen need no look.
 void RankLane::open_waits() {
   std::vector<Need> needs;
   for (end_ = at_; end_ < steps_.size() && step(end_).kind == StepKind::wait; ++end_) {
@@ -228,7 +228,7 @@ void RankLane::open_copies() {
   fetch(reads);
 }
 
-/// Operands are fetched piece by piece, so that all devices that they lie on are read at once.
+/// Operands are fetched piece by piece, so that all their devices are read at once.
 void RankLane::open_combine() {
   const Step& combine = step(at_);
   if (platform_.turns != 0) {
@@ -245,7 +245,7 @@ void RankLane::open_combine() {
   reduce(combine);
 }
 
-/// One operand after the other, each rank beginning with the one before it.
+/// Fetches one operand after the other; each rank begins with that of the rank before it.
 void RankLane::fetch_in_turn(const Step& combine) {
   for (std::uint32_t i = 0; i < combine.operand_count; ++i) {
     const std::uint32_t k = (rank_ + combine.operand_count - 1 - i) % combine.operand_count;
@@ -263,8 +263,8 @@ void RankLane::reduce(const Step& combine) {
         (platform_.reduce_GBps * 1e9));
 }
 
-/// The eager form: all that a rank reads is looked at together, for one access after the last has
-/// come.
+/// The eager form: a rank looks at all its reads together, with one access after the last one has
+/// arrived.
 void RankLane::open_all_reads() {
   std::vector<Need> needs;
   Reads reads(coll::Devices::max_count);

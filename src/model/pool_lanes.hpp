@@ -1,7 +1,7 @@
-// The ranks of a collective on a pool: their schedules, done step by step as the executors do them,
-// with the time that each step takes. One lane a rank is its thread: it goes in the order of the
-// list, looks at the doorbells of a round together and takes small chunks together
-// (coll/together.hpp), as coll's SlotRun; its eager form looks once at all. Two lanes a rank are
+// The ranks of a collective on a pool: they do their schedules step by step as the executors do,
+// and each step takes its time. With one lane a rank is a thread, like coll's SlotRun: it follows
+// the order of the list, looks at the doorbells of a round together and takes small chunks together
+// (coll/together.hpp); in the eager form it looks once at everything. With two lanes a rank has the
 // streams of a GPU, which take each step by itself.
 #pragma once
 
@@ -15,10 +15,11 @@
 
 namespace penstock::model {
 
-/// What all ranks share of one call.
+/// The state of one call that all ranks share.
 class PoolCall {
  public:
-  /// `placing`: of the chunks of all ranks, `places` of them. `spans`: takes the timeline, or null.
+  /// `placing`: of the chunks of all ranks; rank r has number places[r] in it. `spans`: receives
+  /// the timeline, or null.
   PoolCall(Machine& machine, const PoolResources& resources,
            const std::vector<coll::Schedule>& schedules, const coll::Placing& placing,
            std::vector<std::uint32_t> places, bool eager, std::vector<coll::TraceSpan>* spans)
@@ -30,9 +31,9 @@ class PoolCall {
         eager_(eager),
         spans_(spans) {}
 
-  /// Of all ranks.
+  /// Adds the lanes of all ranks.
   void add_lanes();
-  /// The schedules are those of a switch that computes, which is the rank behind the last one.
+  /// The schedules use a switch that computes, which has the number after the last rank.
   bool in_switch() const { return in_switch_; }
   void go_through_switch() { in_switch_ = true; }
 
@@ -40,7 +41,7 @@ class PoolCall {
   const coll::Schedule& schedule(std::uint32_t rank) const { return schedules_[rank]; }
   bool eager() const { return eager_; }
   std::uint32_t device_of(std::uint32_t producer, std::uint64_t chunk) const {
-    const bool is_rank = producer < places_.size();  // and no switch
+    const bool is_rank = producer < places_.size();  // otherwise the switch
     return eager_ ? 0 : placing_.device_of(is_rank ? places_[producer] : producer, chunk);
   }
   std::vector<PoolResources::DeviceShare> devices_of(std::uint32_t producer,

@@ -21,7 +21,7 @@ struct Published {
 
   bool spreads() const { return collective == Collective::alltoall; }
   std::uint64_t segment() const { return spreads() ? bytes / ranks : bytes; }
-  /// Chunk i of a segment, from its begin.
+  /// Chunk i of a segment, relative to the segment's begin.
   coll::Block part(std::uint64_t i) const {
     const std::uint64_t begin = segment() * i / chunks / 4 * 4;
     const std::uint64_t end = i + 1 == chunks ? segment() : segment() * (i + 1) / chunks / 4 * 4;
@@ -46,7 +46,7 @@ void write_all(const Published& call, coll::Builder& builder) {
   }
 }
 
-/// What is fetched stays apart until all of it is there; then it is reduced in rank order.
+/// Fetched operands stay separate until all are there; then they are reduced in rank order.
 void read_and_reduce(const Published& call, std::uint32_t rank, coll::Builder& builder) {
   builder.set_scratch(call.bytes * call.ranks);
   for (std::uint32_t k = 0; k + 1 < call.ranks; ++k) {

@@ -15,7 +15,8 @@ using coll::Collective;
 
 class PublishedTest : public testing::TestWithParam<Collective> {};
 
-/// On the same model of slots and doorbells as the engine's schedules (coll/schedule_test.cpp).
+/// Runs on the same model of slots and doorbells as the engine's schedules
+/// (coll/schedule_test.cpp).
 TEST_P(PublishedTest, GivesWhatTheCollectivePromises) {
   for (const std::uint32_t ranks : {2u, 3u, 6u}) {
     for (const std::uint32_t chunks : {1u, 2u, 5u}) {
@@ -30,7 +31,7 @@ TEST_P(PublishedTest, GivesWhatTheCollectivePromises) {
         std::vector<coll::ModelRank> model;
         for (std::uint32_t r = 0; r < ranks; ++r) {
           made.push_back(coll::make(call, r));
-          // Blocks one after the other, without the gaps that make() has between them.
+          // Blocks lie one after the other, without the gaps that make() leaves between them.
           for (auto* blocks : {&made[r].problem.input, &made[r].problem.output})
             for (std::size_t b = 0; b < blocks->size(); ++b)
               (*blocks)[b].offset = b * (*blocks)[b].bytes;
@@ -50,7 +51,7 @@ INSTANTIATE_TEST_SUITE_P(All, PublishedTest,
                                          Collective::broadcast),
                          [](const auto& param) { return name_of(param.param); });
 
-/// Figure 10: 6 and 12 nodes over 3, within 5 % of what the paper's prose says.
+/// Figure 10: the time on 6 and 12 nodes over that on 3, within 5 % of the paper's prose.
 TEST(Growth, IsThePublishedOne) {
   const auto growth = published_growth();
   ASSERT_TRUE(growth);
@@ -62,9 +63,9 @@ TEST(Growth, IsThePublishedOne) {
         << each.published_greatest;
 }
 
-/// Worked out by hand for K chunks: 3 nodes write a chunk and then read 2 S at the rate of their
-/// engines; 6 have a device each, which carries 6 S; 12 have half of one each, which carries 12 S a
-/// rank.
+/// Derived by hand for K chunks: 3 nodes write a chunk and then read 2 S at the rate of their
+/// engines; 6 have a device each, which carries 6 S; 12 have half a device each, which carries 12 S
+/// a rank.
 TEST(Growth, OfAnAllReduceIsTheFormula) {
   const PlatformSet& set = **find_platform("cccl");
   const std::uint64_t bytes = 960 << 20;

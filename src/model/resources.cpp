@@ -87,7 +87,7 @@ std::uint32_t PoolResources::leaves() const {
   return platform_.switches < 2 ? 0 : static_cast<std::uint32_t>(platform_.switches) - 1;
 }
 
-/// Hosts hang on the leaves in turn.
+/// Hosts belong to the leaves in turn.
 std::uint32_t PoolResources::leaf_of(std::uint32_t rank) const {
   return leaves() == 0 ? 0 : static_cast<std::uint32_t>(place_of(rank)) % leaves();
 }

@@ -11,7 +11,7 @@
 
 namespace penstock::model {
 
-/// How much of the time a kind of resource was in use: of the busiest of them.
+/// The part of the time in which the busiest resource of a kind was in use.
 struct Utilization {
   std::string what;
   double share = 0;
@@ -27,24 +27,24 @@ class PoolResources {
   bool same_node(std::uint32_t one, std::uint32_t other) const {
     return nodes_.node_of(one) == nodes_.node_of(other);
   }
-  /// What a transfer of `rank` to or from the pool uses; of each of its bytes `share` go to device
-  /// i, for each of `shares`.
+  /// The resources that a transfer of `rank` to or from the pool uses. For each of `shares`,
+  /// `share` of every byte goes to device i.
   struct DeviceShare {
     std::uint32_t device = 0;
     double share = 1;
   };
   std::vector<Use> write(std::uint32_t rank, const std::vector<DeviceShare>& shares) const;
   std::vector<Use> read(std::uint32_t rank, const std::vector<DeviceShare>& shares) const;
-  /// Where a switch that computes has its slots: on all devices alike, or, inside it, on none.
+  /// Where a switch that computes has its slots: evenly on all devices, or, if inside it, on none.
   const std::vector<DeviceShare>& switch_slots() const { return switch_slots_; }
-  /// What switch `number` gathers from there, or gives; `reduces`: it goes through its arithmetic.
+  /// The resources of switch `number` when it gathers, or gives; `reduces`: through its arithmetic.
   std::vector<Use> gather(std::uint32_t number, bool reduces) const;
   std::vector<Use> give(std::uint32_t number) const;
   std::uint32_t leaves() const;
   std::uint32_t leaf_of(std::uint32_t rank) const;
-  /// Within its host's memory.
+  /// A transfer within the host's memory.
   std::vector<Use> local(std::uint32_t rank) const;
-  /// The queue of those that write to a device, or read from it; -1: none.
+  /// The queue of the transfers that write to a device, or read from it; -1: none.
   std::int64_t turn(std::uint32_t device, bool writes) const;
 
   /// The busiest kind first.
@@ -55,7 +55,7 @@ class PoolResources {
     std::string what;
     std::vector<Resource> all;
   };
-  /// One for each of `count`; nothing where the rate is no limit.
+  /// Adds `count` resources; none if a rate of 0 sets no limit.
   std::vector<Resource> add(Machine& machine, const char* what, std::size_t count, double GBps);
   std::size_t place_of(std::uint32_t rank) const { return place_of_node_[rank]; }
 

@@ -16,7 +16,7 @@ using coll::StepKind;
 
 constexpr double micro = 1e-6;
 
-/// Who tells of chunks: the ranks by their numbers, and behind them
+/// The numbers under which chunks are announced: the ranks by their own, and after them these.
 struct Names {
   std::uint32_t ranks = 0, leaves = 0;
   std::uint32_t leaf_asks(std::uint32_t leaf) const { return ranks + leaf; }
@@ -24,12 +24,12 @@ struct Names {
   std::uint32_t top_answers() const { return ranks + 2 * leaves; }  ///< the switch, or the spine
 };
 
-/// The switch, the spine, or half a leaf: the one that asks the spine, or the one that answers.
+/// The switch, the spine, or half a leaf: the half that asks the spine, or the half that answers.
 class SwitchLane final : public Lane {
  public:
   struct Place {
     std::uint32_t number = 0;             ///< 0, or 1 + leaf
-    std::vector<std::uint32_t> asked_by;  ///< all of them, of each chunk
+    std::vector<std::uint32_t> asked_by;  ///< the producers that announce each chunk
     std::uint32_t answers_as = 0;
     double gathered = 0, given = 0;  ///< for each byte of a part
     bool reduces = false;
@@ -84,7 +84,7 @@ class SwitchLane final : public Lane {
   bool is_open_ = false;
 };
 
-/// Bytes of operands that `ranks` ranks bring, of each byte of a part.
+/// Operand bytes from `ranks` ranks, for each byte of a part.
 double brought(const coll::SwitchPlan& plan, double ranks) {
   if (plan.operation == offload::Operation::barrier) return 0;
   return (plan.operation == offload::Operation::broadcast ? 1 : ranks) * plan.segments;
@@ -142,7 +142,7 @@ coll::Schedule modelled_schedule_of(const PoolResources& resources, const coll::
   for (Step step : whole.steps) {
     const bool moves = step.kind == StepKind::publish || step.kind == StepKind::copy;
     if (step.kind == StepKind::await_release) uses_again = step.chunk >= window;
-    // Nobody looks for a release: the rank's next packet says so.
+    // No wait for a release is needed: the rank's next packet implies it.
     if (step.kind == StepKind::await_release || step.kind == StepKind::release ||
         (plan.inlined && moves))
       continue;

@@ -1,6 +1,6 @@
 // A switch that computes, as one more lane: it waits for the packets of all ranks, gathers,
-// reduces, puts the result into its slot and answers, a chunk after the other; as leaves under a
-// spine too. Source: docs/protocols/switch.md.
+// reduces, stores the result into its slot and answers, one chunk after the other; also as leaves
+// under a spine. Source: docs/protocols/switch.md.
 #pragma once
 
 #include "coll/switch_plan.hpp"
@@ -8,12 +8,12 @@
 
 namespace penstock::model {
 
-/// Of the platform's switches, all that the call needs. `call` goes through them.
+/// Adds the platform's switches that the call needs. `call` then uses them.
 void add_switch_lanes(Machine& machine, PoolCall& call, const coll::SwitchPlan& plan,
                       std::uint32_t ranks);
 
-/// What rank `problem.rank` does, on slots of `window` chunks: nothing that lies in packets is
-/// moved by itself. Its answers are those of the switch or of its leaf.
+/// The schedule of rank `problem.rank`, with slots of `window` chunks. Data inside packets is not
+/// moved separately. Its answers come from the switch, or from its leaf.
 coll::Schedule modelled_schedule_of(const PoolResources& resources, const coll::Problem& problem,
                                     const coll::SwitchPlan& plan, std::uint32_t window);
 

@@ -72,7 +72,7 @@ Result<std::optional<Directory>> Directory::find(arena::Arena& arena) {
   return std::optional(PENSTOCK_TRY(checked(arena.pool(), *object)));
 }
 
-/// Its name appears when the header is there: who finds it finds a whole one.
+/// Publishes the header before the name: a process that finds the name finds a whole header.
 Result<Directory> Directory::find_or_make(arena::Arena& arena) {
   pool::Pool& pool = arena.pool();
   if (auto found = PENSTOCK_TRY(find(arena))) return *found;
@@ -85,7 +85,7 @@ Result<Directory> Directory::find_or_make(arena::Arena& arena) {
   if (!made && made.error().code != ErrorCode::already_exists) return unexpected(made.error());
   const auto found = PENSTOCK_TRY(find(arena));  // another switch may have made it just before
   if (found) return *found;
-  return fail(ErrorCode::unavailable, "the object {} of pool {} came and went: try again",
+  return fail(ErrorCode::unavailable, "the object {} of pool {} appeared and vanished: try again",
               object_name, pool.info().spec);
 }
 
@@ -105,7 +105,7 @@ void Directory::publish_claim(std::uint32_t number, const Claim& claim) const {
 
 namespace {
 
-/// Of a claim that somebody else has who lives.
+/// Refuses a claim that another living process holds.
 Result<void> refuse_if_alive(const pool::Pool& pool, const Role& role, const Claim& claim) {
   if (claim.token == 0 || claim.token == pool.token() || !pool.alive(claim.token)) return {};
   if (claim.version != protocol_version) return of_another_version(pool, claim.version);
@@ -115,7 +115,7 @@ Result<void> refuse_if_alive(const pool::Pool& pool, const Role& role, const Cla
               pool.describe(claim.token));
 }
 
-/// All that live are of one tree.
+/// All living switches of the pool must belong to one tree.
 Result<void> check_tree(const Directory& directory, const Role& role) {
   pool::Pool& pool = directory.pool();
   for (std::uint32_t number = 0; number < max_claims; ++number) {
@@ -134,11 +134,11 @@ Result<void> check_tree(const Directory& directory, const Role& role) {
 Result<void> take_within(std::uint64_t timeout_ns, const Directory& directory, const Role& role) {
   pool::Pool& pool = directory.pool();
   const auto guard = PENSTOCK_TRY(pool.lock(timeout_ns));
-  // A line that is not whole is that of one who was killed while it took the claim.
+  // A torn line belongs to a process that was killed while it took the claim.
   if (const auto claim = directory.claim(role.number))
     PENSTOCK_TRY(refuse_if_alive(pool, role, *claim));
   PENSTOCK_TRY(check_tree(directory, role));
-  pool.confirm();  // who was taken for dead takes nothing
+  pool.confirm();  // a process that was declared dead must not take a claim
   directory.publish_claim(role.number, {pool.token(), protocol_version, role.leaves});
   return {};
 }
@@ -152,7 +152,7 @@ Result<void> take_claim(const Directory& directory, const Role& role) {
 Result<void> keep_claim(const Directory& directory, const Role& role) {
   const auto claim = directory.claim(role.number);
   if (claim && claim->token == directory.pool().token()) return {};
-  constexpr std::uint64_t patience_ns = 1'000'000'000;  // ranks wait for what is served
+  constexpr std::uint64_t patience_ns = 1'000'000'000;  // ranks wait for a switch that serves them
   return take_within(patience_ns, directory, role);
 }
 

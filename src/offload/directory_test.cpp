@@ -1,4 +1,4 @@
-// Claims of a pool and regions that are asked for, on a real pool.
+// Claims of a pool, and asks for regions, on a real pool.
 #include "offload/directory.hpp"
 
 #include <gmock/gmock.h>
@@ -112,7 +112,7 @@ TEST_F(DirectoryTest, ARegionIsFoundAsItWasDescribed) {
   EXPECT_FALSE(find_region(*here.pool, region.offset() + 64));
   EXPECT_FALSE(find_region(*here.pool, here.pool->bytes()));
   EXPECT_FALSE(find_region(*here.pool, ~std::uint64_t{63}));
-  // One whose slots would lie beyond the pool.
+  // A region whose slots would lie beyond the pool.
   Shape large = region.shape();
   large.slot_bytes = 1 << 30;
   describe(*here.pool, Region(region.offset(), large));
@@ -121,7 +121,7 @@ TEST_F(DirectoryTest, ARegionIsFoundAsItWasDescribed) {
   EXPECT_THAT(beyond.error().message, HasSubstr("the pool has"));
 }
 
-/// Whoever plays the switch answers by a thread here.
+/// A thread of this test answers as a switch.
 TEST_F(DirectoryTest, AnAskIsAnsweredAndTakenBack) {
   auto here = pool_.attach(), there = pool_.attach();
   const auto directory = Directory::find_or_make(*there.arena);
@@ -150,12 +150,12 @@ TEST_F(DirectoryTest, AnAskIsAnsweredAndTakenBack) {
   }
   end = true;
   answering.join();
-  // Where the switch is gone nobody answers, and nothing is stored there any more.
+  // If the switch is dead nothing answers, and nothing more is stored to the region.
   auto asked = Registration::ask({*directory, {~std::uint64_t{0} >> 1}}, region);
   ASSERT_TRUE(asked);
   EXPECT_FALSE((*asked)->served());
   EXPECT_THAT((*asked)->why(), HasSubstr("has died"));
-  // But one that has taken its place may have found the ask.
+  // But its successor may have found the ask.
   EXPECT_FALSE((*asked)->is_withdrawn());
   ASSERT_TRUE(give_claim_back(*directory, {}));
   EXPECT_TRUE((*asked)->is_withdrawn());

@@ -13,14 +13,14 @@ namespace {
 constexpr std::uint32_t command_magic = 0x464f5350;     // "PSOF"
 constexpr std::uint32_t completion_magic = 0x53525350;  // "PSRS"
 constexpr std::uint16_t last_chunk_flag = 1, partial_flag = 2;
-constexpr unsigned inline_shift = 8;  ///< of the flags: bytes of the operand in the packet
+constexpr unsigned inline_shift = 8;  ///< in the flags: bytes of the operand in the packet
 
 struct RawCommand {
   std::uint32_t magic;
   std::uint8_t version, operation, reduction, datatype;
   std::uint32_t communicator, sequence;
   std::uint16_t rank, ranks, root, flags;
-  std::uint64_t source, destination, elements;  ///< or the operand
+  std::uint64_t source, destination, elements;  ///< or the operand itself
   std::uint32_t chunk, check;
   std::uint64_t valid;
 };
@@ -33,7 +33,7 @@ struct RawCompletion {
   std::uint32_t communicator, sequence;
   std::uint16_t rank, culprit;
   std::uint32_t chunk;
-  std::uint64_t result, elements;  ///< with the times: or the result itself
+  std::uint64_t result, elements;  ///< with the times; or the result itself
   std::uint32_t gather_ns, reduce_ns;
   std::uint16_t flags, reserved;
   std::uint32_t check;
@@ -46,7 +46,7 @@ static_assert(offsetof(RawCommand, check) == offsetof(RawCompletion, check));
 constexpr std::size_t payload_at = 24;
 constexpr std::size_t checked_bytes = offsetof(RawCommand, check);
 
-/// Never 0, which lies in a ring at first.
+/// Never 0, which a ring holds at first.
 std::uint64_t valid_word(const Place& place, std::uint32_t sequence) {
   const std::uint64_t lap = place.index / ring_lines + 1;
   return lap << 32 | sequence;
@@ -88,12 +88,12 @@ tl::unexpected<Error> wrong(const Place& place, fmt::format_string<Args...> form
               fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// What both kinds of packets are checked for.
+/// Checks that both kinds of packets share.
 template <class Raw>
 Result<Raw> checked(const Packet& packet, const Place& place, std::uint32_t magic) {
   const Raw raw = raw_of<Raw>(packet);
   if (raw.check != checksum_of(packet, place))
-    return wrong(place, "its check is not that of its bytes: it is torn, or another's");
+    return wrong(place, "its checksum does not match its bytes: it is torn or misplaced");
   if (raw.magic != magic) return wrong(place, "it begins with {:#x}", raw.magic);
   if (raw.version != protocol_version)
     return wrong(place, "it is of version {}; this Penstock knows version {}", raw.version,

@@ -1,5 +1,5 @@
 // Packets between the ranks of a communicator and a switch that computes: 64 bytes each, the valid
-// word last. Source: ETRI/OSU slides, "iMEX" (the structures are named there, and not shown); the
+// word last. Source: ETRI/OSU slides, "iMEX" (they name the structures, without a layout); the
 // layout is that of design page papers/5-switch.md, 5.4. In words: docs/protocols/switch.md.
 #pragma once
 
@@ -12,10 +12,10 @@
 
 namespace penstock::offload {
 
-/// Of packets, regions and the directory. What has another one is refused.
+/// Version of packets, regions and the directory. Any other version is refused.
 inline constexpr std::uint32_t protocol_version = 1;
 
-/// Bytes of an operand or a result that fit a packet.
+/// The longest operand or result, in bytes, that a packet holds.
 inline constexpr std::size_t inline_bytes = 24;
 
 enum class Operation : std::uint8_t {
@@ -31,9 +31,9 @@ const char* name_of(Operation operation);
 
 enum class Status : std::uint8_t {
   ok = 0,
-  malformed = 1,     ///< a packet of the culprit is damaged, another's, or names what cannot be
+  malformed = 1,     ///< the culprit's packet is damaged, misplaced, or names impossible values
   mismatch = 2,      ///< the culprit's call differs from that of the lowest rank
-  rank_missing = 3,  ///< the culprit has not come in the time that the switch was told to wait
+  rank_missing = 3,  ///< the culprit did not arrive within the time that the switch waits
   rank_dead = 4,     ///< the culprit has died
   unsupported = 5,   ///< a type or an operation that the switch does not know
   internal = 6,      ///< the switch itself has failed
@@ -41,25 +41,25 @@ enum class Status : std::uint8_t {
 inline constexpr std::uint8_t last_status = 6;
 const char* name_of(Status status);
 
-/// What a packet carries itself, in place of where it lies.
+/// An operand or result in the packet itself.
 struct Inlined {
   std::uint8_t bytes = 0;  ///< 0: nothing
   std::array<std::byte, inline_bytes> data = {};
   bool operator==(const Inlined&) const = default;
 };
 
-/// Host to switch: "my chunk is there". `reduction` and `datatype` are numbers of coll::Operation
-/// and coll::Datatype; bytes that are only moved are elements of type uint8.
+/// Host to switch: "my chunk is published". `reduction` and `datatype` are numbers of
+/// coll::Operation and coll::Datatype; bytes that are only moved are elements of type uint8.
 struct Command {
   Operation operation = Operation::barrier;
   std::uint8_t reduction = 0, datatype = 0;
   std::uint32_t communicator = 0;
-  std::uint32_t sequence = 0;  ///< of the collective, its lower 32 bits
+  std::uint32_t sequence = 0;  ///< lower 32 bits of the collective's number
   std::uint16_t rank = 0, ranks = 0, root = 0;
   bool last_chunk = false;
-  bool partial = false;        ///< by a leaf: the operand is what it has reduced of its ranks'
+  bool partial = false;        ///< sent by a leaf: the operand is the result of its ranks' operands
   std::uint64_t source = 0;    ///< offset in the pool; 0: this rank has no operand
-  std::uint64_t elements = 0;  ///< of a segment
+  std::uint64_t elements = 0;  ///< in a segment
   std::uint32_t chunk = 0;
   Inlined operand = {};  ///< `source` and `elements` are 0 then
   bool operator==(const Command&) const = default;
@@ -82,8 +82,8 @@ struct Completion {
   bool operator==(const Completion&) const = default;
 };
 
-/// A packet's place: which ring, and the how many-th packet there, from 0. Part of its check, so
-/// that what belongs elsewhere is not taken for it.
+/// A packet's place: its ring, and its number there, from 0. The check covers it, so that a packet
+/// in the wrong place is recognized.
 struct Place {
   enum class Ring : std::uint8_t { submissions = 1, completions = 2 };
   Ring ring = Ring::submissions;
@@ -101,12 +101,12 @@ static_assert(sizeof(Packet) == coherence::line_bytes);
 Packet seal(const Command& command, const Place& place);
 Packet seal(const Completion& completion, const Place& place);
 
-/// Whether the packet of this place has come, by its valid word: whole, if nobody else has written
-/// there.
+/// Whether the packet of this place has arrived, by its valid word: it is whole, unless a foreign
+/// process wrote there.
 bool has_come(const Packet& packet, const Place& place);
 
-/// Of a packet that has come. Errors: wrong_format, which says what is wrong: its check, its magic,
-/// its version, a field that is no value, another communicator or rank.
+/// Reads a packet that has arrived. Errors: wrong_format, which says what is wrong: its check, its
+/// magic, its version, an invalid field, another communicator or rank.
 Result<Command> read_command(const Packet& packet, const Place& place);
 Result<Completion> read_completion(const Packet& packet, const Place& place);
 

@@ -59,7 +59,7 @@ TEST(Packets, AreReadAsTheyWereSealed) {
   EXPECT_EQ(read_completion(seal(completion, back), back), completion);
 }
 
-/// The layout of the design page, which a device goes by.
+/// The layout of the design page, which a device relies on.
 TEST(Packets, HaveTheLayoutThatADeviceGoesBy) {
   const Packet packet = seal(some_command(), at);
   const auto word = [&](std::size_t offset, std::size_t bytes) {
@@ -93,8 +93,8 @@ TEST(Packets, HaveComeWithTheirLapOnly) {
   EXPECT_FALSE(has_come(Packet{}, {Place::Ring::submissions, 0x1234, 3, 0}));
 }
 
-/// Any byte that is not as it was sealed is found, but for those of the valid word's lap, which say
-/// that it has not come.
+/// Any byte that changed after sealing is found, except in the valid word's lap, whose bytes say
+/// that the packet has not arrived.
 TEST(Packets, ThatAreDamagedAreRefused) {
   for (const bool command : {true, false}) {
     const Packet whole = command ? seal(some_command(), at) : seal(some_completion(), back);
@@ -120,7 +120,7 @@ TEST(Packets, OfAnotherPlaceAreRefused) {
   }
 }
 
-/// Right checks, and fields that are no values.
+/// The checks are right, the fields invalid.
 TEST(Packets, ThatSayWhatCannotBeAreRefused) {
   Command of_nobody = some_command();
   of_nobody.rank = 5;

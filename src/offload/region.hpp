@@ -1,18 +1,18 @@
-// What a communicator and the switch that serves it share in the pool, for n ranks, w chunks on
-// their way and L leaves (0: one switch serves all ranks):
+// The memory that a communicator shares with its switch, for n ranks, w chunks in flight and L
+// leaves (0: one switch serves all ranks):
 //
-//   description    1 line        by who made the region, before anybody else looks
+//   description    1 line        by the process that makes the region, before any other reads it
 //   switches       1 + L lines   line 0: by the switch, or the spine; line 1 + i: by leaf i
 //   members        n lines       line p: by rank p, once: its token and its leaf
 //   submissions    n + L rings   ring p: by rank p; ring n + i: by leaf i, for the spine
 //   completions    n + L rings   ring p: by the switch, or p's leaf; ring n + i: by the spine
 //   results        (1 + L) w     slots: by the switch or spine; by leaf i
-//   sources        (n + L) w     slots: by rank p; by leaf i, what it has reduced for the spine
+//   sources        (n + L) w     slots: by rank p; by leaf i, its partial result for the spine
 //
-// A ring has 64 lines; packet i lies in line i mod 64, and what it names in slot i mod w. Each line
-// has one writer. The region is an object of the ranks' job, and a switch that serves it is a
-// member of that job, so that its memory has no other owner while either may still store there. In
-// words: docs/protocols/switch.md.
+// A ring has 64 lines; packet i lies in line i mod 64, and its operand or result in slot i mod w.
+// Each line has one writer. The region is an object of the ranks' job, and a switch that serves it
+// is a member of that job, so that its memory has no other owner while either may still store
+// there. In words: docs/protocols/switch.md.
 #pragma once
 
 #include <cstdint>
@@ -25,18 +25,18 @@ namespace penstock::offload {
 
 inline constexpr std::uint32_t max_leaves = 7;
 
-/// What a region is made for. The same on all that use it.
+/// The dimensions of a region, the same for all processes that use it.
 struct Shape {
   std::uint32_t ranks = 0;
   std::uint32_t leaves = 0;
-  std::uint32_t window = 4;      ///< chunks of a rank that are on their way at once
+  std::uint32_t window = 4;      ///< chunks of a rank in flight at once
   std::uint64_t slot_bytes = 0;  ///< whole lines
   std::uint32_t communicator = 0;
-  std::uint64_t owner = 0;  ///< token of who made it
+  std::uint64_t owner = 0;  ///< token of the process that made it
   bool operator==(const Shape&) const = default;
 };
 
-/// Where things lie, from the region's offset on.
+/// Where things lie, relative to the region's offset.
 class Region {
  public:
   Region(std::uint64_t offset, const Shape& shape) : offset_(offset), shape_(shape) {}
@@ -44,7 +44,7 @@ class Region {
   const Shape& shape() const { return shape_; }
   std::uint64_t offset() const { return offset_; }
   std::uint64_t bytes() const { return source(rings(), 0) - offset_; }
-  /// Zeroed and published before the first use.
+  /// Bytes to be zeroed and published before the first use.
   std::uint64_t zeroed_bytes() const { return result(0, 0) - offset_; }
 
   std::uint64_t switch_line(std::uint32_t number) const { return line(1 + number); }
@@ -56,7 +56,7 @@ class Region {
   std::uint64_t completion(std::uint32_t ring, std::uint64_t index) const {
     return line(first_ring() + (rings() + ring) * ring_lines + index % ring_lines);
   }
-  /// `number`: 0 of the switch or spine, 1 + leaf.
+  /// `number`: 0 for the switch or spine, 1 + leaf for a leaf.
   std::uint64_t result(std::uint32_t number, std::uint64_t index) const {
     return line(first_ring() + 2 * rings() * ring_lines) + slot(number, index);
   }
@@ -86,26 +86,26 @@ class Region {
   Shape shape_;
 };
 
-/// Whether a shape can be: counts that are not 0 nor absurd, slots of whole lines. Errors:
+/// Checks that a shape is possible: counts neither 0 nor absurd, slots of whole lines. Errors:
 /// wrong_format.
 Result<void> check(const Shape& shape);
 
-/// By who made the region: zeros all but the slots, then describes it. At the device when it
-/// returns.
+/// Called by the maker of the region: zeros all but the slots, then describes it. All is at the
+/// device on return.
 void describe(const pool::Pool& pool, const Region& region);
-/// By a switch: what is described at `offset`. Errors: wrong_format, also where the region would
-/// not lie in the pool.
+/// Called by a switch: reads the description at `offset`. Errors: wrong_format, also if the region
+/// would not lie in the pool.
 Result<Region> find_region(const pool::Pool& pool, std::uint64_t offset);
 
-/// Who takes part: a rank with its leaf, or a switch.
+/// A participant: a rank with its leaf, or a switch.
 struct Member {
   std::uint64_t token = 0;
   std::uint32_t leaf = 0;
 };
-/// One writer, once. Not ordered.
+/// Each line has one writer, which writes once. Not ordered.
 void publish_member(const pool::Pool& pool, const Region& region, std::uint64_t at,
                     const Member& member);
-/// Nullopt: not there yet, or damaged. A device access.
+/// Returns nullopt if the line is not there yet, or damaged. One device access.
 std::optional<Member> observe_member(const pool::Pool& pool, const Region& region,
                                      std::uint64_t at);
 

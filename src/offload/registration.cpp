@@ -12,8 +12,8 @@ namespace penstock::offload {
 
 namespace {
 
-/// The words of this process's line that are in use, by pool token: a process may have attached
-/// several pools, and several threads make communicators.
+/// The words in use in this process's line, by pool token: a process may have attached to several
+/// pools, and several threads may make communicators.
 struct Words {
   std::mutex mutex;
   std::map<std::uint64_t, std::array<bool, asks_of_a_process>> used;
@@ -59,7 +59,7 @@ Result<std::shared_ptr<Registration>> Registration::ask(Serving serving, const R
 }
 
 Registration::~Registration() {
-  // What is not withdrawn stays taken: the switch may still look there.
+  // A word whose ask is not withdrawn stays taken: the switch may still read it.
   if (!withdrawn_) return;
   const std::lock_guard<std::mutex> guard(Words::all().mutex);
   Words::all().used[serving_.directory.pool().token()][word_] = false;
@@ -69,10 +69,10 @@ void Registration::publish(const Ask& ask) {
   pool::Pool& pool = serving_.directory.pool();
   asked_ = ask;
   count_ = ask.count();
-  const auto& memory = pool.memory();  // which describe() has left with all at the device
+  const auto& memory = pool.memory();  // describe() left everything at the device
   memory.publish_word(pool.base() + serving_.directory.ask_line(pool.slot()) + word_ * 8, ask.word);
-  // Before claims are looked at: who takes one looks at asks afterwards, so it finds this one, or
-  // is found.
+  // Before the claims are read: a switch reads the asks after it has taken its claim, so either it
+  // finds this ask, or this process finds its claim.
   memory.full_fence();
 }
 
@@ -84,25 +84,25 @@ Answer Registration::answer_of(std::uint32_t number) const {
   return static_cast<Answer>(word & 0xf);
 }
 
-/// Who served when this was asked. A switch that has taken its place may have found the ask, and
-/// serves the region until it has answered that this is over.
+/// Whether a switch may still answer. One that has replaced the switch asked may have found the
+/// ask; it then serves the region until it has answered the withdrawal.
 bool Registration::may_answer(std::uint32_t number) const {
   const pool::Pool& pool = serving_.directory.pool();
-  // First: nothing but publish()'s fence stands before this look, so that a test finds it missing.
+  // This read comes first: only publish()'s fence precedes it, so that a test notices its absence.
   const Claim claim = withdrawing_ ? serving_.directory.claim(number).value_or(Claim{}) : Claim{};
   if (pool.alive(serving_.tokens[number])) return true;
   return claim.token != 0 && pool.alive(claim.token);
 }
 
-/// As its line in the region says: two may have had the claim for a moment, and only one of them
-/// has answered.
+/// Decided by the switch's line in the region: two may have held the claim for a moment, and only
+/// one of them has answered.
 bool Registration::is_served_by(std::uint32_t number) const {
   const pool::Pool& pool = serving_.directory.pool();
   const auto member = observe_member(pool, region_, region_.switch_line(number));
   return member && member->token != 0 && pool.alive(member->token);
 }
 
-/// True when each has answered or is dead.
+/// True when every switch has answered or is dead.
 bool Registration::all_answered() {
   const pool::Pool& pool = serving_.directory.pool();
   served_ = true;
@@ -123,8 +123,8 @@ bool Registration::all_answered() {
 
 bool Registration::is_withdrawn() {
   if (withdrawn_) return true;
-  // Anew now and then, ever more seldom: a stranger may have overwritten the word or its answer, or
-  // the switch has begun since.
+  // Repeated now and then, at growing intervals: a foreign process may have overwritten the word or
+  // its answer, or the switch may have begun since.
   const std::uint64_t now = base::now_ns();
   if (!withdrawing_ || (now >= next_publish_ns_ && !all_answered())) {
     publish(Ask::of(0, count_));

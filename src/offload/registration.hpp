@@ -1,5 +1,5 @@
-// By who makes a communicator: asks the switches of the pool to serve its region, and takes that
-// back before the region's memory is freed.
+// Used by the maker of a communicator: asks the switches of the pool to serve its region, and
+// withdraws that before the region's memory is freed.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,17 @@ namespace penstock::offload {
 
 class Registration {
  public:
-  /// Asks, and waits until all switches have answered. Null where one does not serve the region,
-  /// or none does; `why` says so. `region` is described already. Errors: no_slots, where this
-  /// process has asked for as many as a process may.
+  /// Asks, and waits until all switches have answered. Returns null, with the reason in `why`, if
+  /// one does not serve the region, or there is none. `region` must be described. Errors: no_slots
+  /// if this process has already asked for as many regions as it may.
   static Result<std::shared_ptr<Registration>> ask(Serving serving, const Region& region);
 
-  /// Whether all switches have said that they serve it.
+  /// Whether all switches have answered that they serve it.
   bool served() const { return served_; }
-  /// Where not: "switch 0 (pid ...) has refused it".
+  /// Why not: "switch 0 (pid ...) has refused it".
   const std::string& why() const { return why_; }
-  /// Takes it back, and looks whether nothing is stored to the region any more: the switches have
-  /// let go, or are dead. No wait. Then its word is free.
+  /// Withdraws the ask, and returns whether nothing more is stored to the region: every switch has
+  /// let go, or is dead. Does not wait. Afterwards the word is free.
   bool is_withdrawn();
 
   Registration(Serving serving, const Region& region, std::uint32_t word, std::uint64_t count)
@@ -40,10 +40,10 @@ class Registration {
 
   Serving serving_;
   Region region_;
-  std::uint32_t word_;   ///< of the asks of this process
-  std::uint64_t count_;  ///< of the ask that stands there
+  std::uint32_t word_;   ///< number of the word in this process's asks
+  std::uint64_t count_;  ///< count of the ask in that word
   Ask asked_;
-  std::uint64_t patience_ns_ = 20'000'000, next_publish_ns_ = 0;  ///< of the withdrawal
+  std::uint64_t patience_ns_ = 20'000'000, next_publish_ns_ = 0;  ///< for the withdrawal
   bool served_ = false, withdrawing_ = false, withdrawn_ = false;
   std::string why_;
 };

@@ -57,14 +57,14 @@ Result<Checkpoint> Checkpoint::open(arena::Arena& arena, std::string_view name) 
   Checkpoint found(arena, device, PENSTOCK_TRY(arena.open(name)));
   if (found.is_fresh())
     return fail(ErrorCode::not_found,
-                "object \"{}\" of pool {} is no checkpoint, or one that is just being made", name,
+                "object \"{}\" of pool {} is not a checkpoint, or is just being made", name,
                 arena.pool().info().spec);
   PENSTOCK_TRY(found.line());
   return found;
 }
 
-/// Of a checkpoint's size, and neither line was written yet. The first has one word that is not 0,
-/// so that no death leaves a part of it.
+/// True if it has a checkpoint's size and neither line was written yet. The first line written has
+/// only one word that is not 0, so that no death leaves a part of it.
 bool Checkpoint::is_fresh() const {
   if (copy_bytes_ == 0 || object_.bytes != pair_bytes + 2 * copy_bytes_) return false;
   PairLine lines[2];
@@ -82,7 +82,7 @@ Result<PairLine> Checkpoint::line() const {
   if (now) return *now;
   return fail(
       ErrorCode::wrong_format,
-      "object \"{}\" of pool {} is no checkpoint, or both lines that say which copy is valid "
+      "object \"{}\" of pool {} is not a checkpoint, or both lines that say which copy is valid "
       "are damaged",
       object_.name, arena_->pool().info().spec);
 }
@@ -102,7 +102,8 @@ Result<std::uint64_t> Checkpoint::begin() {
 Result<PairLine> Checkpoint::line_before_begun() const {
   if (begun_ == 0)
     return fail(ErrorCode::invalid_argument,
-                "no version of checkpoint \"{}\" was begun that could be written", object_.name);
+                "no version of checkpoint \"{}\" was begun: begin one before writing",
+                object_.name);
   const auto now = PENSTOCK_TRY(line());
   if (now.step + 1 == begun_) return now;
   return fail(
@@ -119,7 +120,8 @@ Result<void> Checkpoint::check_range(std::uint64_t offset, std::uint64_t bytes) 
               object_.name, copy_bytes_);
 }
 
-/// Of lines that others may write parts of: word by word, which takes nothing of theirs along.
+/// Writes word by word to lines that others may write too, so that the others' words stay
+/// untouched.
 void Checkpoint::write_words(std::uint64_t to, const std::byte* from, std::uint64_t bytes) const {
   while (bytes != 0) {
     const std::uint64_t part = std::min(bytes, word_bytes - to % word_bytes);
@@ -161,7 +163,7 @@ Result<void> Checkpoint::commit(std::uint64_t tag) {
   PENSTOCK_TRY(line_before_begun());
   PairLine next;
   next.words[0] = tag;
-  lines_.publish_line(begun_, next);  // pairs with valid(): from here on it is
+  lines_.publish_line(begun_, next);  // pairs with valid(): from here on this version is valid
   device_.full_fence();
   PENSTOCK_TRY(lines_.sync(begun_));
   begun_ = 0;
@@ -177,11 +179,11 @@ Result<void> Checkpoint::read(std::uint64_t version, void* to, std::uint64_t off
   device_.load_bulk(from, to, bytes);
   const auto now = PENSTOCK_TRY(line());
   if (now.step == version) return {};
-  return fail(
-      ErrorCode::unavailable,
-      "version {} of checkpoint \"{}\" was asked for, and {} is valid: look which is, and read "
-      "again",
-      version, object_.name, now.step);
+  return fail(ErrorCode::unavailable,
+              "version {} of checkpoint \"{}\" was asked for, but {} is valid: ask for the valid "
+              "version and read "
+              "again",
+              version, object_.name, now.step);
 }
 
 }  // namespace penstock::persist

@@ -4,7 +4,8 @@
 
 namespace penstock::persist {
 
-// Software mode's operations are right in all modes, and send what they publish to the device.
+// Software mode's operations are right in all modes, and write back to the device what they
+// publish.
 Result<Device> Device::of(const pool::Pool& pool) {
   const bool leaves_in_caches = pool.info().mode == coherence::Mode::hardware;
   if (!leaves_in_caches || pool.durability() != pool::Durability::device)

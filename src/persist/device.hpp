@@ -1,5 +1,5 @@
-// The pool's bytes as this module touches them. What is published here reaches the device, also in
-// hardware mode, where the other modules leave it in caches that lose it with the power.
+// The pool's bytes as this module accesses them. Publishes reach the device, also in hardware mode,
+// where the other modules leave lines in caches that lose them with the power.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +12,19 @@ namespace penstock::persist {
 
 using coherence::Site;
 
-/// Cheap to copy. The caller has checked every offset. Nothing is stored by a process that was
-/// stopped and that others have taken for dead meanwhile.
+/// Cheap to copy. The caller has checked every offset. A process that was stopped and that others
+/// have declared dead meanwhile stores nothing.
 class Device {
  public:
-  /// Errors: unavailable, where the pool is to keep what lies in it, and this CPU cannot write
-  /// lines back.
+  /// Errors: unavailable if the pool should be durable and this CPU cannot write lines back.
   static Result<Device> of(const pool::Pool& pool);
 
   std::byte* at(std::uint64_t offset) const { return pool_->base() + offset; }
   bool keeps() const { return pool_->durability() != pool::Durability::none; }
 
-  /// Ends the process if it was given up (pool::Pool::confirm).
+  /// Ends the process if others have declared it dead (pool::Pool::confirm).
   void confirm() const { pool_->confirm(); }
-  /// Dirty in no cache at any instant.
+  /// The line is at no instant dirty in a cache.
   void publish_line(std::uint64_t offset, const void* line, Site site = Site::here()) const {
     pool_->confirm();
     memory_.publish_line(at(offset), line, site);
@@ -34,13 +33,13 @@ class Device {
     pool_->confirm();
     memory_.publish_word(at(offset), value, site);
   }
-  /// Within one aligned word.
+  /// `bytes` lie within one aligned word.
   void publish_bytes(std::uint64_t offset, const void* from, std::uint64_t bytes,
                      Site site = Site::here()) const {
     pool_->confirm();
     memory_.publish_bytes(at(offset), from, bytes, site);
   }
-  /// Whole lines.
+  /// `offset` and `bytes`: whole lines.
   void publish_bulk(std::uint64_t offset, const void* from, std::uint64_t bytes,
                     Site site = Site::here()) const {
     pool_->confirm();
@@ -51,9 +50,9 @@ class Device {
     memory_.write_back(at(offset), bytes, site);
   }
   void store_fence(Site site = Site::here()) const { memory_.store_fence(site); }
-  /// All that was published is at the device on return.
+  /// On return all publishes are at the device.
   void full_fence(Site site = Site::here()) const { memory_.full_fence(site); }
-  /// What is at the device is in the file, where the pool is mapped by the page cache.
+  /// Writes what is at the device into the file, if the pool is mapped by the page cache.
   Result<void> sync(std::uint64_t offset, std::uint64_t bytes) const {
     return pool_->sync(offset, bytes);
   }

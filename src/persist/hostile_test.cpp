@@ -1,4 +1,4 @@
-// False lines where recovery, readers and checkpoints look.
+// Damaged lines where recovery, readers and checkpoints look.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -26,7 +26,7 @@ class Hostile : public ::testing::Test {
     for (const auto& each : self_.arena->list())
       if (each.name.starts_with("penstock.log.")) log_ = each;
   }
-  /// Three entries of a transaction, whose process is killed.
+  /// Leaves three entries of a transaction whose process was killed.
   void leave_half_done() {
     const pid_t child = ::fork();
     if (child == 0) {
@@ -44,7 +44,7 @@ class Hostile : public ::testing::Test {
     }
     ::waitpid(child, nullptr, 0);
   }
-  /// An entry of the log, by number.
+  /// Returns an entry of the log, by number.
   EntryHeader* entry(std::uint64_t number) {
     return reinterpret_cast<EntryHeader*>(log_.data + pair_bytes + number * (64 + 128));
   }
@@ -124,7 +124,7 @@ TEST_F(Hostile, AVersionThatNobodyEndsHasADeadline) {
   EXPECT_EQ(reader.read(&word, 0, 8, 20'000'000).error().code, ErrorCode::deadline);
 }
 
-/// Random words anywhere in what this module keeps: an answer or an error, and no crash.
+/// Random words anywhere in this module's memory: an answer or an error, and no crash.
 TEST_F(Hostile, RandomWordsEndNothing) {
   (void)must(Checkpoint::create(*self_.arena, "saved", 4096, arena::Lifetime::pool));
   std::mt19937_64 random(base::seed_in_tests());

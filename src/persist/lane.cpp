@@ -33,7 +33,7 @@ std::uint64_t Lane::checksum(const EntryHeader& header, std::uint64_t bytes_hash
   return checksum_of(header, bytes_hash);
 }
 
-/// Small pieces that stay in the cache between load and hash.
+/// In small pieces, which stay in the cache between load and hash.
 template <class Visit>
 void Lane::for_chunks(std::uint64_t from, std::uint64_t bytes, Visit visit) const {
   alignas(line_bytes) std::byte chunk[page_bytes];
@@ -47,7 +47,7 @@ void Lane::for_chunks(std::uint64_t from, std::uint64_t bytes, Visit visit) cons
 
 Entry Lane::append(std::uint64_t place, const arena::Object& object, EntryHeader header) const {
   const std::uint64_t from = object.offset + header.offset;
-  device_.invalidate(from, header.bytes);  // another node may have written it last
+  device_.invalidate(from, header.bytes);  // another node may have been the last to write it
   device_.load_fence();
   std::uint64_t hash = key_;
   for_chunks(from, header.bytes, [&](const std::byte* chunk, std::uint64_t at, std::uint64_t part) {
@@ -62,7 +62,7 @@ Entry Lane::append(std::uint64_t place, const arena::Object& object, EntryHeader
   return {header, place};
 }
 
-/// Lines were invalidated and load-fenced by the caller.
+/// The caller has invalidated the lines and done a load fence.
 std::optional<Entry> Lane::read(std::uint64_t place, std::uint64_t transaction) const {
   if (place >= end_) return std::nullopt;
   Entry entry{{}, place};
@@ -91,7 +91,7 @@ Result<std::vector<Entry>> Lane::entries(std::uint64_t transaction) const {
     found.push_back(*entry);
     place += needed(entry->header.bytes);
   }
-  // Each was at the device before the next was begun.
+  // Each entry was at the device before the next was begun.
   for (place += line_bytes; place < end_; place += line_bytes) {
     const auto later = read(place, transaction);
     if (later && later->header.index > found.size())

@@ -1,5 +1,5 @@
 // The bytes of one undo log: a pair of lines that says whether a transaction is under way, and the
-// entries that hold what the objects contained before.
+// entries, which hold the old contents of the objects.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@ namespace penstock::persist {
 
 struct Entry {
   EntryHeader header;
-  std::uint64_t place = 0;  ///< of its header, in the pool
+  std::uint64_t place = 0;  ///< offset of its header in the pool
 };
 
 class Lane {
@@ -20,24 +20,26 @@ class Lane {
 
   Lane(const Device& device, const arena::Object& log, std::uint64_t pool_id);
 
-  /// Nullopt: no transaction is under way, or none has ever been. Else its number.
+  /// Returns the number of the transaction that is under way; nullopt if there is none.
   std::optional<std::uint64_t> active() const;
-  /// One line, whole or not at all: begins or ends a transaction. The caller orders it.
+  /// Begins or ends a transaction: publishes one line, whole or not at all. The caller orders it.
   void set(State state, std::uint64_t transaction);
-  /// That line, in the file.
+  /// Writes that line into the file.
   Result<void> sync_state() const { return state_.sync(step_); }
 
-  /// Bytes that an entry for so many takes.
+  /// Returns the size of an entry for `bytes` of an object.
   static std::uint64_t needed(std::uint64_t bytes) { return line_bytes + bytes; }
   std::uint64_t capacity() const { return end_ - first_; }
   std::uint64_t first() const { return first_; }
 
-  /// Copies what the object holds now, by this node's view; whole lines. The caller orders it.
+  /// Appends an entry with the object's present contents, as this node sees them; whole lines. The
+  /// caller orders it.
   Entry append(std::uint64_t place, const arena::Object& object, EntryHeader header) const;
-  /// The whole entries of a transaction, in order. Errors: wrong_format where a later one proves
-  /// that an earlier one was damaged.
+  /// Returns the whole entries of a transaction, in order. Errors: wrong_format if a later entry
+  /// proves that an earlier one was damaged.
   Result<std::vector<Entry>> entries(std::uint64_t transaction) const;
-  /// Publishes the old bytes where they were. The caller has checked that they fit, and orders it.
+  /// Publishes the old bytes where they were. The caller has checked that they fit, and orders the
+  /// publishes.
   void restore(const Entry& entry, const arena::Object& object) const;
 
  private:
@@ -48,7 +50,7 @@ class Lane {
 
   Device device_;
   LinePair state_;
-  std::uint64_t first_, end_;  ///< of entries
+  std::uint64_t first_, end_;  ///< bounds of the entries
   std::uint64_t key_;
   std::uint64_t step_ = 0;
 };

@@ -1,4 +1,4 @@
-// Objects that outlive their processes, and where that cannot be had.
+// Objects that outlive their processes, and pools that cannot keep them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -11,7 +11,7 @@ namespace {
 using arena::Lifetime;
 using ::testing::HasSubstr;
 
-/// In a child that is killed.
+/// Runs `body` in a child that is then killed.
 template <class Body>
 void killed(Body body) {
   const pid_t child = ::fork();

@@ -1,5 +1,5 @@
-// A line that changes by whole steps though a CPU without wide stores may die within one: two lines
-// take turns.
+// A line that changes in whole steps, although a CPU without 64-byte stores may die within one: two
+// lines take turns.
 #pragma once
 
 #include <optional>
@@ -16,9 +16,10 @@ class LinePair {
   LinePair(const Device& device, std::uint64_t offset, std::uint64_t distance, std::uint64_t key)
       : device_(device), offset_(offset), distance_(distance), key_(key) {}
 
-  /// The greatest whole step; nullopt: neither line is one. One serialized device access.
+  /// Returns the greatest whole step; nullopt if neither line is whole. One serialized device
+  /// access.
   std::optional<PairLine> latest() const;
-  /// Over the line of the step before last. The caller orders it.
+  /// Overwrites the line of the step before last. The caller orders it.
   void publish_line(std::uint64_t step, const PairLine& contents, Site site = Site::here()) const {
     PairLine line = contents;
     line.step = step;
@@ -26,7 +27,7 @@ class LinePair {
     device_.publish_line(place(step), &line, site);  // pairs with latest()
   }
   std::uint64_t place(std::uint64_t step) const { return offset_ + (step & 1) * distance_; }
-  /// Into the file. Errors: unavailable.
+  /// Writes the line into the file. Errors: unavailable.
   Result<void> sync(std::uint64_t step) const { return device_.sync(place(step), line_bytes); }
 
  private:

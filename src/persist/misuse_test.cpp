@@ -1,4 +1,4 @@
-// What a program should not do: it is refused, and hurts nobody else.
+// Misuse by a program: it is refused, and harms no other process.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -37,7 +37,7 @@ class Misuse : public ::testing::Test {
   arena::Object object_;
 };
 
-/// Its space would have another owner when the old bytes are restored.
+/// If it were destroyed, its space would have another owner when the old bytes are restored.
 TEST_F(Misuse, AnObjectIsNotDestroyedInATransaction) {
   const auto other = pool_.attach();
   const auto log = must(UndoLog::open(*self_.arena));
@@ -50,7 +50,7 @@ TEST_F(Misuse, AnObjectIsNotDestroyedInATransaction) {
     EXPECT_THAT(refused.error().message, HasSubstr("given it back"));
   }
   must(log->commit());
-  EXPECT_FALSE(destroy(*other.arena, object_)) << "the log still has it";
+  EXPECT_FALSE(destroy(*other.arena, object_)) << "the log still holds the object";
   must(log->release(object_));
   must(destroy(*other.arena, object_));
   for (const auto& each : self_.arena->list())
@@ -65,7 +65,7 @@ TEST_F(Misuse, ADestroyedObjectIsNotAdded) {
   EXPECT_EQ(log->add(object_, 0, 64).error().code, ErrorCode::not_found);
 }
 
-/// Users cannot destroy a log. If it is destroyed all the same, another object may get its space.
+/// Users cannot destroy a log. If one is destroyed all the same, another object may get its space.
 TEST_F(Misuse, ATransactionNoticesThatItsLogIsGone) {
   const auto log = must(UndoLog::open(*self_.arena, UndoLog::min_bytes));
   const arena::Object mine = only_log();
@@ -94,7 +94,8 @@ TEST_F(Misuse, ClosingALogNoticesALostTable) {
   EXPECT_THAT(bytes_of(others), testing::Each(std::byte{7}));
 }
 
-/// It would be freed with whoever said so, within another's transaction.
+/// An object of lifetime process would be freed with its owner, within another process's
+/// transaction.
 TEST_F(Misuse, WhatTransactionsChangeOutlivesProcesses) {
   const auto log = must(UndoLog::open(*self_.arena));
   must(set_lifetime(*self_.arena, object_, arena::Lifetime::process));
@@ -106,7 +107,7 @@ TEST_F(Misuse, WhatTransactionsChangeOutlivesProcesses) {
   must(log->commit());
 }
 
-/// As when fork() was called within a transaction and the child returns.
+/// As if a program called fork() within a transaction and the child returned.
 TEST_F(Misuse, AForkedChildDoesNotEndItsParentsTransaction) {
   const auto log = must(UndoLog::open(*self_.arena));
   must(log->begin());
@@ -140,7 +141,7 @@ TEST_F(Misuse, ACheckpointIsNotMadeOverAnotherObject) {
   for (std::uint64_t at = 0; at < array.bytes; ++at) ASSERT_EQ(array.data[at], std::byte{7}) << at;
 }
 
-/// Between the object and its first line another process looks, or the one that makes it dies.
+/// Between the making of the object and of its first line another process looks, or the maker dies.
 TEST_F(Misuse, ACheckpointThatIsJustBeingMadeIsNotThereYet) {
   (void)must(self_.arena->create("saved", pair_bytes + 2 * page_bytes));
   EXPECT_EQ(Checkpoint::open(*self_.arena, "saved").error().code, ErrorCode::not_found);

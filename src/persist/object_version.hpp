@@ -1,5 +1,6 @@
-// The version of an object that transactions change, and who changes it: in a small object beside
-// it. An odd version: the object is being changed, and its bytes are neither old nor new.
+// The version of an object that transactions change, and the process that changes it; they lie in a
+// small object beside it. Odd version: the object is being changed, and its bytes are neither old
+// nor new.
 #pragma once
 
 #include <optional>
@@ -14,27 +15,28 @@ class ObjectVersion {
   struct State {
     std::uint64_t step = 0;
     std::uint64_t version = 0;
-    std::uint64_t owner = 0;   ///< token of the process that may write; 0: nobody
+    std::uint64_t owner = 0;   ///< token of the process that may write; 0: none
     std::uint64_t writer = 0;  ///< its line in the table of writers
 
     bool changing() const { return (version & 1) != 0; }
   };
 
-  /// Nullopt: no transaction has ever changed the object.
+  /// Returns nullopt if no transaction has ever changed the object.
   static Result<std::optional<ObjectVersion>> find(arena::Arena& arena,
                                                    const arena::Object& object);
   /// Errors: invalid_argument (an object that dies with its process), those of Arena::create.
   static Result<ObjectVersion> find_or_make(arena::Arena& arena, const arena::Object& object);
-  /// Of the object in the pool that a version is.
+  /// Size of the pool object that holds a version.
   static constexpr std::uint64_t object_bytes = 2 * coherence::line_bytes;
-  /// Of the object that a version of this name belongs to; nullopt: it is no version's name.
+  /// Returns the generation of the object that a version of this name belongs to; nullopt if it is
+  /// not the name of a version.
   static std::optional<std::uint64_t> generation_in(std::string_view name);
-  /// The small object. Nullopt once it was destroyed with its object: its lines are others' by
-  /// then.
+  /// Returns the small object; nullopt once it was destroyed with its object, because its lines may
+  /// then belong to others.
   std::optional<arena::Object> held_in(const arena::Arena& arena) const;
-  /// One serialized device access.
+  /// Reads the current state. One serialized device access.
   State read() const;
-  /// By the owner, or under the pool's lock when there is none. The caller orders it.
+  /// Called by the owner, or under the pool's lock if there is none. The caller orders it.
   State publish(const State& now, std::uint64_t version, std::uint64_t owner,
                 std::uint64_t writer) const;
 
@@ -46,7 +48,7 @@ class ObjectVersion {
   static Result<ObjectVersion> from(arena::Arena& arena, const arena::Object& made);
 
   LinePair lines_;
-  std::uint32_t slot_;  ///< its own, in the name table
+  std::uint32_t slot_;  ///< slot of the small object in the name table
   std::uint64_t generation_;
 };
 

@@ -12,14 +12,14 @@ Result<Reader> Reader::open(arena::Arena& arena, const arena::Object& object) {
   return Reader(arena, device, object);
 }
 
-/// Nullopt: no transaction has changed the object yet.
+/// Returns nullopt if no transaction has changed the object yet.
 Result<std::optional<ObjectVersion::State>> Reader::look() {
   if (!version_) version_ = PENSTOCK_TRY(ObjectVersion::find(*arena_, object_));
   if (!version_) return std::optional<ObjectVersion::State>();
   return std::optional<ObjectVersion::State>(version_->read());
 }
 
-/// The writer was dead when it was looked at.
+/// Ends the writing of a writer that was found dead.
 Result<void> Reader::end_writer() {
   const auto guard = PENSTOCK_TRY(arena_->pool().lock());
   const auto state = version_->read();

@@ -1,4 +1,4 @@
-// Reading what was committed, while others change it on other nodes.
+// Reads committed bytes while other nodes change them.
 #pragma once
 
 #include <optional>
@@ -9,16 +9,16 @@
 
 namespace penstock::persist {
 
-/// Of one object. Used by one thread at a time; takes no lock unless a writer has died.
+/// Reads one object. Used by one thread at a time; takes no lock unless a writer has died.
 class Reader {
  public:
   /// Errors: unavailable (Device::of).
   static Result<Reader> open(arena::Arena& arena, const arena::Object& object);
 
-  /// Copies [offset, offset + bytes) as one transaction left it and the next one has not touched
-  /// it; returns the version, which grows with each transaction and is 0 before the first. Waits
-  /// while the object is being changed; what a dead writer left half done is undone. Three
-  /// serialized device accesses. Errors: invalid_argument; deadline; unavailable, where a host must
+  /// Copies [offset, offset + bytes) as one transaction left it, before the next one touched it.
+  /// Returns the version, which grows with each transaction and is 0 before the first. Waits while
+  /// the object is being changed; undoes the unfinished transaction of a dead writer. Three
+  /// serialized device accesses. Errors: invalid_argument; deadline; unavailable if a host must
   /// flush its caches first.
   Result<std::uint64_t> read(void* to, std::uint64_t offset, std::uint64_t bytes,
                              std::uint64_t timeout_ns = 0);

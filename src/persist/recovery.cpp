@@ -14,7 +14,7 @@ namespace penstock::persist {
 
 namespace {
 
-/// An entry and the object that it is of.
+/// An entry, and the object whose old bytes it holds.
 struct Kept {
   Entry entry;
   arena::Object object;
@@ -27,7 +27,7 @@ std::string how_to_discard(const arena::Arena& arena) {
       base::shell_quote(arena.pool().info().spec));
 }
 
-/// Those whose object is still there.
+/// Returns the entries whose objects still exist.
 Result<std::vector<Kept>> kept_of(arena::Arena& arena, const Lane& lane, std::uint64_t transaction,
                                   const std::string& name) {
   const auto entries = lane.entries(transaction);
@@ -52,7 +52,7 @@ Result<std::vector<Kept>> kept_of(arena::Arena& arena, const Lane& lane, std::ui
   return kept;
 }
 
-/// All are asked, so that one flush of the node does for all.
+/// Asks for all objects, so that one flush of the node serves all.
 Result<bool> are_flushed(arena::Arena& arena, const std::vector<Kept>& kept, std::uint32_t node) {
   bool flushed = true;
   for (const Kept& each : kept)
@@ -60,7 +60,8 @@ Result<bool> are_flushed(arena::Arena& arena, const std::vector<Kept>& kept, std
   return flushed;
 }
 
-/// The data first: while the log says that a transaction is under way, the next one does it again.
+/// Restores the data first: while the log says that a transaction is under way, the next process
+/// repeats the undoing.
 Result<void> undo(arena::Arena& arena, const Device& device, Lane& lane, std::uint64_t transaction,
                   const std::vector<Kept>& kept) {
   for (auto each = kept.rbegin(); each != kept.rend(); ++each)
@@ -108,17 +109,18 @@ Result<bool> end_dead_writer(arena::Arena& arena, const Writers& writers,
   if (state.owner == 0) return true;
   const WriterLine writer = writers.read(
       static_cast<std::uint32_t>(std::min<std::uint64_t>(state.writer, writers.count())));
-  if (writer.owner != state.owner) return true;  // its log was undone and is gone
+  if (writer.owner != state.owner) return true;  // its log was undone and removed
   if (!arena.pool().alive(state.owner)) return roll_back(arena, writer);
-  return fail(ErrorCode::unavailable,
-              "object \"{}\" of pool {} is written by {}: an object has one writer, until that "
-              "gives it back or ends",
-              object.name, arena.pool().info().spec, arena.pool().describe(state.owner));
+  return fail(
+      ErrorCode::unavailable,
+      "object \"{}\" of pool {} is written by {}: an object has one writer, until that process "
+      "gives it back or ends",
+      object.name, arena.pool().info().spec, arena.pool().describe(state.owner));
 }
 
 namespace {
 
-/// Another may be doing the same.
+/// Another process may be doing the same.
 Result<void> destroy_if_there(arena::Arena& arena, const arena::Object& object) {
   auto destroyed = arena.destroy(object);
   if (!destroyed && destroyed.error().code == ErrorCode::not_found) return {};
@@ -127,7 +129,7 @@ Result<void> destroy_if_there(arena::Arena& arena, const arena::Object& object) 
 
 }  // namespace
 
-/// Its writer would go on with memory that has another owner by then.
+/// Otherwise its writer would go on writing to memory that has another owner.
 Result<void> destroy(arena::Arena& arena, const arena::Object& object) {
   std::optional<ObjectVersion> version;
   const auto nobody_writes = [&]() -> Result<void> {
@@ -136,11 +138,10 @@ Result<void> destroy(arena::Arena& arena, const arena::Object& object) {
     const auto state = version->read();
     const bool idle_here = state.owner == arena.pool().token() && !state.changing();
     if (state.owner == 0 || idle_here || !arena.pool().alive(state.owner)) return {};
-    return fail(
-        ErrorCode::unavailable,
-        "object \"{}\" of pool {} is written by {}: it can be destroyed when that has ended "
-        "its transaction and given it back (penstock_tx_release)",
-        object.name, arena.pool().info().spec, arena.pool().describe(state.owner));
+    return fail(ErrorCode::unavailable,
+                "object \"{}\" of pool {} is written by {}: it can be destroyed once that process "
+                "has ended its transaction and given the object back (penstock_tx_release)",
+                object.name, arena.pool().info().spec, arena.pool().describe(state.owner));
   };
   PENSTOCK_TRY(arena.destroy(object, 0, nobody_writes));
   const auto held_in = version ? version->held_in(arena) : std::nullopt;
@@ -172,7 +173,7 @@ Error not_flushed(const arena::Arena& arena, const arena::Object& object,
 
 namespace {
 
-/// The log of a dead process that has nothing under way.
+/// Removes the log of a dead process that has no transaction under way.
 Result<void> give_back(arena::Arena& arena, const Writers& writers, std::uint32_t number,
                        const WriterLine& writer) {
   if (const auto log = arena.open(log_name(writer))) PENSTOCK_TRY(destroy_if_there(arena, *log));
@@ -214,7 +215,7 @@ Result<Recovered> recover_all(arena::Arena& arena, DamagedLogs damaged) {
   for (std::uint32_t number = 0; number < lines.size(); ++number) {
     if (lines[number].owner == 0 || arena.pool().alive(lines[number].owner)) continue;
     const auto ended = recover_one(arena, *writers, number, lines[number], damaged, recovered);
-    if (!ended && !first) first = ended.error();  // the others can be undone all the same
+    if (!ended && !first) first = ended.error();  // the others can still be undone
   }
   if (first) return unexpected(*first);
   return recovered;
@@ -229,7 +230,8 @@ Result<Recovered> recover(arena::Arena& arena) {
 Result<Recovered> collect(arena::Arena& arena, DamagedLogs damaged) {
   auto recovered = recover_all(arena, damaged);
   const std::vector<arena::Object> all = arena.list();
-  // A version is made after its object, so whatever is missing from a later list was destroyed.
+  // A version is made after its object, so an object that is missing from a later list was
+  // destroyed.
   std::unordered_set<std::uint64_t> there;
   for (const arena::Object& object : arena.list()) there.insert(object.generation);
   for (const arena::Object& object : all) {

@@ -1,4 +1,4 @@
-// A file system that cannot write: what was not kept is not taken for kept.
+// A file system that cannot write: data that was not written does not count as durable.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -16,12 +16,12 @@
 namespace {
 
 std::mutex counting;  // tests of this program have threads
-int good_syncs = -1;  // before those that fail; -1: none fails
+int good_syncs = -1;  // syncs that succeed before one fails; -1: none fails
 std::vector<std::pair<std::uintptr_t, std::uintptr_t>> written;
 
 }  // namespace
 
-/// In place of that of the C library.
+/// Replaces the C library's msync.
 extern "C" int msync(void* at, std::size_t bytes,
                      int flags) noexcept(noexcept(::msync(at, bytes, flags))) {
   {
@@ -49,13 +49,13 @@ class Syncs : public ::testing::Test {
     object_ = must(self_.arena->create("o", 8192, {.lifetime = arena::Lifetime::persistent}));
     log_ = must(UndoLog::open(*self_.arena));
     must(log_->begin());
-    must(log_->add(object_, 4096, 64));  // the log has the object from here on
+    must(log_->add(object_, 4096, 64));  // the log holds the object from here on
     must(log_->commit());
     must(log_->begin());
   }
   ~Syncs() override { good_syncs = -1; }
 
-  /// All of the log that this transaction has, and its pair.
+  /// True if all of this transaction's log, and its pair, were written.
   bool log_is_written(std::uint64_t bytes) const {
     for (const auto& each : self_.arena->list()) {
       if (!each.name.starts_with("penstock.log.")) continue;
@@ -77,11 +77,11 @@ class Syncs : public ::testing::Test {
 };
 
 TEST_F(Syncs, WhatAFailedAddLeftOutIsWrittenByTheNext) {
-  for (const int good : {0, 1}) {  // of the pair, of the entry
+  for (const int good : {0, 1}) {  // fails at the pair, then at the entry
     good_syncs = good;
     EXPECT_EQ(log_->add(object_, 0, 64).error().code, ErrorCode::unavailable);
     EXPECT_EQ(log_->add(object_, 0, 64).error().code, ErrorCode::unavailable)
-        << "a second call does not make it kept";
+        << "a second call does not make it durable";
     good_syncs = -1;
     written.clear();
     must(log_->add(object_, 0, 64));
@@ -92,11 +92,11 @@ TEST_F(Syncs, WhatAFailedAddLeftOutIsWrittenByTheNext) {
   }
 }
 
-/// The caller may still abort, and may die in that.
+/// The caller may still abort, and may die while it does.
 TEST_F(Syncs, ACommitThatFailsIsNone) {
   must(log_->add(object_, 0, 64));
   std::memset(object_.data, 1, 64);
-  for (const int good : {0, 1}) {  // of the bytes, of the pair
+  for (const int good : {0, 1}) {  // fails at the bytes, then at the pair
     good_syncs = good;
     EXPECT_EQ(log_->commit().error().code, ErrorCode::unavailable);
     good_syncs = -1;

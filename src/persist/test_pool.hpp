@@ -21,7 +21,7 @@ struct Attached {
 
 class TestPool {
  public:
-  /// `in_memory`: in /dev/shm, where nothing stays.
+  /// `in_memory`: in /dev/shm, which keeps nothing.
   explicit TestPool(coherence::Mode mode = coherence::Mode::software, bool in_memory = false)
       : spec_(in_memory ? fmt::format("shm:penstock-persist-test-{}-{}", ::getpid(), ++count())
                         : fmt::format("{}/penstock-persist-test-{}-{}", folder(), ::getpid(),
@@ -58,7 +58,7 @@ class TestPool {
   }
 
  private:
-  /// On a disk where there is one.
+  /// A folder on a disk, if there is one.
   static std::string folder() {
     const char* named = std::getenv("TMPDIR");
     return named != nullptr ? named : "/var/tmp";

@@ -12,7 +12,7 @@ namespace penstock::persist {
 
 namespace {
 
-/// A line of the table that is nobody's. Under the pool's lock.
+/// Finds a free line of the table. Under the pool's lock.
 std::optional<std::uint32_t> free_number(const Writers& writers) {
   const auto lines = writers.all();
   const auto at = std::find_if(lines.begin(), lines.end(),
@@ -96,7 +96,7 @@ UndoLog::~UndoLog() {
               arena_.pool().info().spec, left.error().message);
 }
 
-/// What a forked child has copies of is its parent's.
+/// A forked child's copies belong to its parent.
 Result<void> UndoLog::check_process() const {
   if (arena_.pool().attached_here()) return {};
   return fail(
@@ -106,9 +106,11 @@ Result<void> UndoLog::check_process() const {
       arena_.pool().info().spec);
 }
 
-/// Before a transaction first writes there: the space of a destroyed log is another object's.
+/// Called before a transaction's first write to the log: if the log was destroyed, its space may
+/// belong to another object.
 Result<void> UndoLog::check_log() const {
   if (arena_.stands(log_)) return {};
+  device_.confirm();  // recovery destroys the log of a process that was declared dead
   return fail(ErrorCode::unavailable,
               "undo log \"{}\" of pool {} was destroyed while this process used it; nothing was "
               "written: abort the transaction, close the log and open another",
@@ -126,7 +128,7 @@ Result<void> UndoLog::begin() {
   return {};
 }
 
-/// The object with this log as its writer.
+/// Makes this log the writer of the object.
 Result<UndoLog::Writing*> UndoLog::writing(const arena::Object& object) {
   for (const auto& writing : writings_)
     if (writing->object.generation == object.generation) return writing.get();
@@ -143,7 +145,7 @@ Result<UndoLog::Writing*> UndoLog::writing(const arena::Object& object) {
   }
 }
 
-/// The state as it is then: another's while its node has to flush.
+/// Returns the resulting state: still the previous writer's while its node has to flush.
 Result<ObjectVersion::State> UndoLog::become_writer(const arena::Object& object,
                                                     const ObjectVersion& version) {
   const auto guard = PENSTOCK_TRY(arena_.pool().lock());
@@ -174,7 +176,7 @@ Result<void> UndoLog::add(const arena::Object& object, std::uint64_t offset, std
   return keep(*of, whole);
 }
 
-/// What may not be stored to yet is at the device before this returns: the old bytes, that the
+/// On return the device holds all that must precede stores to the range: the old bytes, that the
 /// transaction is under way, and that the object is being changed.
 Result<void> UndoLog::keep(Writing& writing, const Range& range) {
   const std::uint64_t left = lane_.capacity() - bytes_used();
@@ -196,10 +198,12 @@ Result<void> UndoLog::keep(Writing& writing, const Range& range) {
     writing.state = writing.version.publish(writing.state, writing.state.version + 1,
                                             writing.state.owner, number_);
   device_.full_fence();
-  device_.confirm();  // whoever gives it up from here on finds all that, and waits for the caches
+  device_.confirm();  // a process that declares this one dead after this finds all that, and waits
+                      // for the flush
   next_ += Lane::needed(range.bytes);
   if (synced_ == lane_.first()) PENSTOCK_TRY(lane_.sync_state());
-  PENSTOCK_TRY(device_.sync(synced_, next_ - synced_));  // with what an earlier add() could not
+  PENSTOCK_TRY(device_.sync(synced_, next_ - synced_));  // includes entries that an earlier add()
+                                                         // could not sync
   synced_ = next_;
   writing.ranges.push_back(range);
   return {};
@@ -212,7 +216,7 @@ Result<void> UndoLog::sync_changed() const {
   return {};
 }
 
-/// In the memory when this returns.
+/// On return the state is at the device.
 void UndoLog::set(Lane::State state) {
   lane_.set(state, transaction_);
   device_.full_fence();  // before a file is synced
@@ -225,7 +229,7 @@ void UndoLog::tell_changed() {
     writing->state = writing->version.publish(writing->state, writing->state.version + 1,
                                               writing->state.owner, number_);
   }
-  device_.full_fence();  // who is told by other means sees them too
+  device_.full_fence();  // a process that is told by other means sees them too
 }
 
 void UndoLog::end() {
@@ -238,16 +242,17 @@ void UndoLog::end() {
 Result<void> UndoLog::commit() {
   PENSTOCK_TRY(check_process());
   if (!active_)
-    return fail(ErrorCode::invalid_argument, "no transaction is under way that could be committed");
+    return fail(ErrorCode::invalid_argument,
+                "no transaction is under way: there is nothing to commit");
   if (!entries_.empty()) {
     for (const auto& writing : writings_)
       for (const Range& range : writing->ranges)
         device_.write_back(writing->object.offset + range.offset, range.bytes);
     device_.store_fence();  // the data first
     PENSTOCK_TRY(sync_changed());
-    set(Lane::State::idle);  // from here on it is committed
+    set(Lane::State::idle);  // from here on the transaction is committed
     if (auto kept = lane_.sync_state(); !kept) {
-      set(Lane::State::active);  // abort() may die half way
+      set(Lane::State::active);  // the process may die in the middle of abort()
       return kept;
     }
     tell_changed();
@@ -259,7 +264,8 @@ Result<void> UndoLog::commit() {
 Result<void> UndoLog::abort() {
   PENSTOCK_TRY(check_process());
   if (!active_)
-    return fail(ErrorCode::invalid_argument, "no transaction is under way that could be aborted");
+    return fail(ErrorCode::invalid_argument,
+                "no transaction is under way: there is nothing to abort");
   if (!entries_.empty()) {
     for (auto entry = entries_.rbegin(); entry != entries_.rend(); ++entry) {
       for (const auto& writing : writings_)

@@ -1,5 +1,5 @@
 // Transactions over objects: all changes of a transaction or none, whenever the process dies. An
-// undo log holds what the objects contained before. Source: design of libpmemobj's undo log; steps,
+// undo log holds the old contents of the objects. Source: design of libpmemobj's undo log; steps,
 // deaths and costs: docs/protocols/persistence.md.
 #pragma once
 
@@ -15,38 +15,38 @@
 
 namespace penstock::persist {
 
-/// One undo log, used by one thread at a time. A process may have several. Must be destroyed before
-/// its arena.
+/// One undo log, used by one thread at a time. A process may have several. Destroy it before its
+/// arena.
 class UndoLog {
  public:
   static constexpr std::uint64_t default_bytes = 1 << 20;
   static constexpr std::uint64_t min_bytes = 16 << 10;
 
-  /// `bytes`: of the log in the pool, which a transaction's old bytes must fit into. Errors:
-  /// no_slots (as many logs as processes the pool has room for), no_space, invalid_argument,
+  /// Makes a log. `bytes`: its size in the pool; the old bytes of a transaction must fit. Errors:
+  /// no_slots (the pool has as many logs as it has room for processes), no_space, invalid_argument,
   /// unavailable.
   static Result<std::unique_ptr<UndoLog>> open(arena::Arena& arena,
                                                std::uint64_t bytes = default_bytes);
-  /// Undoes what is under way, gives back the objects and the log's space.
+  /// Undoes an unfinished transaction; gives back the objects and the log's space.
   ~UndoLog();
   UndoLog(const UndoLog&) = delete;
   UndoLog& operator=(const UndoLog&) = delete;
 
-  /// No device access. Errors: invalid_argument where one is under way.
+  /// Begins a transaction. No device access. Errors: invalid_argument if one is under way.
   Result<void> begin();
-  /// Before the bytes are stored to: keeps what they hold, at the device, so that it can be
-  /// restored. Whole lines are kept. From the first add() on this log is the object's one writer
+  /// Call it before you store to the bytes: keeps their contents, at the device and in whole lines,
+  /// so that they can be restored. From the first add() on, this log is the object's only writer
   /// until release(). Errors: invalid_argument (no transaction, not in the object, an object that
-  /// dies with its process), not_found, no_space (bytes that the log needs), unavailable (another
-  /// writes it, named; a host must flush its caches first; or this log was destroyed).
+  /// dies with its process), not_found, no_space (names the bytes that the log needs), unavailable
+  /// (another process writes the object, named; a host must flush its caches first; or this log was
+  /// destroyed).
   Result<void> add(const arena::Object& object, std::uint64_t offset, std::uint64_t bytes);
-  /// What was stored to the added bytes is at the device, all of it, and is what others see. On
-  /// return it stays. Errors: unavailable, where a file cannot be written: then nothing is
-  /// committed yet.
+  /// Commits: on return all added bytes are at the device and stay, and others see them. Errors:
+  /// unavailable if a file cannot be written: nothing is committed then.
   Result<void> commit();
-  /// The added bytes are as before.
+  /// Restores the old contents of the added bytes.
   Result<void> abort();
-  /// Others may write the object. Errors: invalid_argument within a transaction.
+  /// Lets others write the object. Errors: invalid_argument within a transaction.
   Result<void> release(const arena::Object& object);
   Result<void> release_all();
 
@@ -58,12 +58,12 @@ class UndoLog {
   struct Range {
     std::uint64_t offset, bytes;
   };
-  /// An object that this log may write.
+  /// An object whose writer this log is.
   struct Writing {
     arena::Object object;
     ObjectVersion version;
     ObjectVersion::State state;
-    std::vector<Range> ranges;  ///< added by the transaction under way
+    std::vector<Range> ranges;  ///< ranges that the present transaction has added
   };
 
   UndoLog(arena::Arena& arena, const Device& device, const Writers& writers, std::uint32_t number,
@@ -84,12 +84,12 @@ class UndoLog {
   arena::Arena& arena_;
   Device device_;
   Writers writers_;
-  std::uint32_t number_;  ///< in the table of writers
+  std::uint32_t number_;  ///< its line in the table of writers
   arena::Object log_;
   Lane lane_;
   std::uint64_t transaction_ = 0, next_ = 0;
-  std::uint64_t synced_ = 0;    ///< entries before it are in the file
-  std::vector<Entry> entries_;  ///< of the transaction under way
+  std::uint64_t synced_ = 0;    ///< entries before this offset are in the file
+  std::vector<Entry> entries_;  ///< entries of the present transaction
   std::vector<std::unique_ptr<Writing>> writings_;
   bool active_ = false;
 };

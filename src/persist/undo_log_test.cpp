@@ -83,7 +83,7 @@ TEST_P(UndoLogs, AnObjectHasOneWriter) {
   EXPECT_EQ(refused.error().code, ErrorCode::unavailable);
   EXPECT_THAT(refused.error().message, HasSubstr("one writer"));
   must(one->commit());
-  EXPECT_FALSE(other->add(object, 0, 64)) << "until it is given back";
+  EXPECT_FALSE(other->add(object, 0, 64)) << "the log holds the object until it is given back";
   must(one->release(object));
   must(other->add(object, 0, 64));
   must(other->commit());
@@ -120,7 +120,8 @@ TEST_P(UndoLogs, NothingIsLeftOfAClosedLog) {
   EXPECT_EQ(UndoLog::open(*self_.arena).error().code, ErrorCode::no_slots);
 }
 
-/// The log still has the object when it is destroyed; its space has another owner when it closes.
+/// The log still holds the object when it is destroyed; its space has another owner when the log is
+/// closed.
 TEST_P(UndoLogs, AnObjectMayBeDestroyedBeforeItsLogIsClosed) {
   const auto object = make("o");
   auto log = must(UndoLog::open(*self_.arena));
@@ -134,7 +135,7 @@ TEST_P(UndoLogs, AnObjectMayBeDestroyedBeforeItsLogIsClosed) {
   for (const auto& each : later) EXPECT_TRUE(all(committed(each), 0)) << each.name;
 }
 
-/// A child dies within a transaction; who comes next finds the object as before.
+/// A child dies within a transaction; the next process finds the object as it was before.
 TEST_P(UndoLogs, WhatADeadProcessBeganIsUndone) {
   const auto object = make("o");
   {
@@ -168,7 +169,7 @@ TEST_P(UndoLogs, WhatADeadProcessBeganIsUndone) {
   must(log->commit());
 }
 
-/// Each thread has a log; they share the process's token, and no object.
+/// Each thread has a log of its own; they share the process's token, and no object.
 TEST_P(UndoLogs, TwoThreadsHaveALogEach) {
   const arena::Object objects[] = {make("a"), make("b")};
   std::thread one([&] {

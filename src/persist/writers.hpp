@@ -1,4 +1,4 @@
-// Who writes: the table of the pool's undo logs, one line each, in an object of its own.
+// The table of writers: one line for each undo log of the pool, in an object of its own.
 #pragma once
 
 #include <memory>
@@ -13,19 +13,19 @@ namespace penstock::persist {
 /// Changed under the pool's lock, read without it.
 class Writers {
  public:
-  /// Nullopt: the pool has never had a transaction. Errors: wrong_format.
+  /// Returns nullopt if the pool has never had a transaction. Errors: wrong_format.
   static Result<std::optional<Writers>> find(arena::Arena& arena);
   static Result<Writers> find_or_make(arena::Arena& arena);
 
   std::uint32_t count() const { return count_; }
-  /// All of them, one serialized device access; `owner` 0: nobody.
+  /// Reads all lines. One serialized device access. `owner` 0: the line is free.
   std::vector<WriterLine> all() const;
   WriterLine read(std::uint32_t number) const;
   /// Under the lock. Published and ordered on return.
   void put(std::uint32_t number, WriterLine line) const;
   /// Under the lock.
   void erase(std::uint32_t number) const;
-  /// False if the table was destroyed, so that other objects may have its lines.
+  /// False if the table was destroyed, so that its lines may belong to other objects.
   bool stands_in(const arena::Arena& arena) const { return arena.stands(object_); }
 
  private:
@@ -46,7 +46,7 @@ class Writers {
   std::uint64_t key_;
 };
 
-/// Of what this module keeps beside the objects of users.
+/// The lifetime of the objects that this module keeps beside those of users.
 arena::Lifetime lifetime_in(const pool::Pool& pool);
 std::string log_name(const WriterLine& writer);
 

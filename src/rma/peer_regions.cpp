@@ -1,4 +1,4 @@
-// A peer's side of one-sided access: finding regions, copying into and out of them.
+// A peer's side of one-sided access: finds regions, copies into and out of them.
 #include <algorithm>
 
 #include "base/format.hpp"
@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint64_t line_bytes = coherence::line_bytes;
 constexpr std::uint64_t word_bytes = 8;
-constexpr std::uint32_t puts_between_looks = 64;  ///< of the region's line, under a lasting key
+constexpr std::uint32_t puts_between_looks = 64;  ///< at the region's line, under a lasting key
 
 std::uint64_t misalignment(const void* at, std::uint64_t unit) {
   return reinterpret_cast<std::uintptr_t>(at) % unit;
@@ -69,7 +69,7 @@ Result<PeerRegions::Known> PeerRegions::search(std::uint64_t key) const {
     }
     const auto header = pool::observe_checksummed_line<BlockHeader>(memory, pool_.base(), block);
     if (!header || header->magic != block_magic || header->capacity != capacity)
-      return fail(ErrorCode::peer_dead, "the peer has no memory regions any more: it has closed");
+      return fail(ErrorCode::peer_dead, "the peer has closed: it has no memory regions any more");
     for (const std::byte* at : lines) {
       const auto offset = static_cast<std::uint64_t>(at - pool_.base());
       const auto line = pool::load_checksummed_line<RegionLine>(memory, pool_.base(), offset);
@@ -94,7 +94,7 @@ Result<PeerRegions::Known*> PeerRegions::known(std::uint64_t key) {
   return last_ = &at->second;
 }
 
-/// True if the line still reads as found. The caller has invalidated this node's copy of it.
+/// True if the line is unchanged since it was found. The caller has invalidated this node's copy.
 bool PeerRegions::still(const Known& known) const {
   RegionLine line;
   pool_.memory().load_line(&line, pool_.base() + known.line);
@@ -146,7 +146,7 @@ Result<void> PeerRegions::put(std::uint64_t key, std::uint64_t address, const vo
 
 void PeerRegions::store_fence() const {
   // A full fence, not only one before our next publish: a process that learns of the bytes by any
-  // means finds them.
+  // means must find them.
   pool_.memory()
       .full_fence();  // pairs with the invalidation in get, or in any process that learns of it
 }
@@ -166,7 +166,7 @@ Result<void> PeerRegions::begin_put(std::uint64_t key, std::uint64_t address, co
 
 Result<void> PeerRegions::get(std::uint64_t key, std::uint64_t address, void* to,
                               std::uint64_t bytes) {
-  constexpr int attempts = 2;  // the second finds a region that was registered anew
+  constexpr int attempts = 2;  // the second one finds a region that was registered again
   const auto& memory = pool_.memory();
   for (int i = 0; i < attempts; ++i) {
     const auto found = PENSTOCK_TRY(known(key));

@@ -10,7 +10,7 @@ namespace penstock::rma {
 
 namespace {
 
-/// Number of this table among those that this process has made.
+/// A number that no other table of this process has.
 std::uint64_t next_number() {
   static std::atomic<std::uint64_t> made{0};
   return made.fetch_add(1, std::memory_order_relaxed);
@@ -32,15 +32,15 @@ RegionTable::~RegionTable() {
   for (const auto& [key, line] : lines_) {
     memory.publish_line(line, &none);  // its checksum is that of a line of zeros
   }
-  // Each destroy takes the pool's lock: these stores are ordered before the space has a new owner.
+  // Each destroy takes the pool's lock: these stores are ordered before the space gets a new owner.
   for (const auto& block : blocks_) (void)arena_.destroy(block);
 }
 
-/// Appends a block. It is published before the header of the last one refers to it.
+/// Appends a block, and publishes it before the last block's header refers to it.
 Result<void> RegionTable::add_block() {
   const std::uint64_t capacity = first_capacity << blocks_.size();
   if (blocks_.size() == max_blocks) {
-    return fail(ErrorCode::no_space, "{} memory regions are registered: more cannot be",
+    return fail(ErrorCode::no_space, "{} memory regions are registered, and no more are possible",
                 lines_.size());
   }
   pool::Pool& pool = arena_.pool();
@@ -67,7 +67,7 @@ Result<void> RegionTable::add_block() {
   return {};
 }
 
-/// A free line for this key, in the first block that has one.
+/// Finds a free line for this key, in the first block that has one.
 std::byte* RegionTable::free_line(std::uint64_t key) {
   pool::Pool& pool = arena_.pool();
   for (std::size_t i = 0; i < blocks_.size(); ++i) {

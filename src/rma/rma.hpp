@@ -1,8 +1,7 @@
-// One-sided access to memory that lies in the pool: put and get are copies by the origin; the owner
-// of the memory takes no part. A process that exposes memory keeps a table of regions in the pool;
-// a process that knows the table's offset finds a region by its key. Lines, access counts
-// and crash rules: docs/protocols/rma.md. Source: cMPI section 3.2; memory-model "One-sided:
-// windows".
+// One-sided access to memory in the pool: the origin puts and gets by copying; the owner of the
+// memory takes no part. A process that exposes memory keeps a table of regions in the pool; a
+// process that knows the table's offset finds a region by its key. Lines, access counts and crash
+// rules: docs/protocols/rma.md. Source: cMPI section 3.2; memory-model "One-sided: windows".
 #pragma once
 
 #include <cstdint>
@@ -17,17 +16,17 @@ namespace penstock::rma {
 enum Access : std::uint32_t {
   remote_read = 1,
   remote_write = 2,
-  wants_notice = 4,  ///< peers report to the owner what they read and wrote directly
-  lasting_key = 8,   ///< its key will never mean another region
+  wants_notice = 4,  ///< peers report to the owner their direct reads and writes
+  lasting_key = 8,   ///< the key will never mean another region
 };
 
 inline constexpr std::uint64_t not_in_pool = ~std::uint64_t{0};
 
-/// Memory that peers may reach.
+/// Memory that peers may access.
 struct Region {
   std::uint64_t key = 0;
-  std::uint64_t base = 0;              ///< the address that peers give for its first byte
-  std::uint64_t bytes = 0;             ///< 1 at least
+  std::uint64_t base = 0;              ///< the address by which peers name its first byte
+  std::uint64_t bytes = 0;             ///< at least 1
   std::uint64_t offset = not_in_pool;  ///< in the pool; not_in_pool: only its owner can reach it
   std::uint32_t access = 0;            ///< bits of Access
 
@@ -41,18 +40,19 @@ struct Region {
 /// The owner's side. Not thread-safe.
 class RegionTable {
  public:
-  /// Errors: no_space.
+  /// Makes an empty table. Errors: no_space.
   static Result<std::unique_ptr<RegionTable>> make(arena::Arena& arena);
-  /// Peers that look it up afterwards find no table.
+  /// Peers that look a region up afterwards find no table.
   ~RegionTable();
   RegionTable(const RegionTable&) = delete;
   RegionTable& operator=(const RegionTable&) = delete;
 
   /// The table's offset in the pool, by which peers find it; never 0.
   std::uint64_t place() const { return blocks_.front().offset; }
-  /// Peers find the region once this has returned. Errors: already_exists (the key), no_space.
+  /// Publishes the region: peers find it once this has returned. Errors: already_exists (the key),
+  /// no_space.
   Result<void> add(const Region& region);
-  /// Peers that look it up from now on do not find it; a peer that found it before may still copy.
+  /// Withdraws the region: later look-ups fail; a peer that found it before may still copy.
   void remove(std::uint64_t key);
 
  private:
@@ -67,36 +67,36 @@ class RegionTable {
   std::uint64_t serial_ = 0;
 };
 
-/// A peer's side: its cache of one table. Not thread-safe.
-/// Hot path (put, get): no system call, no allocation, no lock once a key has been looked up.
+/// A peer's side: a cache of one table. Not thread-safe. put and get are hot paths: no system call,
+/// no allocation, no lock once a key has been looked up.
 class PeerRegions {
  public:
   PeerRegions(const pool::Pool& pool, std::uint64_t place) : pool_(pool), place_(place) {}
 
   std::uint64_t place() const { return place_; }
-  /// The region as it is now. One device access when the key is known. Errors: not_found; peer_dead
+  /// Reads the current region. One device access if the key is known. Errors: not_found; peer_dead
   /// (the table is gone); wrong_format.
   Result<Region> find(std::uint64_t key);
-  /// The region as last found, to decide which side must copy; null when it was never looked up.
-  /// Valid until the next call.
+  /// Returns the region as last found, to decide which side must copy; null if it was never looked
+  /// up. Valid until the next call.
   const Region* remembered(std::uint64_t key) const {
     if (last_ != nullptr && last_->region.key == key) return &last_->region;
     const auto at = known_.find(key);
     return at != known_.end() ? &at->second.region : nullptr;
   }
 
-  /// Copies `bytes` into the region, and publishes them: they are at the device when this returns.
-  /// Only these bytes are written, so others may write next to them. Two device accesses; one under
-  /// a lasting key, where only every 64th put checks whether the owner has closed the region: until
-  /// then its memory is written. Errors: as find; permission; invalid_argument (not within the
-  /// region); unavailable (not in the pool: the owner must do it).
+  /// Copies `bytes` into the region, and publishes them: they are at the device on return. Writes
+  /// only these bytes, so others may write next to them. Two device accesses; one under a lasting
+  /// key, for which only every 64th put checks whether the owner has closed the region: until then
+  /// it writes to that memory. Errors: as find; permission; invalid_argument (not within the
+  /// region); unavailable (not in the pool: the owner must copy).
   Result<void> put(std::uint64_t key, std::uint64_t address, const void* from, std::uint64_t bytes);
-  /// The first half of put(), for a caller that has other work while the bytes are on their way: it
-  /// may announce them to other processes only after store_fence() has returned.
+  /// The first half of put(), for a caller with other work to do while the bytes travel: it may
+  /// announce them to other processes only after store_fence() has returned.
   Result<void> begin_put(std::uint64_t key, std::uint64_t address, const void* from,
                          std::uint64_t bytes);
   void store_fence() const;
-  /// Copies the bytes that the device holds. One device access. Errors: as put.
+  /// Copies out the bytes that the device holds. One device access. Errors: as put.
   Result<void> get(std::uint64_t key, std::uint64_t address, void* to, std::uint64_t bytes);
 
  private:
@@ -122,7 +122,7 @@ class PeerRegions {
   Known* last_ = nullptr;
 };
 
-/// Publishes exactly these bytes, at any address of the pool. Not ordered: the caller does
+/// Publishes exactly these bytes, at any address in the pool. Not ordered: the caller calls
 /// memory.store_fence().
 void publish_range(const coherence::Memory& memory, void* to, const void* from,
                    std::uint64_t bytes);

@@ -141,7 +141,7 @@ TEST_P(Rma, AClosedOrDamagedTableIsAnError) {
   EXPECT_FALSE(late.find(1));
 }
 
-/// Overwrites each word of a region's line and of the header: peers find the old region or fail.
+/// Overwrites each word of a region's line and of the header: peers find the old region, or fail.
 TEST_P(Rma, NonsenseInTheTableIsNotBelieved) {
   ASSERT_TRUE(table_->add(region(1, 64)));
   const std::uint64_t place = table_->place();

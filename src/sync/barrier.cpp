@@ -2,9 +2,9 @@
 //
 //   | word 0: sequence of the barrier reached | word 1: token | words 2..7: 0 |
 //
-// Sequences grow, so the lines are never reset: a participant that runs ahead into the next
-// barrier still counts as arrived in this one. A wait that reached its deadline may be repeated;
-// it waits for the same barrier again.
+// Sequences grow, so the lines are never reset: a participant that runs ahead into the next barrier
+// still counts as arrived in this one. After a deadline the wait may be repeated; it waits for the
+// same barrier again.
 #include <fmt/format.h>
 
 #include <string>

@@ -2,7 +2,7 @@
 //
 //   | word 0: sequence | words 1..7: unused |     writer: the ringer
 //
-// The sequence is one naturally aligned word, so a reader never sees a part of it.
+// The sequence is one naturally aligned word, so a reader never sees it in parts.
 #include <string>
 
 #include "base/format.hpp"
@@ -15,7 +15,7 @@ void Doorbell::ring(std::uint64_t sequence) {
   memory_.store_fence();  // what was published before is at the device before the sequence
                           // announces it
   memory_.publish_word(line_, sequence);
-  memory_.store_fence();  // pairs with read(): nothing of the ring stays in a buffer here
+  memory_.store_fence();  // pairs with read(): no part of the ring stays in a store buffer
 }
 
 std::uint64_t Doorbell::read() const {

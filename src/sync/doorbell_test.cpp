@@ -70,7 +70,7 @@ TEST_P(DoorbellTest, ADeadRingerEndsTheWait) {
 TEST_P(DoorbellTest, ARingThatWasTheLastDeedCounts) {
   Lines lines(64);
   Doorbell bell(memory_, lines.get());
-  // Rings only within the alive check: between the listener's last poll and its verdict.
+  // Rings inside the alive check: after the listener's last poll, before its verdict.
   auto dies_after_ringing = [&](std::uint64_t) {
     bell.ring(1);
     return false;

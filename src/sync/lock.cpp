@@ -2,38 +2,39 @@
 //
 //   | 0: token | 1: number | 2: choosing | 3: shared | 4..6: 0 | 7: checksum |
 //
-// The checksum is computed from the other words and arrives last, so a reader can tell a line of
-// which it saw only a part and reads again. A writer may be killed in the middle of a publish (CPUs
-// without 64-byte stores): its token is then in the line, because a line that still holds the token
-// of another process of the participant is first taken over by publishing the token alone.
+// The checksum covers the other words and arrives last, so a reader recognizes a line that it has
+// seen only in part, and reads it again. A CPU without 64-byte stores may be killed in the middle
+// of a publish. Its token is in the line by then: a line that still holds the token of the
+// participant's previous process is first taken over by publishing the token alone.
 //
-// Why it excludes (Lamport 1974): a participant publishes `choosing`, then reads all numbers,
-// then publishes its own, greater one. The two publishes must be visible before the reads that
-// follow: store -> load order, which `store_fence` alone does not give. `full_fence` after each
-// publish below does.
+// Why it excludes (Lamport 1974): a participant publishes `choosing`, then reads all numbers, then
+// publishes its own, greater one. Both publishes must be visible before the reads that follow:
+// store -> load order, which `store_fence` alone does not give. The `full_fence` after each publish
+// below does.
 //
 // Fast path: if no other participant is choosing or queued, the lock is ours at once, while we are
-// still choosing: a participant that comes now finds that, and waits; one that had come before
-// would have been found.
+// still choosing. A participant that arrives now finds us choosing and waits; one that arrived
+// earlier would have been found.
 //
-// A participant that shares the lock draws a number like the others, and does not wait for other
-// sharers. A sharer that was passed by cannot become exclusive meanwhile: it would draw a greater
-// number.
+// A participant that shares the lock draws a number like the others and does not wait for other
+// sharers. A sharer that was passed over cannot turn into an exclusive holder: it would have to
+// draw a greater number.
 //
-// An exclusive request that finds the same sharer for long withdraws its number until that sharer
-// has gone: sharers that queue behind the number may hold other locks that the sharer waits for. No
+// An exclusive request that meets the same sharer for long withdraws its number until that sharer
+// has left: sharers that queue behind the number may hold other locks that the sharer waits for. No
 // participant draws a number twice, so its departure is noticed even if it is back before the next
 // look.
 //
 // The dead: a line whose token is dead is passed over. That is safe because it was read after our
-// number was published: a process that replaces the dead one in that line chooses after that, sees
-// our number and draws a greater one. A line without a token and with a wrong checksum is passed
-// over too: its writer has not published its token yet, and chooses after that.
+// number was published: a process that takes over the line chooses later, sees our number and draws
+// a greater one. A line without a token and with a wrong checksum is passed over too: its writer
+// has not yet published its token, and chooses after that.
 //
-// Participants that join by and by (LockLines): the list of them is read after `choosing` was
-// published. Who is not in it then joins later, and publishes its own `choosing` later still: as if
-// its line had been read and found idle. It is read once more after our number was published: who
-// joined in between may have drawn a smaller one without having seen ours.
+// Participants that join later (LockLines): their list is read after `choosing` was published. A
+// participant that is not in the list then joins later, and publishes its own `choosing` later
+// still: as if its line had been read and found idle. The list is read once more after our number
+// was published: a participant that joined in between may have drawn a smaller number without
+// having seen ours.
 //
 // Overwritten lines: a waiting participant reads its own line too, and publishes it again.
 #include <fmt/format.h>
@@ -59,24 +60,25 @@ using Line = LockLine;
 /// Numbers grow by one per acquisition: a valid number is never greater than this.
 constexpr std::uint64_t greatest_number = std::uint64_t{1} << 62;
 
-/// The holder makes a few device accesses, unless it has lost its core: then spinning delays it.
+/// A holder makes a few device accesses, unless it has lost its core: spinning would then delay it.
 constexpr base::WaitPolicy wait_policy{
     .spins = 100, .yields = 1000, .sleep_ns = 50'000, .late_sleep_ns = 100'000};
 
-/// Looks at a sharer before an exclusive request makes way for it: longer than a get takes.
+/// Looks at a sharer before an exclusive request makes way for it: they take longer than a get.
 constexpr std::uint32_t first_looks = 500;
 constexpr std::uint32_t max_first_looks = 100 * first_looks;
 constexpr std::uint32_t forever = 0;
-/// With so many before it or fewer a participant looks all the time; with more as if each held the
-/// lock for no longer than this.
+/// With at most this many participants before it, a participant polls all the time; with more, it
+/// polls as if each held the lock for no longer than this.
 constexpr std::size_t near_front = 2;
 constexpr std::uint64_t short_hold_ns = 4'000;
-/// Who has looked in vain at the first in line so often, at a slow pace, asks once whether it
-/// lives: a holder that died costs that, and not the waiter's dead check. Where the pace is never
-/// slow, since looks cost the device nothing, after more.
+/// After this many looks in vain at the first in line, at a slow pace, a participant asks once
+/// whether that one lives: a dead holder then costs these looks, and not the wait for the dead
+/// check. Where looks cost the device nothing the pace is never slow; then after the greater number
+/// of looks.
 constexpr std::uint32_t looks_in_vain = 20, max_looks_in_vain = 1000;
-/// With so many before it a participant is awake while they go, if each has a core: they take no
-/// longer than a sleep.
+/// With at most this many participants before it, a participant stays awake while they pass, if
+/// each has a core: together they take no longer than a sleep.
 constexpr std::size_t awake_line = 32;
 
 bool whole(const Line& line) {
@@ -104,7 +106,7 @@ class Entries {
     send(line);
   }
 
-  /// Publishes our line again where something other than a successor has overwritten it.
+  /// Publishes our line again if anything but a successor has overwritten it.
   void restore() const {
     memory_.invalidate(at(place_.self), 64);
     memory_.load_fence();
@@ -114,13 +116,13 @@ class Entries {
   }
 
   /// Does our line name the process that acts for the participant from now on? A stale copy does no
-  /// harm: it has this token only if this process published the line, and then it is not stale.
+  /// harm: it holds this token only if this process published the line, and then it is not stale.
   bool is_of(std::uint64_t token) const {
     memory_.load_line(&published_, at(place_.self));
     return published_.token == token && whole(published_);
   }
 
-  /// Fetches the lines of `wanted` anew, and the list of who has joined if `news`: one batch of
+  /// Fetches the lines of `wanted` anew, and with `news` the list of participants: one batch of
   /// invalidations, one fence.
   void refresh(const std::vector<std::uint32_t>& wanted, bool news) const {
     if (joined_ == nullptr && wanted.size() + 1 == place_.participants) {
@@ -131,7 +133,7 @@ class Entries {
     if (news && joined_ != nullptr) joined_->invalidate_news();
     memory_.load_fence();
   }
-  /// After a refresh() with news.
+  /// Loads the list; call it after a refresh() with `news`.
   void load_news() const {
     if (joined_ != nullptr) joined_->load_news();
   }
@@ -167,7 +169,7 @@ class Entries {
   }
 
   const coherence::Memory& memory_;
-  LockLines* joined_ = nullptr;  ///< null: the lines are adjacent, of all participants
+  LockLines* joined_ = nullptr;  ///< null: adjacent lines of a fixed number of participants
   LockPlace place_;
   mutable Line published_;
 };
@@ -175,13 +177,14 @@ class Entries {
 /// Another participant, for which we may have to wait.
 struct Rival {
   std::uint64_t token = 0;   ///< as last read
-  bool whole = true;         ///< likewise: its checksum was right
-  bool chosen = false;       ///< not choosing at a look after our number was published
-  std::uint64_t number = 0;  ///< at the last look, of one that has chosen
+  bool whole = true;         ///< whether its checksum was right then
+  bool chosen = false;       ///< whether it was seen not choosing after our number was published
+  std::uint64_t number = 0;  ///< at the last look, if it has chosen
   std::uint64_t shared = 0, shared_before = 0;  ///< number under which it shares the lock
 };
 
-/// The waits of both phases: `step` looks at one line; true: no more wait for that participant.
+/// The waits of both phases. `step` looks at one line and returns true when that participant is no
+/// longer waited for.
 class Queue {
  public:
   Queue(const Entries& entries, const AliveCheck& alive, const AliveCheck& excluded,
@@ -192,15 +195,15 @@ class Queue {
         excluded_(excluded),
         meanwhile_(meanwhile) {}
 
-  /// What was seen in the wait for an earlier number: a line that is passed over unread may be in
-  /// use again.
+  /// Forgets all that the wait for an earlier number saw: a line that may be passed over unread may
+  /// be in use again.
   void forget() { std::fill(rivals_.begin(), rivals_.end(), Rival{}); }
   void await_all() {
     await(entries_.others(0, known()));
-    pace_.reset();  // others may wait for what this passes first
+    pace_.reset();  // others may wait until this participant has passed
   }
-  /// After the last look of a pass_all() in a queue that `watches_news`: true if others have
-  /// joined, which are awaited now.
+  /// Call it after the last look of a pass_all() in a queue that `watches_news`. Returns true if
+  /// others have joined; they are now waited for.
   bool await_those_who_joined() {
     entries_.load_news();
     const std::uint32_t before = known();
@@ -224,7 +227,8 @@ class Queue {
     }
   }
 
-  /// Waits only for sharers that stayed since the last call; false, unchanged, if there are none.
+  /// Narrows the wait to sharers that have stayed since the last call; false, and no change, if
+  /// there are none.
   bool await_those_who_stay() {
     std::vector<std::uint32_t> stay;
     for (const std::uint32_t i : pending_) {
@@ -237,9 +241,9 @@ class Queue {
     return any;
   }
 
-  /// The waiter's dead check: no longer waits for participants that are dead or were never there.
-  /// While the first in line lives the others need few looks. But where deaths show by heartbeats a
-  /// first look only starts a clock, and it is to run for all of them at the same time.
+  /// The waiter's dead check: stops waiting for participants that are dead or never existed. While
+  /// the first in line lives, the others need few looks. But where deaths show by heartbeats, a
+  /// first look only starts a clock, and that clock must start for all of them at the same time.
   void pass_over_dead() {
     constexpr std::uint32_t checks_between = 16;
     entries_.restore();
@@ -248,8 +252,8 @@ class Queue {
     if (all) std::erase_if(pending_, [&](std::uint32_t i) { return is_dead(rivals_[i]); });
   }
 
-  /// At the first in line, and where that one has gone at the next: whoever comes later waits for
-  /// it too. Who has many before it looks seldom; the next but one looks all the time.
+  /// Looks at the first in line and, once that one has left, at the next: all later ones wait for
+  /// it too. A participant far back in line looks seldom; the next but one looks all the time.
   template <class Step>
   void look(base::Waiter& waiter, Step step) {
     if (!is_line_) {
@@ -284,7 +288,7 @@ class Queue {
   void pass_over_first_if_dead() {
     if (pending_.empty()) return;
     if (std::exchange(first_, pending_.back()) != pending_.back()) looks_at_first_ = 0;
-    if (looks_at_first_ > max_looks_in_vain) return;  // it was asked
+    if (looks_at_first_ > max_looks_in_vain) return;  // it has been asked already
     ++looks_at_first_;
     if (looks_at_first_ < looks_in_vain) return;
     if (looks_at_first_ < max_looks_in_vain && !pace_.slow()) return;
@@ -292,7 +296,7 @@ class Queue {
     if (is_dead(rivals_[first_])) pending_.pop_back();
   }
   std::uint32_t known() const { return static_cast<std::uint32_t>(rivals_.size()); }
-  /// One batch of invalidations. Leaves those for which `step` waits still.
+  /// One batch of invalidations. Keeps the participants that `step` still waits for.
   template <class Step>
   void look_at(std::vector<std::uint32_t>& those, Step step) {
     const std::uint64_t read = entries_.device_reads();
@@ -324,12 +328,12 @@ class Queue {
   }
 
   const Entries& entries_;
-  std::vector<Rival> rivals_;           ///< of all participants known to this acquisition
-  std::vector<std::uint32_t> pending_;  ///< the first in line at the end
+  std::vector<Rival> rivals_;           ///< of all participants known in this acquisition
+  std::vector<std::uint32_t> pending_;  ///< the first in line stands at the end
   std::vector<std::uint32_t> watched_;
   const std::size_t awake_ = std::clamp<std::size_t>(base::shared_cpus(), near_front, awake_line);
-  bool is_line_ = false;         ///< they are in order: all were looked at once
-  std::size_t left_ = SIZE_MAX;  ///< of them at the last look
+  bool is_line_ = false;         ///< pending_ is in order: all were looked at once
+  std::size_t left_ = SIZE_MAX;  ///< length of pending_ at the last look
   std::uint32_t first_ = 0, looks_at_first_ = 0;
   std::uint32_t dead_checks_ = 0;
   bool watches_news_ = false;
@@ -350,8 +354,9 @@ Lock::Lock(const coherence::Memory& memory, void* lines, std::uint32_t participa
 
 namespace {
 
-/// Of the own token: who was stopped may have been passed over, and its line be a successor's, that
-/// must not be come over. So it checks itself before it stores there what others act upon.
+/// For this process's own token: a process that was stopped may have been passed over, and its line
+/// may belong to a successor, whose contents it must not overwrite. So it checks itself before it
+/// stores anything that others act upon.
 tl::unexpected<Error> taken_for_dead(std::uint64_t token) {
   return fail(ErrorCode::peer_dead, "lock: token {:#x} was taken for dead while it waited", token);
 }
@@ -370,7 +375,7 @@ class Request {
         last_number_(last_number),
         alive_(alive) {}
 
-  /// False: the request made way for a sharer, and must be made again.
+  /// False: the request made way for a sharer and must be made again.
   Result<bool> make() {
     entries_.publish(token_, 0, true);
     std::uint64_t greatest = 0;
@@ -392,7 +397,7 @@ class Request {
     if (greatest >= greatest_number)
       return fail(ErrorCode::wrong_format,
                   "lock: number {:#x} in a line is damaged; recreate the pool", greatest);
-    // A new number: a participant that made way for this one sees by it that this one has gone.
+    // A new number: it tells a participant that made way for this one that this one has left.
     last_number_ = std::max(greatest, last_number_) + 1;
     if (alive_ && !alive_(token_)) return taken_for_dead(token_);
     entries_.publish(token_, last_number_, false, hold_);
@@ -423,7 +428,7 @@ class Request {
 
   Result<bool> make_way() {
     queue_.watch_news(false);
-    looks_ = std::min(2 * looks_, max_first_looks);  // in the end longer than any sharer stays
+    looks_ = std::min(2 * looks_, max_first_looks);  // it outgrows any sharer's stay
     if (alive_ && !alive_(token_)) return taken_for_dead(token_);
     entries_.publish(token_, 0, false);
     const auto has_gone = [](std::uint32_t, const Line& line, const Rival& rival) {
@@ -441,11 +446,11 @@ class Request {
   std::uint32_t self_;
   Hold hold_;
   std::uint32_t looks_ = first_looks;
-  std::uint64_t& last_number_;  ///< of all requests by this Lock
+  std::uint64_t& last_number_;  ///< shared by all requests of this Lock
   const AliveCheck& alive_;
 };
 
-/// Who acquires, for whom.
+/// The participant that acquires, and the process that it acts for.
 struct Acquirer {
   const Entries& entries;
   std::uint64_t token;

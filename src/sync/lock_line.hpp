@@ -17,7 +17,7 @@ struct alignas(64) LockLine {
 };
 static_assert(sizeof(LockLine) == coherence::line_bytes);
 
-/// 0 for the zeroed line, so that zeroed memory is a valid, free lock.
+/// Returns 0 for a zeroed line, so that zeroed memory is a valid, free lock.
 inline std::uint64_t lock_checksum(const LockLine& line) {
   std::uint64_t mix = line.token * 0x9e3779b97f4a7c15u;
   mix = (mix ^ (mix >> 29)) + line.number * 0xbf58476d1ce4e5b9u;

@@ -52,11 +52,11 @@ TEST_P(LockTest, CountersUnderTheLockLoseNothing) {
 }
 
 TEST_P(LockTest, TwoParticipantsAtFullSpeedExclude) {
-  // The shortest sections find a missing store -> load fence soonest.
+  // Short critical sections find a missing store -> load fence soonest.
   constexpr std::uint64_t rounds = 10'000;
   Lines lines(Lock::bytes(2));
   // Loaded and stored separately: without exclusion, increments are lost. Atomic only for the
-  // thread sanitizer, which does not know the order that fences and vector stores give.
+  // thread sanitizer, which does not see the order that fences and vector stores give.
   std::atomic<std::uint64_t> counter{0};
   std::atomic<std::uint64_t> failures{0};
   std::atomic<int> started{0};
@@ -105,8 +105,8 @@ TEST_P(LockTest, WhoComesToShareItWaitsBehindWhoCameToHaveItAlone) {
   std::atomic<bool> queued{false}, tried{false}, let_go{false};
   std::thread writer([&] {
     Lock lock(memory_, lines.get(), 3, 1, 101, everybody_lives);
-    const auto stand_still = [&] {  // before it gives up on the lock's holder
-      queued = true;                // looks on, so it has drawn its number
+    const auto stand_still = [&] {  // before it passes the holder over
+      queued = true;                // it polls, so it has drawn its number
       while (!tried) std::this_thread::yield();
     };
     EXPECT_TRUE(lock.acquire(30'000 * ms, Hold::exclusive, stand_still));
@@ -116,7 +116,7 @@ TEST_P(LockTest, WhoComesToShareItWaitsBehindWhoCameToHaveItAlone) {
   while (!queued) std::this_thread::yield();
   Lock late(memory_, lines.get(), 3, 2, 102, everybody_lives);
   const auto passed = late.acquire(5 * ms, Hold::shared);
-  EXPECT_FALSE(passed) << "it has passed by";
+  EXPECT_FALSE(passed) << "it passed a living holder";
   reader.release();
   tried = true;
   let_go = true;
@@ -172,7 +172,7 @@ TEST_P(LockTest, WhoWasTakenForDeadMeanwhileDoesNotGoIn) {
   ASSERT_FALSE(acquired);
   EXPECT_EQ(acquired.error().code, ErrorCode::peer_dead);
   Lock other(memory_, lines.get(), 2, 1, 8, everybody_lives);
-  EXPECT_TRUE(other.acquire(1000 * ms)) << "it left nothing behind";
+  EXPECT_TRUE(other.acquire(1000 * ms)) << "the first participant left its number behind";
 }
 
 TEST_P(LockTest, DeadlineNamesWhoIsInTheWayAndLeavesNothingBehind) {
@@ -184,12 +184,12 @@ TEST_P(LockTest, DeadlineNamesWhoIsInTheWayAndLeavesNothingBehind) {
   ASSERT_FALSE(acquired);
   EXPECT_THAT(acquired.error().message, HasSubstr("participant 2 (token 0xabc)"));
   holder.release();
-  // Had the late one left its number, the third would wait for it.
+  // If the second had left its number, the third would wait for it.
   Lock third(memory_, lines.get(), 3, 1, 0x111, everybody_lives);
   EXPECT_TRUE(third.acquire(1000 * ms));
 }
 
-/// A line as a writer killed in the middle of a publish leaves it.
+/// Leaves a line as a writer does that was killed in the middle of a publish.
 void tear(const coherence::Memory& memory, void* line, std::uint64_t token) {
   const std::uint64_t words[8] = {token, 1, 0, 0, 0, 0, 0, 0xbad5ea1};
   memory.publish_line(line, words);

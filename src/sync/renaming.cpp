@@ -1,5 +1,5 @@
-// A row of splitters (Moir and Anderson) whose numbers come back. Door k is two lines of one word
-// each:
+// A row of splitters (Moir and Anderson) whose numbers can be used again. Door k is two lines of
+// one word each:
 //
 //   line 2k:   | X: id of the last to enter |
 //   line 2k+1: | Y: id of one that shut the door, 0 while it is open |
@@ -10,16 +10,17 @@
 //
 //   enter:  X := id;  if Y != 0: another door;  Y := id;  if X = id: through, else another door
 //
-// Two cannot both get through while nobody opens the door: each would have found X to be its own
-// after it shut the door, so the later writer of X wrote it after the other's check, hence after
-// the door was shut, and turned away. One that is alone always gets through. Those who meet at a
-// door may all turn away, and then it stays shut; so each goes on to an open door chosen at random.
+// Two contenders cannot both get through while the door is not opened: each would have found X to
+// be its own after it shut the door, so the later writer of X wrote it after the other's check,
+// hence after the door was shut, and turned away. A contender that is alone always gets through.
+// Contenders that meet at a door may all turn away, and then it stays shut; so each goes on to an
+// open door chosen at random.
 //
-// A holder that leaves shuts the door once more and says outside that `id` has gone. Who finds
-// that, and the same id in Y, opens the door: nobody is on the way through it then. For one that
-// had got through as well would have written Y before the holder's last look at X, and read X
-// afterwards; and who read an open door long ago, and has not shut it yet, will find another's id
-// in X.
+// A holder that leaves shuts the door once more and announces outside that `id` has left. A process
+// that sees this, and the same id in Y, opens the door: no contender is on the way through it then.
+// For one that had got through as well would have written Y before the holder's last look at X, and
+// read X afterwards; and one that read an open door long ago, and has not shut it yet, will find
+// another id in X.
 //
 // The argument needs each write to be visible before the read after it (store -> load), hence
 // `full_fence`.
@@ -65,12 +66,13 @@ std::vector<std::uint64_t> Renaming::shut_by() const {
 }
 
 void Renaming::leave(std::uint32_t number, std::uint64_t id) const {
-  memory_.publish_word(y_of(number), id);  // one that met the holder may have written it since
+  memory_.publish_word(y_of(number), id);  // another that met the holder may have written it since
   memory_.store_fence();
 }
 
 void Renaming::open(std::uint32_t number) const {
-  memory_.publish_word(y_of(number), 0);  // on its way before the lock that excludes is released
+  memory_.publish_word(y_of(number), 0);  // ordered before the release of the lock that excludes
+                                          // other openers
 }
 
 }  // namespace penstock::sync

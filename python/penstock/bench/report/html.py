@@ -100,7 +100,7 @@ def environment(report: Report) -> str:
                     for name, value in tables.environment(report))
     warned = ""
     if report.warnings:
-        warned = ('<div class="warnings" role="note"><b>What spoils figures on this machine</b>' +
+        warned = ('<div class="warnings" role="note"><b>These spoil figures on this machine</b>' +
                   _list(escape(each) for each in report.warnings) + "</div>")
     return f"{warned}<dl>{facts}</dl>"
 

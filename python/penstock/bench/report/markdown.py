@@ -13,9 +13,9 @@ from penstock.bench.report.tables import Table
 
 INDEX = """# Results
 
-What `penstock bench` measured, one page per machine and date, made by `make results`. Each table holds medians of
-interleaved rounds with the baselines measured in the same run: compare within a table, not between pages; for that there
-is `penstock bench compare`. [The report](../report.md) says how the sentences are computed.
+Measurements by `penstock bench`, one page per machine and date, made by `make results`. Each table holds medians of
+interleaved rounds with the baselines measured in the same run. Compare within a table, not between pages: two runs are
+compared by `penstock bench compare`. [The report](../report.md) says how the sentences are computed.
 [Measurements that decided a design](design-measurements.md) are kept apart: they compare with code that is gone.
 
 | date | machine | commit |
@@ -78,7 +78,7 @@ def page(report: Report, files: Mapping[str, Mapping[str, str]]) -> str:
              *(f"| {_cell(name)} | {f'`{value}`' if name == 'command' and '`' not in value and '|' not in value else _cell(value)} |"
                for name, value in facts)]
     if report.warnings:
-        lines += ["", "What spoils figures on this machine:", "", *(f"- {_cell(each)}" for each in report.warnings)]
+        lines += ["", "These spoil figures on this machine:", "", *(f"- {_cell(each)}" for each in report.warnings)]
     lines += _summary(report)
     lines += ["", "## Experiments", "", table(tables.of_run(report))]
     for experiment in report.experiments:
