@@ -11,7 +11,6 @@
 #include <mutex>
 #include <optional>
 #include <set>
-#include <thread>
 
 namespace penstock::torch {
 
@@ -60,17 +59,6 @@ std::uint64_t forks() {
 std::uint64_t token_here() {
   const auto attached = Attached::there();
   return attached != nullptr ? attached->token() : 0;
-}
-
-/// False: it has not within `longest`.
-bool has_left(std::uint64_t process, const Attached& here, std::chrono::milliseconds longest) {
-  constexpr std::chrono::microseconds between{200};
-  const auto until = std::chrono::steady_clock::now() + longest;
-  while (penstock_pool_alive(here.pool(), process, nullptr, 0) != 0) {
-    if (std::chrono::steady_clock::now() > until) return false;
-    std::this_thread::sleep_for(between);
-  }
-  return true;
 }
 
 /// penstock_comm_open() calls it; no exception may leave.
@@ -344,9 +332,8 @@ void Backend::abort() {
 }
 
 /// The store is often rank 0's, and ends with its group. A rank that left first and made the next
-/// group at once would meet the others in the old store. So the others leave after rank 0, which
-/// waits for no rank. They do not wait long for a rank 0 that computes, but longer than one that
-/// leaves needs: it waits 0.1 s for the others to leave the memory that it has made for them.
+/// group at once would meet the others in the old store. So the others leave when it has ended;
+/// they do not wait long for a rank 0 that computes. Rank 0 waits for no rank.
 void Backend::close(bool awaits_rank_0) {
   constexpr std::chrono::milliseconds longest{200};
   std::unique_ptr<Mail> ended;
@@ -362,8 +349,7 @@ void Backend::close(bool awaits_rank_0) {
     const std::lock_guard<std::mutex> guard(mutex_);
     left = std::move(attached_);
   }
-  if (left != nullptr && first != 0 && first != left->token() && has_left(first, *left, longest))
-    meeting_.await_end_of_store(longest);
+  if (left != nullptr && first != 0 && first != left->token()) meeting_.await_end_of_store(longest);
 }
 
 void Backend::shutdown() {

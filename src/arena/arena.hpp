@@ -162,6 +162,17 @@ class Arena {
   /// complete on return. Call it before leaving or destroying the object.
   void send_on(const Object& object) const;
 
+  /// The token of the process that an object of lifetime `process` belongs to; 0: the object is
+  /// gone. Two serialized device accesses.
+  std::uint64_t owner(const Object& object) const;
+  /// For objects of lifetime `process` that several processes use; they have one owner. `heir` is
+  /// called under the pool's lock with the owner of the first object, unless that is gone. It
+  /// returns the process that all of them belong to from now on, or 0: they are destroyed, the
+  /// first one last. They no longer go with this process because it has made them. True: this call
+  /// has destroyed the first one. Errors: deadline, and then nothing has changed.
+  Result<bool> pass_on(const std::vector<Object>& objects,
+                       const std::function<std::uint64_t(std::uint64_t owner)>& heir);
+
   /// Keeps this process's object when the process ends, because other living processes may still
   /// store to it. It is freed when the whole job has ended.
   void leave_to_burial(const Object& object);

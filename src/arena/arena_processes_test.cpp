@@ -117,6 +117,30 @@ TEST(ArenaProcesses, DetachingFreesWhatTheProcessOwned) {
   EXPECT_TRUE(parent->open("ours"));
 }
 
+TEST(ArenaProcesses, PassSharedObjectsOnUntilNobodyIsLeft) {
+  const TestPool pool(16 << 20);
+  const Attached heir = pool.attach();
+  std::vector<Object> shared;
+  {
+    const Attached maker = pool.attach();
+    for (const char* name : {"words", "slots"})
+      shared.push_back(*maker->create(name, 5000, {.lifetime = Lifetime::process}));
+    const auto passed = maker->pass_on(shared, [&](std::uint64_t owner) {
+      EXPECT_EQ(owner, maker.pool->token());
+      return heir.pool->token();
+    });
+    ASSERT_TRUE(passed) << passed.error().message;
+    EXPECT_FALSE(*passed) << "not destroyed";
+  }
+  EXPECT_EQ(heir->list().size(), 2u);
+  EXPECT_EQ(heir->owner(shared[0]), heir.pool->token());
+  const auto nobody = [](std::uint64_t) { return std::uint64_t{0}; };
+  EXPECT_TRUE(heir->pass_on(shared, nobody).value());
+  EXPECT_TRUE(heir->list().empty());
+  EXPECT_EQ(heir->owner(shared[0]), 0u);
+  EXPECT_FALSE(heir->pass_on(shared, nobody).value()) << "they are gone";
+}
+
 /// Starts a child that makes objects, and kills it.
 void kill_an_owner(const TestPool& pool) {
   const int status = run_child([&] {

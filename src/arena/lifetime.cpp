@@ -57,6 +57,36 @@ Result<void> Arena::set_lifetime(const Object& object, Lifetime lifetime) {
   return impl_->sync_all();
 }
 
+std::uint64_t Arena::owner(const Object& object) const {
+  const ExtentReader reader(impl_->region, impl_->geometry, impl_->key);
+  const auto extent = impl_->extent_of(reader, object);
+  return extent ? extent->owner : 0;
+}
+
+Result<bool> Arena::pass_on(const std::vector<Object>& objects,
+                            const std::function<std::uint64_t(std::uint64_t owner)>& heir) {
+  const auto guard = PENSTOCK_TRY(impl_->pool.lock());
+  auto space = PENSTOCK_TRY(impl_->space());
+  for (const Object& object : objects) impl_->forget(object.generation);
+  const auto first = impl_->extent_of(space, objects.front());
+  if (!first) return false;
+  const std::uint64_t owner = heir(first->owner);
+  if (owner == 0) impl_->pool.record_known_deaths();
+  // A process that dies in between leaves the first one, and its owner ends what it began.
+  for (auto object = objects.rbegin(); object != objects.rend(); ++object) {
+    auto extent = impl_->extent_of(space, *object);
+    const auto slot = impl_->table.read(object->slot);
+    if (!extent || !slot) continue;
+    if (owner == 0) {
+      impl_->erase(space, TableEntry{object->slot, *slot});
+    } else if (extent->owner != owner) {
+      extent->owner = owner;
+      space.change(*extent);
+    }
+  }
+  return owner == 0;
+}
+
 std::optional<Object> Arena::find(std::uint32_t slot, std::uint64_t generation) const {
   const auto found = impl_->table.read(slot);
   if (!found || found->entry.generation != generation) return std::nullopt;

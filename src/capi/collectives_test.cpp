@@ -10,6 +10,7 @@
 #include <functional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "penstock/collectives.h"
@@ -60,6 +61,9 @@ class Comms : public ::testing::Test {
       threads.emplace_back([&, rank] { run(rank, table, body); });
     for (auto& thread : threads) thread.join();
   }
+
+  /// The ranks close and detach one after the other.
+  void leave_in_turn(bool upwards);
 
   std::string spec_ = "shm:penstock-comms-test-" + std::to_string(getpid());
 
@@ -279,6 +283,35 @@ TEST_F(Comms, GiveTheirSpaceBack) {
   penstock_pool_detach(pool);
 }
 
+/// No process attaches meanwhile, for it would give back memory of those that have left.
+void Comms::leave_in_turn(bool upwards) {
+  penstock_pool_t* watching = nullptr;
+  ASSERT_EQ(penstock_pool_attach(spec_.c_str(), nullptr, &watching), PENSTOCK_OK);
+  const auto objects = [&] {
+    penstock_pool_info_t info{};
+    EXPECT_EQ(penstock_pool_info(watching, &info), PENSTOCK_OK);
+    return info.objects;
+  };
+  std::atomic<std::uint32_t> gone{0};
+  on_all([&](Rank& rank) {
+    std::vector<float> values(100'000, 1.0f);
+    const penstock_block_t whole{0, values.size() * sizeof(float)};
+    auto call = reduction(PENSTOCK_FLOAT32, PENSTOCK_SUM, values.data(), &whole);
+    ASSERT_EQ(penstock_comm_run(rank.comm, &call), PENSTOCK_OK) << penstock_last_error();
+    const std::uint32_t place = upwards ? rank.number : ranks - 1 - rank.number;
+    while (gone != place) std::this_thread::yield();
+    penstock_comm_close(std::exchange(rank.comm, nullptr));
+    penstock_pool_detach(std::exchange(rank.pool, nullptr));
+    EXPECT_EQ(objects() == 0, place + 1 == ranks) << "rank " << rank.number << " has gone";
+    ++gone;
+  });
+  penstock_pool_detach(watching);
+}
+
+TEST_F(Comms, AreFreeOnceTheLastRankHasClosed) {
+  for (const bool upwards : {true, false}) leave_in_turn(upwards);
+}
+
 /// A pool of three parts.
 class CommsOnDevices : public Comms {
  protected:
@@ -287,6 +320,10 @@ class CommsOnDevices : public Comms {
     spec_ = name + "-a," + name + "-b," + name + "-c";
   }
 };
+
+TEST_F(CommsOnDevices, AreFreeOnceTheLastRankHasClosed) {
+  for (const bool upwards : {true, false}) leave_in_turn(upwards);
+}
 
 /// Its slots are objects of their own, each on one part.
 TEST_F(CommsOnDevices, SpreadTheirSlots) {

@@ -9,6 +9,7 @@
 #include "base/env.hpp"
 #include "base/format.hpp"
 #include "coll/agreement.hpp"
+#include "coll/ending.hpp"
 
 namespace penstock::capi {
 
@@ -84,12 +85,17 @@ Result<std::unique_ptr<penstock_comm>> open_comm(std::shared_ptr<Attachment> att
   if (auto fits = agreement.check(offers, noun); !fits) return give_up(fits.error());
   coll::Options core = agreement.options(pool, offers);
   core.noun = noun;
+  auto areas = agreement.areas(offers);
+  if (!areas) return give_up(areas.error());
+  comm->areas = *std::move(areas);
+  const bool has_asked_switch = core.registration != nullptr;
   comm->tokens = core.tokens;
   comm->places = places_of(core, pool, options.ranks);
   auto opened = coll::Communicator::open(pool, std::move(core));
   if (!opened) return give_up(opened.error());
   comm->core = std::move(*opened);
-  comm->areas = agreement.take_areas();
+  const auto own_areas = agreement.take_areas();
+  if (has_asked_switch) comm->switch_area = own_areas.back();
   return comm;
 }
 
@@ -99,16 +105,19 @@ ClosedComms& ClosedComms::of(Attachment& at) {
   return *at.closed;
 }
 
-void ClosedComms::add(std::unique_ptr<coll::Communicator> core, std::vector<arena::Object> areas) {
+void ClosedComms::add(std::unique_ptr<coll::Communicator> core, arena::Object words,
+                      arena::Object region) {
   const std::lock_guard<std::mutex> guard(mutex_);
-  closed_.push_back({std::move(core), std::move(areas)});
+  closed_.push_back({std::move(core), std::move(words), std::move(region)});
 }
 
 void ClosedComms::give_back() {
   const std::lock_guard<std::mutex> guard(mutex_);
   std::erase_if(closed_, [&](const Closed& comm) {
-    if (!comm.core->all_left()) return false;
-    for (const auto& area : comm.areas) (void)at_.arena->destroy(area);
+    // The words go with the last rank.
+    const bool has_words = at_.arena->stands(comm.words);
+    if (has_words || !comm.core->is_switch_withdrawn()) return false;
+    (void)at_.arena->destroy(comm.region);
     return true;
   });
 }
@@ -122,8 +131,7 @@ ClosedComms::~ClosedComms() {
     give_back();
     if (!closed_.empty()) std::this_thread::sleep_for(between);
   }
-  for (const Closed& comm : closed_)
-    for (const auto& area : comm.areas) at_.arena->leave_to_burial(area);
+  for (const Closed& comm : closed_) at_.arena->leave_to_burial(comm.region);
 }
 
 }  // namespace penstock::capi
@@ -135,9 +143,10 @@ void penstock_comm::end() noexcept {
     // No GPU has told the others: there is none, or it has made no call yet.
     if (aborted)
       core->give_up({penstock::ErrorCode::unavailable, "the communicator was aborted"}, true);
-    core->leave();
+    penstock::coll::end(*attachment->arena, *core, tokens, areas);
+    if (!switch_area) return PENSTOCK_OK;
     ClosedComms& closed = ClosedComms::of(*attachment);
-    if (!areas.empty()) closed.add(std::move(core), std::move(areas));
+    closed.add(std::move(core), areas.front(), *std::move(switch_area));
     closed.give_back();
     return PENSTOCK_OK;
   });

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,7 +22,8 @@ struct penstock_comm final : penstock::capi::Handle {
 
   const std::shared_ptr<penstock::capi::Attachment> attachment;
   std::unique_ptr<penstock::coll::Communicator> core;
-  std::vector<penstock::arena::Object> areas;             ///< of rank 0, which owns them
+  std::vector<penstock::arena::Object> areas;             ///< its memory: coll::end()
+  std::optional<penstock::arena::Object> switch_area;     ///< of rank 0, which has asked a switch
   penstock::coll::Problem problem;                        ///< of the call in progress
   std::vector<std::uint64_t> tokens;                      ///< by rank
   std::vector<penstock::gpu::Communicator::Area> places;  ///< all that it has in the pool
@@ -32,26 +34,26 @@ struct penstock_comm final : penstock::capi::Handle {
 
 namespace penstock::capi {
 
-/// Communicators that this process has closed and whose space it owns: other ranks may still read
-/// and write there.
+/// Communicators that this process has closed and that a switch serves: it lets go of its regions
+/// when all ranks have left.
 class ClosedComms {
  public:
   explicit ClosedComms(Attachment& at) : at_(at) {}
-  /// The process detaches: waits a moment for the others, and leaves the rest to the end of the
-  /// job. At the process's end it does not wait.
+  /// The process detaches: waits a moment for the others and the switches, and leaves the rest to
+  /// the end of the job. At the process's end it does not wait.
   ~ClosedComms();
   ClosedComms(const ClosedComms&) = delete;
   ClosedComms& operator=(const ClosedComms&) = delete;
 
   static ClosedComms& of(Attachment& at);
-  void add(std::unique_ptr<coll::Communicator> core, std::vector<arena::Object> areas);
-  /// Gives the space back of those that all ranks have left.
+  void add(std::unique_ptr<coll::Communicator> core, arena::Object words, arena::Object region);
+  /// Gives the regions back of those that all ranks and the switch have left.
   void give_back();
 
  private:
   struct Closed {
     std::unique_ptr<coll::Communicator> core;
-    std::vector<arena::Object> areas;
+    arena::Object words, region;
   };
   Attachment& at_;
   std::mutex mutex_;

@@ -114,12 +114,37 @@ offload::Shape region_shape(const pool::Pool& pool, std::uint32_t ranks, const O
   return region_shape_of(offer, ranks);
 }
 
-/// Behind the words: where the other areas are, and the tuning table.
+/// One of the communicator's areas, as an object of the arena.
+struct AreaRecord {
+  std::uint64_t offset = 0, generation = 0, slot = 0;
+};
+
+/// Behind the words: a record of each area, of the words first, and the tuning table.
 std::uint64_t rest_begin(std::uint32_t ranks, const Shape& shape) {
   return Communicator::bytes(ranks, shape);
 }
-std::uint64_t offsets_bytes(std::uint32_t ranks, const Shape& shape) {
-  return Communicator::slot_areas(ranks, shape).size() * sizeof(std::uint64_t);
+std::uint64_t records_of(std::uint32_t ranks, const Shape& shape) {
+  return 1 + Communicator::slot_areas(ranks, shape).size();
+}
+std::uint64_t records_bytes(std::uint32_t ranks, const Shape& shape) {
+  return records_of(ranks, shape) * sizeof(AreaRecord);
+}
+
+/// The records and `bytes` behind them; empty where they do not lie in the pool.
+std::vector<std::byte> read_rest(const pool::Pool& pool, const Offer& first, std::uint32_t ranks,
+                                 std::uint64_t bytes) {
+  const Shape shape = shape_of(first);
+  const std::uint64_t begin = first.area + rest_begin(ranks, shape);
+  std::vector<std::byte> rest(records_bytes(ranks, shape) + bytes);
+  if (!base::range_inside(begin, rest.size(), pool.info().bytes)) return {};
+  pool.memory().observe_bulk(rest.data(), pool.base() + begin, rest.size());
+  return rest;
+}
+
+std::vector<AreaRecord> records_in(const std::vector<std::byte>& rest, std::uint64_t number) {
+  std::vector<AreaRecord> records(rest.empty() ? 0 : number);
+  std::memcpy(records.data(), rest.data(), records.size() * sizeof(AreaRecord));
+  return records;
 }
 
 }  // namespace
@@ -221,7 +246,7 @@ Result<void> Agreement::make_areas(const Shape& shape, const Wishes& wishes) {
   const auto table = tuning_in_force(space_->arena);
   const std::vector<std::byte> tuning = table ? encode(*table) : std::vector<std::byte>{};
   const std::uint64_t words = base::align_up(
-      rest_begin(ranks_, shape) + offsets_bytes(ranks_, shape) + tuning.size(), line_bytes);
+      rest_begin(ranks_, shape) + records_bytes(ranks_, shape) + tuning.size(), line_bytes);
   std::uint64_t bytes = words;
   for (const auto& area : slot_areas) bytes += area.bytes;
   const auto stats = space_->arena.stats();
@@ -254,13 +279,12 @@ void Agreement::publish(const Shape& shape, const std::vector<std::byte>& tuning
   const auto& memory = space_->arena.pool().memory();
   const std::vector<std::byte> zeros(Communicator::zeroed_bytes(ranks_, shape));
   memory.publish_bulk(made_.front().data, zeros.data(), zeros.size());
-  std::vector<std::byte> rest(offsets_bytes(ranks_, shape));
-  for (std::size_t i = 1; i < made_.size(); ++i)
-    std::memcpy(rest.data() + (i - 1) * sizeof(std::uint64_t), &made_[i].offset,
-                sizeof(std::uint64_t));
+  std::vector<AreaRecord> records;
+  for (const auto& area : made_) records.push_back({area.offset, area.generation, area.slot});
+  std::vector<std::byte> rest(records_bytes(ranks_, shape));
+  std::memcpy(rest.data(), records.data(), rest.size());
   rest.insert(rest.end(), tuning.begin(), tuning.end());
-  if (!rest.empty())
-    memory.publish_bulk(made_.front().data + rest_begin(ranks_, shape), rest.data(), rest.size());
+  memory.publish_bulk(made_.front().data + rest_begin(ranks_, shape), rest.data(), rest.size());
   memory.full_fence();
 }
 
@@ -313,21 +337,36 @@ Options Agreement::options(pool::Pool& pool, const std::vector<Offer>& offers) c
     options.always_in_switch = first.always_in_switch != 0;
   }
   options.registration = registration_;
-  const std::uint64_t offsets = offsets_bytes(ranks_, options.shape);
   const std::uint64_t tuning = std::min<std::uint64_t>(first.tuning_bytes, max_tuning_bytes);
-  const std::uint64_t begin = first.area + rest_begin(ranks_, options.shape);
-  std::vector<std::byte> rest(offsets + tuning);
-  if (rest.empty() || !base::range_inside(begin, rest.size(), pool.info().bytes)) return options;
-  pool.memory().observe_bulk(rest.data(), pool.base() + begin, rest.size());
-  options.slot_areas.resize(offsets / sizeof(std::uint64_t));
-  std::memcpy(options.slot_areas.data(), rest.data(), offsets);
-  if (tuning == 0) return options;
-  auto decoded = decode(std::span<const std::byte>(rest).subspan(offsets));
+  const auto rest = read_rest(pool, first, ranks_, tuning);
+  const auto records = records_in(rest, records_of(ranks_, options.shape));
+  for (std::size_t i = 1; i < records.size(); ++i) options.slot_areas.push_back(records[i].offset);
+  if (tuning == 0 || rest.empty()) return options;
+  auto decoded =
+      decode(std::span<const std::byte>(rest).subspan(records_bytes(ranks_, options.shape)));
   if (decoded) options.tuning = std::make_shared<Tuning>(*std::move(decoded));
   if (!decoded)
     base::log(base::Level::warn, "rank 0's tuning table of collectives: {}; the built-in is used",
               decoded.error().message);
   return options;
+}
+
+Result<std::vector<arena::Object>> Agreement::areas(const std::vector<Offer>& offers) const {
+  const Offer& first = offers.front();
+  arena::Arena& arena = space_->arena;
+  const auto rest = read_rest(arena.pool(), first, ranks_, 0);
+  std::vector<arena::Object> areas;
+  for (const AreaRecord& record : records_in(rest, records_of(ranks_, shape_of(first)))) {
+    const auto area = arena.find(static_cast<std::uint32_t>(record.slot), record.generation);
+    if (area && area->offset == record.offset) areas.push_back(*area);
+  }
+  if (!areas.empty() && areas.size() == records_of(ranks_, shape_of(first)) &&
+      areas.front().offset == first.area)
+    return areas;
+  return fail(ErrorCode::wrong_format,
+              "the memory that rank 0 has made at pool offset {} is not there any more: the pool "
+              "was damaged; make it anew: penstock pool create SPEC --overwrite",
+              first.area);
 }
 
 Agreement::Space space_in(arena::Arena& arena, std::string name) {

@@ -68,7 +68,11 @@ class Agreement {
   /// What to open the communicator with, once they do. Reads what rank 0 has put behind the words.
   Options options(pool::Pool& pool, const std::vector<Offer>& offers) const;
 
-  /// Of rank 0: the memory has an owner now, or is freed.
+  /// The communicator's memory but for a region of the switch: the words first. Errors:
+  /// wrong_format.
+  Result<std::vector<arena::Object>> areas(const std::vector<Offer>& offers) const;
+
+  /// Of rank 0: the memory has an owner now, or is freed. A region of the switch is the last one.
   std::vector<arena::Object> take_areas() { return std::exchange(made_, {}); }
   void give_back();
 

@@ -126,6 +126,9 @@ struct Communicator::Impl {
   Result<bool> step_if_one_is_gone();
   /// Of all_left(), without the switch.
   bool ranks_left();
+  std::optional<Error> difference_of_last() const {
+    return check.difference_of_last("the last calls");
+  }
   /// Its time is up, or another thread wants it to end.
   std::optional<Error> ends_early(const Call& call, std::uint64_t waited_ns) const;
   Result<void> failed(const Error& error);
@@ -470,8 +473,7 @@ void Communicator::leave() {
 
 bool Communicator::Impl::ranks_left() {
   if (state.all_left(missing)) {
-    const auto error =
-        std::exchange(has_left, true) ? std::nullopt : check.difference_of_last("the last calls");
+    const auto error = std::exchange(has_left, true) ? std::nullopt : difference_of_last();
     if (error) base::log(base::Level::error, "{}", error->message);
     return true;
   }
@@ -479,9 +481,22 @@ bool Communicator::Impl::ranks_left() {
   return false;
 }
 
+const std::vector<std::uint32_t>& Communicator::remaining() {
+  (void)impl_->state.all_left(impl_->missing);
+  return impl_->missing;
+}
+
+std::optional<Error> Communicator::difference_of_last() const {
+  return impl_->difference_of_last();
+}
+
 bool Communicator::all_left() {
-  Impl& my = *impl_;
-  return my.ranks_left() && (my.registration == nullptr || my.registration->is_withdrawn());
+  return impl_->ranks_left() && is_switch_withdrawn();
+}
+
+bool Communicator::is_switch_withdrawn() {
+  const auto& registration = impl_->registration;
+  return registration == nullptr || registration->is_withdrawn();
 }
 
 Result<void> Communicator::await_all_left(const char* what) {

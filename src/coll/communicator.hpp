@@ -191,8 +191,16 @@ class Communicator {
   /// All ranks make a call by other means than this communicator, after the calls that they made
   /// here. `idle`: these have ended, so a rank that makes a call here instead can be told.
   void note_elsewhere(bool idle);
-  /// This rank makes no more calls. Whoever owns the area gives it back when all have left.
+  /// This rank makes no more calls. The memory is given back when all have left: by its owner, who
+  /// waits for that, or as ending.hpp does it.
   void leave();
+  /// The other ranks that have not left. Only who has left asks. A device access.
+  const std::vector<std::uint32_t>& remaining();
+  /// When all have left: the ranks' last calls differed, which none of them could notice. A device
+  /// access.
+  std::optional<Error> difference_of_last() const;
+  /// When all have left: true when the switch has let go of its region, or there is none; no wait.
+  bool is_switch_withdrawn();
   /// True when all other ranks have left, and the switch has let go of its region; no wait. Only
   /// who owns the area asks, once it has left.
   bool all_left();

@@ -117,7 +117,8 @@ void State::finish_in_switch() {
 void State::leave() {
   restore_own_words();  // the last time: others may still need a word of the last call
   own.publish_word(layout.finished(self()), all_finished);
-  group.memory.store_fence();
+  // Before a look at who has left: of two that leave at once, one at least finds the other.
+  group.memory.full_fence();
 }
 
 bool State::all_left(Missing& missing) {

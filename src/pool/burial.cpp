@@ -17,6 +17,11 @@ bool has_ended(const SlotView& view) {
   return view.whole && !view.attached();
 }
 
+/// It has published what it stored, so its node's caches hold nothing of it.
+bool left_in_order(const SlotView& view) {
+  return view.whole && (view.is(SlotState::detached) || view.is(SlotState::left));
+}
+
 }  // namespace
 
 /// Its stores may be dirty in its node's caches, and other processes' stores to its memory in
@@ -65,7 +70,8 @@ void Pool::record_known_deaths() {
   std::vector<SlotView> dead;
   for (const std::uint64_t token : impl_->noted) {
     const SlotView view = impl_->processes.state(static_cast<std::uint32_t>(slot_of(token)));
-    if (impl_->processes.generation(view) == generation_of(token)) dead.push_back(view);
+    const bool is_its = impl_->processes.generation(view) == generation_of(token);
+    if (is_its && !left_in_order(view)) dead.push_back(view);
   }
   if (!dead.empty()) impl_->record_deaths(dead);
   impl_->recorded.merge(impl_->noted);
@@ -109,18 +115,25 @@ bool Pool::Impl::outlived_by_its_job(const SlotView& dead) {
   return false;
 }
 
-/// Those of `jobs` that have a living process.
-std::set<std::string> Pool::Impl::living_of(std::set<std::string> jobs) {
-  std::set<std::string> living;
+Pool::Impl::Jobs Pool::Impl::look_at(std::set<std::string> jobs) {
+  Jobs found;
   jobs.erase("");
   for (const SlotView& view : processes.used()) {
     if (jobs.empty()) break;
     if (has_ended(view)) continue;
     const std::string job = processes.job(view.slot);
+    if (jobs.count(job) == 0) continue;
+    found.attached.insert(job);
     // the liveness check of a process is slow
-    if (jobs.count(job) != 0 && liveness.alive(view)) living.insert(jobs.extract(job));
+    if (liveness.alive(view)) found.living.insert(jobs.extract(job));
   }
-  return living;
+  return found;
+}
+
+/// All who may have stored to its memory have published that, or their deaths were recorded.
+bool Pool::Impl::leaves_nothing_dirty(const SlotView& view, const Jobs& jobs) const {
+  const std::string job = processes.job(view.slot);
+  return left_in_order(view) && !job.empty() && jobs.attached.count(job) == 0;
 }
 
 /// Liveness checks are slow, so the lock is not held meanwhile.
@@ -160,23 +173,24 @@ std::uint32_t Pool::Impl::reap_some(std::span<const std::uint32_t> suspects,
   begin_burial();
   std::set<std::string> jobs;
   for (const std::uint32_t suspect : suspects) jobs.insert(processes.job(suspect));
-  const std::set<std::string> living = living_of(std::move(jobs));
-  std::vector<SlotView> dead;
+  const Jobs found = look_at(std::move(jobs));
+  std::vector<SlotView> dead, unflushed;
   std::set<std::uint64_t> tokens;
   for (const std::uint32_t suspect : suspects) {
     SlotView view = processes.state(suspect);
     if ((view.whole && !view.owns()) || liveness.alive(view)) continue;
-    if (living.count(processes.job(suspect)) != 0) continue;
+    if (found.living.count(processes.job(suspect)) != 0) continue;
     if (!view.whole) {
       if (processes.state(suspect).whole) continue;  // it was just being written: next time
       view.line.generation = processes.generation(view);
       view.line.node = std::min(view.line.node, superblock.max_nodes - 1);
     }
     dead.push_back(view);
+    if (!leaves_nothing_dirty(view, found)) unflushed.push_back(view);
     tokens.insert(make_token(view.line.generation, view.slot));
   }
   if (dead.empty()) return 0;
-  record_deaths(dead);
+  if (!unflushed.empty()) record_deaths(unflushed);
   if (on_dead) on_dead(tokens);
   for (const SlotView& view : dead) {
     confirm();

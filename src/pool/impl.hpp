@@ -89,7 +89,12 @@ struct Pool::Impl final : PoolMappings::Attachments {
   std::set<std::uint32_t> all_nodes() const;
   void note_death(std::uint64_t of_token);
   bool outlived_by_its_job(const SlotView& dead);
-  std::set<std::string> living_of(std::set<std::string> jobs);
+  /// Jobs that have a process in the table that has not left, dead or not; and a living one.
+  struct Jobs {
+    std::set<std::string> attached, living;
+  };
+  Jobs look_at(std::set<std::string> jobs);
+  bool leaves_nothing_dirty(const SlotView& view, const Jobs& jobs) const;
   std::uint32_t reap_some(std::span<const std::uint32_t> suspects, const OnDead& on_dead);
   std::string describe(std::uint64_t of_token) const;
   Result<void> take_lock(std::uint64_t timeout_ns, const std::function<bool()>& unless = {});

@@ -221,6 +221,21 @@ TEST_F(ProcessTest, WhoLeavesItsSlotToBurialIsReapedWhenItsJobHasGone) {
   EXPECT_THAT(buried, ElementsAre(token));
   EXPECT_EQ(pool->reap([](const auto&) { FAIL(); }).value(), 0u);
   EXPECT_FALSE(pool->given_up_still_here()) << "it lives on without the pool, and was not given up";
+  EXPECT_EQ(pool->flushes().clock().last_death, 0u) << "all of its job have left in order";
+}
+
+TEST_F(ProcessTest, WhoDetachesHasNotDied) {
+  auto pool = attach();
+  const auto record = [&](std::uint64_t token) {
+    EXPECT_FALSE(pool->alive(token));
+    const auto guard = pool->lock();
+    EXPECT_TRUE(guard);
+    pool->record_known_deaths();
+    return pool->flushes().clock().last_death;
+  };
+  const std::uint64_t detached = attach()->token();
+  EXPECT_EQ(record(detached), 0u);
+  EXPECT_NE(record(dead()), 0u);
 }
 
 TEST_F(ProcessTest, SlotsOfTheUnreapedDeadServeWhenNoOtherIsLeft) {

@@ -191,6 +191,19 @@ class Torch(Switches):
                     self.assertEqual((status, out), (0, f"{what}: ok\n"), err)
         self.assertEqual([path.name for path in set(SHM.iterdir()) - before if path.name.startswith("penstock.run")], [])
 
+    def test_memory_is_free_however_ranks_leave(self):
+        pool = self.pool("256M", "software")
+        used = []
+        for order in ("upwards", "downwards", "upwards"):
+            for status, out, err in self.ranks(3, "torch_processes.py", "apart", order, PENSTOCK_NODES=2, PENSTOCK_POOL=pool):
+                self.assertEqual((status, out), (0, "apart: ok\n"), err)
+            info = self.info(pool)
+            self.assertEqual(info["quarantine"], [], info)
+            used.append(info["bytes_used"])
+        self.assertEqual(used, used[:1] * 3)
+        listed = self.penstock("pool", "ls", "--all", pool).stdout
+        self.assertNotIn("penstock.comm.", listed)
+
     def test_torchrun_restarts_after_a_death(self):
         torchrun = os.path.join(os.path.dirname(PYTHON), "torchrun")
         said = self.runs([torchrun, "--nproc-per-node", "3", "--max-restarts", "1", "--master-port", str(free_port()),

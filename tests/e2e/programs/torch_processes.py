@@ -184,6 +184,27 @@ def parts():
     dist.destroy_process_group()
 
 
+def apart():
+    """Ranks that leave 0.3 s after each other, upwards or downwards."""
+    dist.init_process_group("penstock", timeout=TIMEOUT)
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    check_group(rounds=2)
+    check_group(dist.new_group(), rounds=2)
+    message = torch.full((100_000,), 7.0)
+    if rank == 0:
+        dist.send(message, 1)
+    if rank == 1:
+        received = torch.zeros_like(message)
+        dist.recv(received, 0)
+        assert torch.equal(received, message)
+    backend = dist.distributed_c10d._get_default_group()._get_backend(torch.device("cpu"))
+    in_pool = backend.allocate_tensor(1 << 20, dtype=torch.float32, device=torch.device("cpu")).fill_(rank + 1)
+    dist.all_reduce(in_pool)
+    assert (in_pool == total(ranks)).all()
+    time.sleep(0.3 * (rank if sys.argv[2] == "upwards" else ranks - 1 - rank))
+    dist.destroy_process_group()
+
+
 def warned():
     """A usual job of one rank brings no warning of ours or torch's."""
     with warnings.catch_warnings():
@@ -200,7 +221,7 @@ def warned():
 
 
 CASES = {"spawn": spawn, "threads": threads, "thread_ranks": thread_ranks, "again": again, "elastic": elastic,
-         "stopped": stopped, "full": full, "parts": parts, "warned": warned}
+         "stopped": stopped, "full": full, "parts": parts, "apart": apart, "warned": warned}
 if __name__ == "__main__":
     CASES[sys.argv[1]]()
     say(f"{sys.argv[1]}: ok")

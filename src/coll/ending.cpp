@@ -1,0 +1,72 @@
+// A rank publishes that it leaves, and then reads who else has left and whose the memory is
+// (full_fence between). If the owner has not left, nothing is to be done: the owner will do the
+// same later, and find this rank among those that have left. Else this rank looks again under the
+// pool's lock, and passes the memory on. An heir has not left at that look. So the heir reads the
+// owner later, finds itself or a rank that has left, and takes the lock before it detaches. So the
+// owner is always attached, and its memory is not taken for that of the dead.
+#include "coll/ending.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/log.hpp"
+
+namespace penstock::coll {
+
+namespace {
+
+class Ending {
+ public:
+  Ending(arena::Arena& arena, Communicator& communicator, const std::vector<std::uint64_t>& tokens)
+      : arena_(arena), communicator_(communicator), tokens_(tokens) {}
+
+  bool belongs_to_one_who_remains(std::uint64_t owner) {
+    const auto& remaining = communicator_.remaining();
+    return std::any_of(remaining.begin(), remaining.end(),
+                       [&](std::uint32_t rank) { return tokens_[rank] == owner; });
+  }
+
+  /// Under the pool's lock, while the words stand.
+  std::uint64_t heir(std::uint64_t owner) {
+    if (belongs_to_one_who_remains(owner)) return owner;
+    const auto& remaining = communicator_.remaining();
+    if (remaining.empty()) {
+      difference_ = communicator_.difference_of_last();
+      return 0;
+    }
+    const auto living = std::find_if(remaining.begin(), remaining.end(), [&](std::uint32_t rank) {
+      return arena_.pool().alive(tokens_[rank]);
+    });
+    if (living != remaining.end()) return tokens_[*living];
+    outlives_others_ = owner == arena_.pool().token();
+    return owner;
+  }
+
+  /// The memory stays with this rank: the others have died, or gone without leaving.
+  bool outlives_others() const { return outlives_others_; }
+  const std::optional<Error>& difference() const { return difference_; }
+
+ private:
+  arena::Arena& arena_;
+  Communicator& communicator_;
+  const std::vector<std::uint64_t>& tokens_;
+  bool outlives_others_ = false;
+  std::optional<Error> difference_;
+};
+
+}  // namespace
+
+void end(arena::Arena& arena, Communicator& communicator, const std::vector<std::uint64_t>& tokens,
+         const std::vector<arena::Object>& areas) {
+  communicator.leave();
+  Ending ending(arena, communicator, tokens);
+  const std::uint64_t owner = arena.owner(areas.front());
+  if (owner == 0 || ending.belongs_to_one_who_remains(owner)) return;
+  const auto destroyed = arena.pass_on(areas, [&](std::uint64_t of) { return ending.heir(of); });
+  if (!destroyed || ending.outlives_others())
+    for (const auto& area : areas) arena.leave_to_burial(area);
+  if (destroyed && *destroyed && ending.difference())
+    base::log(base::Level::error, "{}", ending.difference()->message);
+}
+
+}  // namespace penstock::coll
