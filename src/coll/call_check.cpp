@@ -121,13 +121,25 @@ bool CallCheck::has_gone_on(std::uint32_t rank) {
   return known->told >= enough;
 }
 
-Result<void> CallCheck::compare(const char* what, const Missing& missing) {
-  tell(told_ == s_.opening() ? s_.opening() | again_bit : s_.opening());
-  for (const std::uint32_t rank : missing) {
+void CallCheck::observe_words(const std::vector<std::uint32_t>& ranks) const {
+  for (const std::uint32_t rank : ranks) {
     s_.memory_of(rank).invalidate(s_.at(s_.layout.row(rank)), row_words * 8);
     s_.memory_of(rank).invalidate(s_.at(s_.layout.eager(rank, s_.number)), line_bytes);
   }
   s_.memory_of_all().load_fence();
+}
+
+std::optional<Error> CallCheck::difference_of_failed(const char* what) const {
+  const std::vector<std::uint32_t> others = s_.group.others();
+  observe_words(others);
+  for (const std::uint32_t rank : others)
+    if (auto error = finds_another(what, rank)) return error;
+  return std::nullopt;
+}
+
+Result<void> CallCheck::compare(const char* what, const Missing& missing) {
+  tell(told_ == s_.opening() ? s_.opening() | again_bit : s_.opening());
+  observe_words(missing);
   for (const std::uint32_t rank : missing) {
     if (rank == s_.self()) continue;
     if (auto error = finds_another(what, rank)) return unexpected(*std::move(error));

@@ -29,6 +29,10 @@ class CallCheck {
   /// mismatch.
   Result<void> compare(const char* what, const Missing& missing);
 
+  /// This rank's call fails because another has died, left or given up. Describes a difference of
+  /// the calls, which may be why. A device access.
+  std::optional<Error> difference_of_failed(const char* what) const;
+
   /// This rank makes no more calls.
   void leave();
   /// To be called when all others have left: describes a difference of the last calls, after which
@@ -42,6 +46,7 @@ class CallCheck {
  private:
   std::optional<Error> another_call(const char* what, std::uint32_t rank, std::uint64_t word) const;
   std::optional<Error> finds_another(const char* what, std::uint32_t rank) const;
+  void observe_words(const std::vector<std::uint32_t>& ranks) const;
   std::uint64_t later_call(std::uint32_t rank) const;
   bool has_gone_on(std::uint32_t rank);
   void tell(std::uint64_t word);

@@ -283,9 +283,14 @@ std::optional<Error> Communicator::Impl::ends_early(const Call& call,
                            static_cast<double>(waited_ns) * 1e-9, state.group.awaited(missing))};
 }
 
+/// A rank that found that calls differ ends, and so may its process. The others shall hear of the
+/// difference, not of that end.
 Result<void> Communicator::Impl::failed(const Error& error) {
-  state.fail_with(error);
-  return unexpected(error);
+  const bool of_another =
+      error.code == ErrorCode::peer_dead || error.code == ErrorCode::unavailable;
+  const auto difference = of_another ? check.difference_of_failed(name) : std::nullopt;
+  state.fail_with(difference.value_or(error));
+  return unexpected(*state.failure());
 }
 
 std::uint64_t Communicator::bytes(std::uint32_t ranks, const Shape& shape) {

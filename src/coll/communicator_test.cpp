@@ -269,6 +269,22 @@ TEST_F(CommunicatorTest, FailsOnAllRanksWhenReductionsDiffer) {
   }
 }
 
+TEST_F(CommunicatorTest, TellsALateRankWhatDiffersRatherThanWhoGaveUp) {
+  make_pool(coherence::Mode::software);
+  for (const std::uint64_t bytes : {12u, 40'000u}) {
+    std::atomic<int> ended{0};
+    run(3, 3, small, [&](Communicator& comm) {
+      while (comm.self() == 2 && ended != 2) std::this_thread::yield();
+      const auto message = error_of_sum(comm, bytes + test_word * (comm.self() == 1 ? 1 : 0), 0);
+      ++ended;
+      if (comm.self() == 2) {
+        EXPECT_THAT(message, HasSubstr("rank 1 of the communicator"));
+        EXPECT_THAT(message, HasSubstr("elements, and this rank allreduce of "));
+      }
+    });
+  }
+}
+
 /// In the call that differs no rank waits for another.
 TEST_F(CommunicatorTest, NamesTwoRootsInTheNextCall) {
   make_pool(coherence::Mode::software);
