@@ -1,5 +1,6 @@
 // The calls that begin and end an MPI. They do not attach: a program without windows or memory of
 // MPI needs no pool, so the first call that needs it calls attachment().
+#include <atomic>
 #include <optional>
 
 #include "attachment.hpp"
@@ -18,13 +19,13 @@ namespace {
 using namespace penstock::mpi;
 
 std::optional<penstock::base::Origin> started;  ///< by which process
+std::atomic<bool> callable{false};              ///< the MPI is one whose functions we can call
 
-/// True if the MPI is one whose functions we can call.
 bool begin(const void* caller) {
-  const bool known = usable(caller);
+  callable = usable(caller);
   started.emplace();
   note_calls_come();
-  return known;
+  return callable;
 }
 
 int begun(bool known, int result) {
@@ -80,4 +81,12 @@ PENSTOCK_MPI(Finalize, (), ()) {
 /// The provider asks it by this name: plugin::AskApart.
 PENSTOCK_EXPORT void mpi_penstock_apart(penstock::plugin::Apart* apart) {
   *apart = apart_here();
+}
+
+/// The provider asks it by this name, when a second thread calls the MPI.
+PENSTOCK_EXPORT int mpi_penstock_one_thread_promised() {
+  int level = 0;
+  if (!callable || !started->here()) return 0;
+  const bool known = pmpi().Query_thread(&level) == constants().success;
+  return known && level <= constants().thread_funneled ? 1 : 0;
 }

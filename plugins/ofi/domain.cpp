@@ -99,7 +99,9 @@ int open_domain(fid_fabric* fabric, fi_info* info, fid_domain** result, void* co
     auto session = plugin::open_session();
     if (!session) return report(session.error());
     const bool shared = info->domain_attr->threading != FI_THREAD_DOMAIN;
-    auto* domain = new (std::nothrow) Domain(shared);
+    // Of libpenstock-mpi.so.
+    auto* const promised = dlsym(RTLD_DEFAULT, "mpi_penstock_one_thread_promised");
+    auto* domain = new (std::nothrow) Domain(shared, reinterpret_cast<int (*)()>(promised));
     if (domain == nullptr) return -FI_ENOMEM;
     domain->fid = {FI_CLASS_DOMAIN, context, &domain_fid_ops};
     domain->ops = &domain_ops;

@@ -21,13 +21,14 @@ struct Fabric : fid_fabric {
 };
 
 struct Domain : fid_domain {
-  explicit Domain(bool shared) : serialize(shared) {}
+  Domain(bool shared, int (*one_thread_promised)())
+      : serialize(shared), turns(shared, one_thread_promised) {}
 
   Fabric* fabric = nullptr;
   std::shared_ptr<plugin::Session> session;
   std::atomic<int> users{0};
   const bool serialize;  ///< calls of several threads may meet here
-  Turns turns{serialize};
+  Turns turns;
   std::uint32_t api_version = 0;
   int mr_mode = 0;          ///< FI_MR_... as chosen, FI_MR_BASIC taken apart
   bool rma_events = false;  ///< peers report what they did to memory here

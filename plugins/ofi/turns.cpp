@@ -24,7 +24,8 @@ bool kernel_has_it() {
 
 }  // namespace
 
-Turns::Turns(bool always) : shared_(always || !kernel_has_it()), wanted_(shared_.load()) {}
+Turns::Turns(bool always, int (*one_promised)())
+    : one_promised_(one_promised), shared_(always || !kernel_has_it()), wanted_(shared_.load()) {}
 
 bool Turns::enter_locked() {
   if (is_forked()) return false;
@@ -35,11 +36,19 @@ bool Turns::enter_locked() {
   return true;
 }
 
-/// From now on the first thread takes the mutex too.
+/// From now on the first thread takes the mutex too. Threads that meet may damage the MPI's own
+/// state before they meet here, so where one thread was promised the second one is named at once.
 void Turns::share() {
   const bool meets = inside_.load(std::memory_order_relaxed);
+  const bool broken = one_promised_ != nullptr && one_promised_() != 0;
   enter_alone();
-  if (meets && !shared())
+  if (broken && !shared())
+    base::log(base::Level::warn,
+              "a second thread calls MPI, and the program asked for MPI_THREAD_FUNNELED or "
+              "MPI_THREAD_SINGLE: where two threads are in MPI at once, they take turns in "
+              "Penstock, but the MPI's own state may be damaged; ask for MPI_THREAD_MULTIPLE in "
+              "MPI_Init_thread");
+  else if (meets && !shared())
     base::log(base::Level::warn,
               "two threads are in MPI at once, which the program did not ask for "
               "(MPI_THREAD_MULTIPLE): they take turns in Penstock from here on, but the MPI's "

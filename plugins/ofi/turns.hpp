@@ -22,8 +22,9 @@ namespace penstock::ofi {
 /// fence, and where `always` is asked for.
 class Turns {
  public:
-  /// `always`: several threads may make frequent calls.
-  explicit Turns(bool always);
+  /// `always`: several threads may make frequent calls. `one_promised`: whether the program has
+  /// promised that one thread makes them all, asked when a second one does; null: not known.
+  explicit Turns(bool always, int (*one_promised)() = nullptr);
 
   /// True if the mutex was taken: for leave(). Not recursive. In a forked child it takes none: a
   /// thread of the parent may have held the mutex when the process forked.
@@ -68,6 +69,7 @@ class Turns {
   }
 
   const base::Origin origin_;
+  int (*const one_promised_)();
   std::atomic<std::uintptr_t> owner_{0};  ///< the thread that does without the mutex; 0: none yet
   std::atomic<bool> shared_;              ///< all take the mutex; `wanted_` stays
   std::atomic<bool> inside_{false};       ///< a frequent call, without the mutex

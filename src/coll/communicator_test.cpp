@@ -269,7 +269,7 @@ TEST_F(CommunicatorTest, FailsOnAllRanksWhenReductionsDiffer) {
   }
 }
 
-TEST_F(CommunicatorTest, TellsALateRankWhatDiffersRatherThanWhoGaveUp) {
+TEST_F(CommunicatorTest, TellsALateRankWhatDiffers) {
   make_pool(coherence::Mode::software);
   for (const std::uint64_t bytes : {12u, 40'000u}) {
     std::atomic<int> ended{0};

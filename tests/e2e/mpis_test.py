@@ -67,6 +67,14 @@ class EachMpi(Case):
                                  PROGRAMS / "elsewhere.py", self.folder / mode)
             self.assertIn("elsewhere: ok", done.stdout)
 
+    def a_second_thread_is_named(self):
+        """Before it damages the MPI's state, and only where the program has promised one thread."""
+        for level, is_named in (("funneled", True), ("serialized", False)):
+            done = self.run_ranks(2, self.python, PROGRAMS / "second_thread.py", level)
+            self.assertEqual(done.stdout.count("second thread: ok, level True"), 2, done.stdout + done.stderr)
+            self.assertEqual(done.stderr.count("a second thread calls MPI, and the program asked for MPI_THREAD_FUNNELED"),
+                             2 if is_named else 0, done.stderr)
+
     def window_library_is_preloaded(self):
         for options, says in (((), "2 of 2"), (("--no-windows",), "0 of 2")):
             done = self.penstock("run", "--mpiexec", self.mpiexec, "-n", "2", *options, "--", self.python,
@@ -168,6 +176,9 @@ class Mpich(EachMpi):
     def test_sends_return_while_the_receiver_is_elsewhere(self):
         self.sends_return_while_the_receiver_is_elsewhere()
 
+    def test_a_second_thread_is_named(self):
+        self.a_second_thread_is_named()
+
 
 class OpenMpi(EachMpi):
     mpi, title, launcher = "openmpi", "Open MPI 5.", "prterun"
@@ -182,6 +193,9 @@ class OpenMpi(EachMpi):
 
     def test_sends_return_while_the_receiver_is_elsewhere(self):
         self.sends_return_while_the_receiver_is_elsewhere()
+
+    def test_a_second_thread_is_named(self):
+        self.a_second_thread_is_named()
 
     def test_windows(self):
         self.windows()
@@ -241,6 +255,9 @@ class IntelMpi(EachMpi):
     def test_sends_return_while_the_receiver_is_elsewhere(self):
         self.sends_return_while_the_receiver_is_elsewhere()
 
+    def test_a_second_thread_is_named(self):
+        self.a_second_thread_is_named()
+
     def test_windows(self):
         self.windows()
 
@@ -282,6 +299,9 @@ class DebianOpenMpi(EachMpi):
 
     def test_sends_return_while_the_receiver_is_elsewhere(self):
         self.sends_return_while_the_receiver_is_elsewhere()
+
+    def test_a_second_thread_is_named(self):
+        self.a_second_thread_is_named()
 
     def test_windows(self):
         self.windows()
