@@ -41,6 +41,10 @@ std::string random_name() {
   return name.str();
 }
 
+std::string comings_of(int rank) {
+  return "penstock/comings/" + std::to_string(rank);
+}
+
 std::string make_temporary_pool(int ranks) {
   char spec[64] = "";
   const auto status =
@@ -76,11 +80,26 @@ void throw_last_error(penstock_status_t status) {
   C10_THROW_ERROR(DistBackendError, words);
 }
 
+/// What the store answers. Its own errors ("Broken pipe") name nobody.
+template <class Ask>
+auto Meeting::asked(const Ask& ask) const {
+  try {
+    return ask(*store_);
+  } catch (const std::exception& error) {
+    const std::string words = error.what();
+    C10_THROW_ERROR(DistBackendError,
+                    "penstock: the store by which the ranks of a process group meet does not "
+                    "answer (" +
+                        words.substr(0, words.find('\n')) +
+                        "): the process that serves "
+                        "it, by default rank 0, has died or ended; see what it says, and start the "
+                        "ranks anew");
+  }
+}
+
 Meeting::Meeting(c10::intrusive_ptr<c10d::Store> store, int rank, int size, std::uint64_t token)
-    : store_(std::move(store)),
-      rank_(rank),
-      size_(size),
-      coming_(store_->add("penstock/comings/" + std::to_string(rank), 1)) {
+    : store_(std::move(store)), rank_(rank), size_(size) {
+  coming_ = asked([&](c10d::Store& s) { return s.add(comings_of(rank), 1); });
   // No rank reads the keys of the group before the last one any more: all ranks had left it when
   // the last one began.
   if (coming_ > 2) forget(coming_ - 2);
@@ -90,11 +109,22 @@ Meeting::Meeting(c10::intrusive_ptr<c10d::Store> store, int rank, int size, std:
 void Meeting::forget(std::int64_t coming) const {
   Meeting before = *this;
   before.coming_ = coming;
-  for (const char* const topic : {"token", "comm", "address"})
-    store_->deleteKey(before.key(topic, rank_));
+  const auto forget = [&](const char* topic, int rank) {
+    asked([&](c10d::Store& s) { return s.deleteKey(before.key(topic, rank)); });
+  };
+  for (const char* const topic : {"token", "comm", "address"}) forget(topic, rank_);
   if (rank_ != 0) return;
-  for (const char* const topic : {"pool", "comm/all", "trouble"})
-    store_->deleteKey(before.key(topic, 0));
+  for (const char* const topic : {"pool", "comm/all", "trouble"}) forget(topic, 0);
+}
+
+bool Meeting::has(const std::string& key) const {
+  return asked([&](c10d::Store& s) { return s.check({key}); });
+}
+
+/// Whether `rank` has made the group.
+bool Meeting::has_come(int rank) const {
+  const std::string counter = comings_of(rank);
+  return has(counter) && asked([&](c10d::Store& s) { return s.add(counter, 0); }) >= coming_;
 }
 
 std::string Meeting::key(const std::string& topic, int rank) const {
@@ -102,12 +132,13 @@ std::string Meeting::key(const std::string& topic, int rank) const {
 }
 
 void Meeting::tell(const std::string& topic, const std::string& text) const {
-  store_->set(key(topic, rank_), text);
+  asked([&](c10d::Store& s) { s.set(key(topic, rank_), text); });
 }
 
 std::string Meeting::told(const std::string& topic, int rank) const {
   const std::string wanted = key(topic, rank);
-  return store_->check({wanted}) ? store_->get_to_str(wanted) : std::string();
+  if (!has(wanted)) return "";
+  return asked([&](c10d::Store& s) { return s.get_to_str(wanted); });
 }
 
 std::uint64_t Meeting::token(int rank) const {
@@ -115,18 +146,31 @@ std::uint64_t Meeting::token(int rank) const {
   return text.empty() ? 0 : std::stoull(text);
 }
 
-/// The ranks that have not told `topic`, in words.
-std::string Meeting::missing(const std::string& topic, int awaited) const {
+/// The ranks that are `missing`, in words; empty: none.
+std::string Meeting::names_of(const std::function<bool(int rank)>& missing) const {
   constexpr int most = 8;
   std::string names;
   int found = 0;
   for (int rank = 0; rank < size_; ++rank) {
-    if (store_->check({key(topic, rank)}) || ++found > most) continue;
+    if (!missing(rank) || ++found > most) continue;
     names += (names.empty() ? "" : ", ") + std::to_string(rank);
   }
-  if (found == 0) return "rank " + std::to_string(awaited);
+  if (found == 0) return "";
   if (found > most) names += " and " + std::to_string(found - most) + " others";
   return (found == 1 ? "rank " : "ranks ") + names;
+}
+
+/// Why this rank still waits for `awaited` to tell `topic`: rank 0 may itself wait for others.
+std::string Meeting::who_is_late(const std::string& topic, int awaited,
+                                 const std::string& group) const {
+  const std::string of_all = topic.substr(0, topic.find('/'));
+  const std::string one = "rank " + std::to_string(awaited);
+  std::string late = one;
+  if (topic != "pool") late = names_of([&](int rank) { return !has(key(of_all, rank)); });
+  const std::string absent = names_of([&](int rank) { return !has_come(rank); });
+  return (late.empty() ? one : late) + " of process group " + group +
+         " has not come to its first collective" +
+         (absent.empty() || absent == late ? "" : " (not in the group at all: " + absent + ")");
 }
 
 void Meeting::check_alive(int rank, const std::string& group, penstock_pool_t* pool) const {
@@ -156,16 +200,12 @@ std::string Meeting::await(const std::string& topic, int rank, const std::string
                       "penstock: process group " + group + " was aborted while its ranks met");
     const auto now = std::chrono::steady_clock::now();
     const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(now - begin);
-    if (waited > patience.timeout) {
-      const std::string of_all = topic.substr(0, topic.find('/'));
-      const std::string who =
-          topic == "pool" ? "rank " + std::to_string(rank) : missing(of_all, rank);
+    if (waited > patience.timeout)
       C10_THROW_ERROR(DistBackendError,
-                      "penstock: " + who + " of process group " + group + " has not come to its " +
-                          "first collective within " + std::to_string(patience.timeout.count()) +
+                      "penstock: " + who_is_late(topic, rank, group) + " within " +
+                          std::to_string(patience.timeout.count()) +
                           " ms: see what it does instead, or give init_process_group a longer " +
                           "timeout");
-    }
     if (now > next_check) {
       check_alive(rank, group, patience.pool);
       next_check = now + between_checks;
@@ -187,9 +227,13 @@ std::string Meeting::from_all(const std::string& topic, const std::string& mine,
 
 void Meeting::give_up(const std::string& why) const {
   const std::string trouble = key("trouble", 0);
-  if (store_->check({trouble})) return;
-  store_->set(trouble, "rank " + std::to_string(rank_) + " on " + host_name() +
-                           " could not join: " + why.substr(0, why.find('\n')));
+  const std::string words = "rank " + std::to_string(rank_) + " on " + host_name() +
+                            " could not join: " + why.substr(0, why.find('\n'));
+  try {
+    if (has(trouble)) return;
+    asked([&](c10d::Store& s) { s.set(trouble, words); });
+  } catch (const c10::Error&) {  // nobody can be told, and `why` matters more
+  }
 }
 
 Attached::Attached(penstock_pool_t* pool, std::string spec)

@@ -5,6 +5,7 @@
 #include <penstock/collectives.h>
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -53,12 +54,17 @@ class Meeting {
  private:
   std::string key(const std::string& topic, int rank) const;
   void forget(std::int64_t coming) const;
-  std::string missing(const std::string& topic, int awaited) const;
+  template <class Ask>
+  auto asked(const Ask& ask) const;
+  bool has(const std::string& key) const;
+  bool has_come(int rank) const;
+  std::string names_of(const std::function<bool(int rank)>& missing) const;
+  std::string who_is_late(const std::string& topic, int awaited, const std::string& group) const;
   void check_alive(int rank, const std::string& group, penstock_pool_t* pool) const;
 
   c10::intrusive_ptr<c10d::Store> store_;
   int rank_, size_;
-  std::int64_t coming_;
+  std::int64_t coming_ = 0;
 };
 
 /// This process's attachment, shared by all of its groups.

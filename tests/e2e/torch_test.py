@@ -145,6 +145,17 @@ class Torch(Switches):
             self.assertRegex(line, r"after 0 s: DistBackendError: penstock: .* rank 1 \(pid \d+ on host .*died")
         self.assertEqual(len(said), 6)
 
+    def test_ranks_outside_the_group_are_named(self):
+        said = self.lines(3, "torch_failures.py", "absent")
+        self.assertEqual(len(said), 1, said)
+        self.assertIn("rank 0 of process group 0 has not come to its first collective (not in the group at all: ranks 0, 2)",
+                      said[0])
+
+    def test_end_of_the_store_is_told(self):
+        for line in (said := self.lines(3, "torch_failures.py", "store_ends")):
+            self.assertRegex(line, "DistBackendError: penstock: .*rank 0.*, has died")
+        self.assertEqual(len(said), 2)
+
     def test_who_is_late_is_named_and_a_new_group_works(self):
         said = self.lines(3, "torch_failures.py", "late")
         self.assertEqual([line for line in said if "again" in line], [f"rank {rank}: again: 3" for rank in range(3)])

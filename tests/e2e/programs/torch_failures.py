@@ -11,6 +11,46 @@ import penstock.torch  # noqa: F401, makes the back end known
 import torch
 import torch.distributed as dist
 
+def store_ends():
+    """Rank 0, which serves the store, dies before the ranks of a second group meet."""
+    me = int(os.environ["RANK"])
+    dist.init_process_group("penstock", timeout=datetime.timedelta(seconds=30))
+    group = dist.new_group()
+    dist.barrier()
+    if me == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    try:
+        dist.barrier()
+    except RuntimeError:
+        pass  # so rank 0 is dead now
+    try:
+        dist.all_reduce(torch.ones(1), group=group)
+        print(f"rank {me}: no error", flush=True)
+    except Exception as error:
+        print(f"rank {me}: {type(error).__name__}: {error}".split("\n")[0], flush=True)
+
+
+def absent():
+    """Ranks 0 and 2 never make the group."""
+    me = int(os.environ["RANK"])
+    store = dist.TCPStore("127.0.0.1", int(os.environ["MASTER_PORT"]), is_master=me == 0, wait_for_workers=False)
+    if me != 1:
+        store.wait(["end"])
+        return
+    try:
+        dist.init_process_group("penstock", store=store, rank=1, world_size=3, timeout=datetime.timedelta(seconds=1))
+        dist.all_reduce(torch.ones(1))
+        print("rank 1: no error", flush=True)
+    except Exception as error:
+        print(f"rank 1: {type(error).__name__}: {error}".split("\n")[0], flush=True)
+    store.set("end", "now")
+
+
+if sys.argv[1] in ("store_ends", "absent"):
+    {"store_ends": store_ends, "absent": absent}[sys.argv[1]]()
+    sys.stdout.flush()
+    os._exit(0)
+
 dist.init_process_group("penstock", timeout=datetime.timedelta(seconds=3))
 rank, ranks = dist.get_rank(), dist.get_world_size()
 numbers = torch.ones(100_000)
