@@ -243,6 +243,11 @@ PENSTOCK_NCCL(Result, ncclCommFinalize, (Comm comm)) {
 PENSTOCK_NCCL(Result, ncclCommDestroy, (Comm comm)) {
   if (comm == nullptr) return success;
   return with_handle("ncclCommDestroy", comm, [](ncclComm& c) {
+    // It would wait for a rank that may never come: only ncclCommAbort ends that.
+    if (!c.opened && c.error() == in_progress)
+      return failed(invalid_argument,
+                    "ncclCommDestroy: the communicator is not made yet: wait until "
+                    "ncclCommGetAsyncError reports another state, or call ncclCommAbort");
     if (!destroy_after_group(&c)) delete &c;
     return success;
   });

@@ -111,9 +111,11 @@ Result<void> check_size(const CreateOptions& options, std::uint64_t unit) {
   }
   if (options.bytes % unit != 0) {
     const std::uint64_t below = options.bytes / unit * unit;
+    const bool has_above = below + unit > below;
     return fail(ErrorCode::invalid_argument,
-                "size {} is not a multiple of {}; the nearest that are: --size {} or --size {}",
-                options.bytes, base::format_bytes(unit), below, below + unit);
+                "size {} is not a multiple of {}; the nearest that {}: --size {}{}", options.bytes,
+                base::format_bytes(unit), has_above ? "are" : "is", below,
+                has_above ? fmt::format(" or --size {}", below + unit) : "");
   }
   return {};
 }

@@ -48,7 +48,7 @@ def _emulate_nodes(rank: int, size: int) -> None:
     nodes = os.environ.get("PENSTOCK_NODES")
     if not nodes or "PENSTOCK_NODE" in os.environ:
         return
-    if not nodes.isdigit() or not 1 <= int(nodes) <= size:
+    if not (nodes.isascii() and nodes.isdigit()) or not 1 <= int(nodes) <= size:
         raise ValueError(f"PENSTOCK_NODES is '{nodes}': a number from 1 to {size}, the ranks, is needed")
     each, longer = divmod(size, int(nodes))
     in_longer = longer * (each + 1)

@@ -196,6 +196,7 @@ static void abort_what_waits(ncclConfig_t* config, int rank, int ranks) {
     NEED(ncclCommInitRankConfig(&one, ranks, alone, 0, config) == ncclInProgress);
     NEED(one != NULL && state_of(one) == ncclInProgress);
     REFUSED(ncclCommCount(one, &count), "is not made yet");
+    REFUSED(ncclCommDestroy(one), "call ncclCommAbort");
     usleep(100000);
     NEED(state_of(one) == ncclInProgress);
     CHECK(ncclCommAbort(one));
