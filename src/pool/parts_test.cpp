@@ -218,6 +218,13 @@ TEST_F(PartsTest, SizesMustDivideEvenly) {
                                                                     "37748736")));
 }
 
+TEST_F(PartsTest, NoSizeAboveTheLargestIsNamed) {
+  const auto created = pool::create({.spec = spec(), .bytes = ~std::uint64_t{0}});
+  ASSERT_FALSE(created);
+  EXPECT_THAT(created.error().message, AllOf(HasSubstr("the nearest that is: --size 184467440737"),
+                                             testing::Not(HasSubstr(" or --size"))));
+}
+
 TEST_F(PartsTest, AFailureLeavesNoPart) {
   std::ofstream(part(2)) << std::string(8192, 'x');
   EXPECT_FALSE(pool::create({.spec = spec(), .bytes = 24 * mib, .overwrite = true}));
