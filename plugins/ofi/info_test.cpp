@@ -52,7 +52,7 @@ TEST_F(InfoTest, WithoutHintsEverythingIsOffered) {
 
 TEST_F(InfoTest, AnOpenDomainComesBackOnlyWhereItFits) {
   constexpr bool shared = true;
-  Domain open(shared);
+  Domain open(shared, nullptr);
   open.mr_mode = 0;
   hints->domain_attr->domain = &open;
   ASSERT_TRUE(fill_again());
@@ -63,7 +63,7 @@ TEST_F(InfoTest, AnOpenDomainComesBackOnlyWhereItFits) {
   open.mr_mode = plain_mr_mode(info->domain_attr->mr_mode);
   ASSERT_TRUE(fill_again());
   EXPECT_EQ(info->domain_attr->domain, &open);
-  Domain of_one_thread(!shared);
+  Domain of_one_thread(!shared, nullptr);
   of_one_thread.mr_mode = open.mr_mode;
   hints->domain_attr->domain = &of_one_thread;
   hints->domain_attr->threading = FI_THREAD_SAFE;
