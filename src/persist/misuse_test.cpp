@@ -47,7 +47,7 @@ TEST_F(Misuse, AnObjectIsNotDestroyedInATransaction) {
     const auto refused = destroy(*arena, object_);
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().code, ErrorCode::unavailable);
-    EXPECT_THAT(refused.error().message, HasSubstr("given it back"));
+    EXPECT_THAT(refused.error().message, HasSubstr("given the object back"));
   }
   must(log->commit());
   EXPECT_FALSE(destroy(*other.arena, object_)) << "the log still holds the object";
