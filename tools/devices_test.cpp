@@ -110,7 +110,7 @@ TEST_F(Devices, NoDriver) {
 
 TEST_F(Devices, SizeThatIsNotAligned) {
   dax("dax0.0", "1073745920\n", "2097152\n", "device_dax");
-  EXPECT_TRUE(says(only(found()), Verdict::fail, {"no multiple of its alignment", "daxctl"}));
+  EXPECT_TRUE(says(only(found()), Verdict::fail, {"not a multiple of its alignment", "daxctl"}));
 }
 
 TEST_F(Devices, DamagedFiles) {
