@@ -14,7 +14,7 @@ using Row = std::array<std::uint16_t, max_devices - first_counted + 1>;
 constexpr std::uint32_t max_counted_ranks = 16, many_ranks = 32;
 using Rows = std::array<Row, max_counted_ranks>;
 
-/// Where the last device makes a call slower, by the model.
+/// Where the last device makes a call slower on some platform, by the model.
 struct Slower {
   Collective collective;
   Rows rows;

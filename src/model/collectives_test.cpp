@@ -127,9 +127,9 @@ INSTANTIATE_TEST_SUITE_P(
         // the bound is not reached: readers meet on a device and stay together
         Bound{Collective::broadcast, 3, 1, 2.01}, Bound{Collective::broadcast, 12, 2, 5.6},
         Bound{Collective::broadcast, 12, 2, 1.6, one, true},
-        Bound{Collective::allgather, 4, 3, 1.35}, Bound{Collective::allgather, 8, 64 / 6., 2.7},
-        Bound{Collective::allreduce, 4, 1.5, 2.1, two},
-        Bound{Collective::allreduce, 3, 4 / 3., 1.79, two}, Bound{Collective::alltoall, 4, 1, 1.85},
+        Bound{Collective::allgather, 4, 3, 1.35}, Bound{Collective::allgather, 8, 64 / 6., 1.55},
+        Bound{Collective::allreduce, 4, 1.5, 1.7, two},
+        Bound{Collective::allreduce, 3, 4 / 3., 1.65, two}, Bound{Collective::alltoall, 4, 1, 1.85},
         Bound{Collective::alltoall, 8, 14 / 6., 1.52}));
 
 /// Two streams that meet on a device stay together under fair shares, and separate if the device

@@ -41,7 +41,7 @@ class Bench(Case):
         self.assertGreater(pair, 0.07)  # 8 KiB, and its first cells are 64 KiB
 
     def test_footprint_of_too_many(self):
-        self.refused("bench", "footprint", "--ranks", "1", says="1 ranks that talk to 4 each cannot be", status=2)
+        self.refused("bench", "footprint", "--ranks", "1", says="1 ranks that each talk to 4 are impossible", status=2)
         self.refused("bench", "footprint", "--size", "64M", says="make a larger pool")
 
 
