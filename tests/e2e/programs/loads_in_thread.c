@@ -1,5 +1,5 @@
-/* A thread loads a library whose constructor calls MPI, while the main thread makes the process's first call of MPI. Compiled with
- * LIBRARY it is that library. */
+/* A thread loads a library whose constructor calls MPI, while the main thread makes the process's
+ * first call of MPI. Compiled with LIBRARY it is that library. */
 #include <dlfcn.h>
 #include <mpi.h>
 #include <pthread.h>
