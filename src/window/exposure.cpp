@@ -158,7 +158,7 @@ bool Exposure::serve() {
 }
 
 bool Exposure::answer(const std::vector<std::uint32_t>& taken) {
-  // What is given back may have been put to in the epoch that ends with the next drop().
+  // Peers may have put to the ranges that are given back, in the epoch that the next drop() ends.
   reached_ = united(false, std::move(reached_));
   reached_by_lock_ = united(true, std::move(reached_by_lock_));
   given_back_ = true;

@@ -22,7 +22,7 @@ class Exposure {
 
   /// Writes own stores back: they are at the device before anything published after a store fence.
   void send();
-  /// Invalidates: later loads find what others had put before.
+  /// Invalidates: later loads find the earlier puts of others.
   void drop();
   /// The same for the ranges that peers reach in epochs in which this rank takes no part.
   void send_reached_by_lock();

@@ -145,9 +145,9 @@ class Window {
   /// For programs that synchronize by other means, mostly messages; covers the ranges that others
   /// reach by locks. When it returns, own stores there are at the device.
   void publish_own();
-  /// Its counterpart: later loads find what others had put before.
+  /// Its counterpart: later loads find the earlier puts of others.
   void observe_own();
-  /// What each of the two goes through.
+  /// Bytes that each of the two goes through.
   std::uint64_t bytes_to_observe() const;
 
   // ---- communication ----
