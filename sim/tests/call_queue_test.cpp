@@ -121,8 +121,7 @@ class Rank {
   void check(const Made& done) {
     world_.require(!failed_ || done.number < failed_at_, "a call after a failure did not fail");
     const coll::TestCall& w = plan_.calls[done.number];
-    std::vector<coll::Made> made;
-    for (std::uint32_t rank = 0; rank < comm_->ranks(); ++rank) made.push_back(make(w, rank));
+    const std::vector<coll::Made> made = coll::make_all(w);
     const auto wrong = check_result(w, made, self_, done.own.problem.in_place ? done.in : done.out);
     world_.require(wrong.empty(),
                    fmt::format("call {}, {}: {}", done.number, name_of(w.collective), wrong));

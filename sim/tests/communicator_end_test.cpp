@@ -29,8 +29,7 @@ struct Case {
 void call_all(World& world, Communicator& comm, const Case& all) {
   for (std::size_t i = 0; i < all.calls.size(); ++i) {
     const coll::TestCall& call = all.calls[i];
-    std::vector<coll::Made> made;
-    for (std::uint32_t rank = 0; rank < ranks; ++rank) made.push_back(make(call, rank));
+    std::vector<coll::Made> made = coll::make_all(call);
     coll::Made& own = made[comm.self()];
     std::vector<std::byte> in = own.input, out = own.output;
     coll::Plan plan = all.plans[i];

@@ -111,6 +111,27 @@ struct Meeting {
   }
 };
 
+/// A rank of a plan, which is a Meeting.
+template <class Plan>
+class PlanRank {
+ public:
+  PlanRank(World& world, const SimulatedPool& simulated, Plan& plan, std::uint32_t self)
+      : world_(world), plan_(plan), self_(self), pool_(plan.attach(world, simulated, self)) {}
+
+ protected:
+  bool somebody_died() const { return world_.victim() != nullptr && world_.victim()->dead; }
+  /// Waits for all ranks. False: one has died before it came.
+  bool all_come() {
+    wait_until(world_, "the ranks", [&] { return plan_.all_came() || somebody_died(); });
+    return plan_.all_came();
+  }
+
+  World& world_;
+  Plan& plan_;
+  std::uint32_t self_;
+  std::unique_ptr<pool::Pool> pool_;
+};
+
 /// Runs each rank of the plan in a process of its own, dealt to the nodes in turn; `victim` may
 /// die.
 template <class Rank, class Plan>

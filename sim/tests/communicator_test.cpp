@@ -31,16 +31,12 @@ struct Plan : Meeting {
 
 enum class Kinds : std::uint8_t { all, from_one_root };
 
-class Rank {
+class Rank : PlanRank<Plan> {
  public:
-  Rank(World& world, const SimulatedPool& simulated, Plan& plan, std::uint32_t self)
-      : world_(world), plan_(plan), self_(self) {
-    pool_ = plan.attach(world, simulated, self);
-  }
+  using PlanRank::PlanRank;
 
   void call_all() {
-    wait_until(world_, "the ranks", [&] { return plan_.all_came() || somebody_died(); });
-    if (!plan_.all_came()) return;
+    if (!all_come()) return;
     const auto comm = plan_.open(world_, *pool_, self_, plan_.check);
     for (std::size_t i = 0; i < plan_.calls.size(); ++i) {
       if (!call(*comm, i)) return;
@@ -56,12 +52,9 @@ class Rank {
   }
 
  private:
-  bool somebody_died() const { return world_.victim() != nullptr && world_.victim()->dead; }
-
   bool call(Communicator& comm, std::size_t number) {
     const coll::TestCall& w = plan_.calls[number];
-    std::vector<coll::Made> made;
-    for (std::uint32_t rank = 0; rank < comm.ranks(); ++rank) made.push_back(make(w, rank));
+    std::vector<coll::Made> made = coll::make_all(w);
     coll::Made& own = made[self_];
     std::vector<std::byte> in = own.input, out = own.output;
     coll::Plan plan = plan_.plans[number];
@@ -90,11 +83,6 @@ class Rank {
     world_.require(named || error.message.ends_with(" left"), error.message);
     return false;
   }
-
-  World& world_;
-  Plan& plan_;
-  std::uint32_t self_;
-  std::unique_ptr<pool::Pool> pool_;
 };
 
 coll::TestCall draw(Kinds kinds, std::uint32_t ranks, std::mt19937_64& random) {

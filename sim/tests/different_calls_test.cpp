@@ -39,16 +39,12 @@ struct Plan : Meeting {
   }
 };
 
-class Rank {
+class Rank : PlanRank<Plan> {
  public:
-  Rank(World& world, const SimulatedPool& simulated, Plan& plan, std::uint32_t self)
-      : world_(world), plan_(plan), self_(self) {
-    pool_ = plan.attach(world, simulated, self);
-  }
+  using PlanRank::PlanRank;
 
   void call_all() {
-    wait_until(world_, "the ranks", [&] { return plan_.all_came() || somebody_died(); });
-    if (!plan_.all_came()) return;
+    if (!all_come()) return;
     const auto comm = plan_.open(world_, *pool_, self_);
     std::uint32_t done = 0;
     while (done < number && call(*comm, done)) ++done;
@@ -61,8 +57,6 @@ class Rank {
   }
 
  private:
-  bool somebody_died() const { return world_.victim() != nullptr && world_.victim()->dead; }
-
   void be_late() {
     const std::uint64_t kind = world_.random() % 8;
     if (kind == 0) world_.sleep(50'000'000);
@@ -72,8 +66,7 @@ class Rank {
   bool call(Communicator& comm, std::uint32_t i) {
     be_late();
     const auto& [call, drawn] = plan_.of(self_, i);
-    std::vector<coll::Made> made;
-    for (std::uint32_t rank = 0; rank < comm.ranks(); ++rank) made.push_back(make(call, rank));
+    std::vector<coll::Made> made = coll::make_all(call);
     coll::Made& own = made[self_];
     coll::Plan plan = drawn;
     plan.eager = plan.eager && comm.plan(own.problem).eager;
@@ -103,11 +96,6 @@ class Rank {
     if (names) ++plan_.named;
     return false;
   }
-
-  World& world_;
-  Plan& plan_;
-  std::uint32_t self_;
-  std::unique_ptr<pool::Pool> pool_;
 };
 
 CallWithPlan draw(Collective collective, std::uint32_t ranks, std::mt19937_64& random) {

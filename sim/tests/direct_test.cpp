@@ -40,16 +40,12 @@ struct Plan : Meeting {
   std::uint64_t between_looks_ns = 20'000'000;
 };
 
-class Rank {
+class Rank : PlanRank<Plan> {
  public:
-  Rank(World& world, const SimulatedPool& simulated, Plan& plan, std::uint32_t self)
-      : world_(world), plan_(plan), self_(self) {
-    pool_ = plan.attach(world, simulated, self);
-  }
+  using PlanRank::PlanRank;
 
   void call_all() {
-    wait_until(world_, "the ranks", [&] { return plan_.all_came() || somebody_died(); });
-    if (!plan_.all_came()) return;
+    if (!all_come()) return;
     comm_ = plan_.open(world_, *pool_, self_);
     const auto pause = [this] { world_.yield(); };
     bool done = false;
@@ -92,13 +88,10 @@ class Rank {
     bool in_place() const { return made.front().problem.in_place; }
   };
 
-  bool somebody_died() const { return world_.victim() != nullptr && world_.victim()->dead; }
-
   std::unique_ptr<Enqueued> make_call(std::size_t number) const {
     auto made = std::make_unique<Enqueued>();
     made->number = number;
-    for (std::uint32_t rank = 0; rank < comm_->ranks(); ++rank)
-      made->made.push_back(make(plan_.calls[number], rank));
+    made->made = coll::make_all(plan_.calls[number]);
     made->in = made->made[self_].input;
     made->out = made->made[self_].output;
     return made;
@@ -187,10 +180,6 @@ class Rank {
     return false;
   }
 
-  World& world_;
-  Plan& plan_;
-  std::uint32_t self_;
-  std::unique_ptr<pool::Pool> pool_;
   std::unique_ptr<Communicator> comm_;
   std::uint64_t number_ = 0;
   std::vector<std::unique_ptr<Enqueued>> calls_;

@@ -28,16 +28,12 @@ struct Plan : Meeting {
   std::vector<bool> by_hosts;
 };
 
-class Rank {
+class Rank : PlanRank<Plan> {
  public:
-  Rank(World& world, const SimulatedPool& simulated, Plan& plan, std::uint32_t self)
-      : world_(world), plan_(plan), self_(self) {
-    pool_ = plan.attach(world, simulated, self);
-  }
+  using PlanRank::PlanRank;
 
   void call_all() {
-    wait_until(world_, "the ranks", [&] { return plan_.all_came() || somebody_died(); });
-    if (!plan_.all_came()) return;
+    if (!all_come()) return;
     const auto comm = plan_.open(world_, *pool_, self_);
     for (std::size_t i = 0; i < plan_.calls.size(); ++i)
       if (!call(*comm, i)) return;
@@ -51,12 +47,9 @@ class Rank {
   }
 
  private:
-  bool somebody_died() const { return world_.victim() != nullptr && world_.victim()->dead; }
-
   bool call(Communicator& comm, std::size_t number) {
     const coll::TestCall& w = plan_.calls[number];
-    std::vector<coll::Made> made;
-    for (std::uint32_t rank = 0; rank < comm.ranks(); ++rank) made.push_back(make(w, rank));
+    const std::vector<coll::Made> made = coll::make_all(w);
     const coll::Made& own = made[self_];
     std::vector<std::byte> in = own.input, out = own.output;
     std::byte* const result = own.problem.in_place ? in.data() : out.data();
@@ -80,11 +73,6 @@ class Rank {
     world_.require(error.code == ErrorCode::peer_dead && somebody_died(), error.message);
     return false;
   }
-
-  World& world_;
-  Plan& plan_;
-  std::uint32_t self_;
-  std::unique_ptr<pool::Pool> pool_;
 };
 
 Scenario calls(const SimulatedPool& pool, std::uint64_t area, std::uint32_t ranks,

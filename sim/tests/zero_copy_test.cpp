@@ -46,18 +46,16 @@ std::uint64_t place_memory(SimulatedPool& pool, std::uint32_t ranks) {
   return place(pool, "memory of users", 2 * ranks * buffer_bytes);
 }
 
-class Rank {
+class Rank : PlanRank<Plan> {
  public:
   Rank(World& world, const SimulatedPool& simulated, Plan& plan, std::uint32_t self)
-      : world_(world), plan_(plan), self_(self) {
-    pool_ = plan.attach(world, simulated, self);
+      : PlanRank(world, simulated, plan, self) {
     input_ = pool_->base() + plan.memory + 2 * self * buffer_bytes;
     output_ = input_ + buffer_bytes;
   }
 
   void call_all() {
-    wait_until(world_, "the ranks", [&] { return plan_.all_came() || somebody_died(); });
-    if (!plan_.all_came()) return;
+    if (!all_come()) return;
     const auto comm = plan_.open(world_, *pool_, self_, {.zero_copy_bytes = shortest});
     for (std::size_t i = 0; i < plan_.calls.size(); ++i) {
       if (world_.random() % 3 == 0) world_.sleep(world_.random() % 200'000);
@@ -70,12 +68,9 @@ class Rank {
   }
 
  private:
-  bool somebody_died() const { return world_.victim() != nullptr && world_.victim()->dead; }
-
   bool call(Communicator& comm, std::size_t number) {
     const coll::TestCall& w = plan_.calls[number];
-    std::vector<coll::Made> made;
-    for (std::uint32_t rank = 0; rank < comm.ranks(); ++rank) made.push_back(make(w, rank));
+    const std::vector<coll::Made> made = coll::make_all(w);
     const coll::Made& own = made[self_];
     std::vector<std::byte> out = own.problem.in_place ? own.input : own.output;
     std::memcpy(input_, own.input.data(), own.input.size());
@@ -103,10 +98,6 @@ class Rank {
     return false;
   }
 
-  World& world_;
-  Plan& plan_;
-  std::uint32_t self_;
-  std::unique_ptr<pool::Pool> pool_;
   std::byte *input_, *output_;
 };
 

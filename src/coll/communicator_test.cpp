@@ -90,8 +90,7 @@ void call_in_turn(Communicator& comm, std::uint64_t seed, int calls) {
   for (int i = 0; i < calls; ++i) {
     TestCall w = draw_call(static_cast<Collective>(random() % 11), comm.ranks(), random);
     w.salt = static_cast<std::uint32_t>(random());
-    std::vector<Made> made;
-    for (std::uint32_t r = 0; r < comm.ranks(); ++r) made.push_back(make(w, r));
+    std::vector<Made> made = make_all(w);
     Made& own = made[comm.self()];
     Plan plan = comm.plan(own.problem);
     const Plan drawn = draw_plan(w.collective, comm.ranks(), random);

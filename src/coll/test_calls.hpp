@@ -145,6 +145,13 @@ inline Made make(const TestCall& w, std::uint32_t r) {
   return made;
 }
 
+/// The parts of all ranks, by rank.
+inline std::vector<Made> make_all(const TestCall& w) {
+  std::vector<Made> made;
+  for (std::uint32_t rank = 0; rank < w.ranks; ++rank) made.push_back(make(w, rank));
+  return made;
+}
+
 /// What the rank `producer` brought, at byte `at` of its block for `consumer`.
 inline std::uint32_t brought(const TestCall& w, const std::vector<Made>& made,
                              std::uint32_t producer, std::uint32_t consumer, std::uint64_t at) {
