@@ -22,8 +22,9 @@ std::optional<penstock::base::Origin> started;  ///< by which process
 std::atomic<bool> callable{false};              ///< the MPI is one whose functions we can call
 
 bool begin(const void* caller) {
-  callable = usable(caller);
+  const bool known = usable(caller);
   started.emplace();
+  callable = known;  // another thread may look at both
   note_calls_come();
   return callable;
 }
