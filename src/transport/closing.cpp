@@ -1,4 +1,4 @@
-// How an endpoint closes: its peers first take what was sent to them, and stop storing into its
+// Closing an endpoint: its peers first consume the messages sent to them, and stop storing into its
 // memory.
 #include "base/log.hpp"
 #include "transport/endpoint_impl.hpp"
@@ -6,10 +6,10 @@
 namespace penstock::transport {
 namespace {
 
-/// A running sender ends the stores of a withdrawn clear-to-send within this time.
+/// A running sender ends its stores within this time after a clear-to-send is withdrawn.
 constexpr std::uint64_t run_of_stores_ns = 100'000'000;
 
-/// Takes what still comes in while an endpoint closes.
+/// Drops messages that arrive while an endpoint closes.
 class NoCallbacks final : public EndpointCallbacks {
  public:
   ReceiveBuffer on_message(const Message&) override { return {}; }
@@ -31,8 +31,8 @@ bool Endpoint::drained() const {
   return true;
 }
 
-/// The deadline has passed. A sender reads its clear-to-send before each run of stores, so one run
-/// may still be on its way.
+/// Ends the wait at its deadline. A sender reads its clear-to-send before each run of stores, so
+/// one run may still be in flight.
 void Endpoint::Impl::leave_what_peers_use(const Error& error, Peer remaining) {
   base::log(peers_may_take_later ? base::Level::debug : base::Level::warn,
             "endpoint {} closes although {} has not taken all: {}", self.slot,
@@ -65,9 +65,9 @@ void Endpoint::Impl::drain_for_close() {
       remaining.push_back(peer);
   for (std::size_t turn = 0; !remaining.empty(); ++turn) {
     progress_rx();
-    poller.return_all_credits();  // the peer may be closing too, and waiting for our credits
+    poller.return_all_credits();  // the peer may be closing too and wait for our credits
     if (while_closing) while_closing();
-    // checking whether a peer has gone is slower: one peer at a time
+    // the liveness check is slower: one peer at a time
     const Peer looked_at = remaining[turn % remaining.size()];
     const bool gone = peers.watch.fate(looked_at) != PeerFate::present;
     std::erase_if(remaining, [&](Peer peer) {
@@ -78,7 +78,7 @@ void Endpoint::Impl::drain_for_close() {
       return leave_what_peers_use(waited.error(), remaining.front());
   }
   poller.return_all_credits();
-  const auto may_store = [this](Peer peer) {  // a broken peer may live and store
+  const auto may_store = [this](Peer peer) {  // a faulty peer may be alive and store
     return peers[peer].dead() && peers[peer].tx && peers.watch.fate(peer) == PeerFate::present;
   };
   for (std::size_t i = 0; i < peers.known(); ++i)

@@ -1,6 +1,6 @@
 // Repairs lines of a channel that a foreign store has overwritten. Each line has one writer, which
-// keeps a private copy, so most lines are written again. A message itself cannot be repaired: both
-// ends would wait for ever, so the receiver reports it.
+// keeps a private copy and publishes it again. A message itself cannot be repaired: both ends would
+// wait for ever, so the receiver reports it.
 #include <algorithm>
 #include <utility>
 
@@ -12,15 +12,16 @@ namespace {
 
 constexpr std::uint64_t look_every_ns = 1'000'000'000;
 /// Peers checked at each look; each costs two device accesses at most.
+/// Peers checked at each look; each costs at most two device accesses.
 constexpr std::size_t peers_a_look = 64;
-/// One poll would do: after reading the position, any poll finds what the position counts.
+/// One poll is enough in theory: a poll after the position was read finds everything it counts.
 constexpr std::uint32_t polls_in_proof = 16;
 
 }  // namespace
 
 // ---- sender ------------------------------------------------------------------------------------
 
-/// The calls that wrote the counted lines and cells have already ordered them.
+/// The calls that wrote the counted lines and cells have already fenced them.
 void TxChannel::publish_position() {
   const bool begun = breaks_off_ || (queue_.first && queue_.first->position != 0);
   PositionLine line;
@@ -48,7 +49,7 @@ void TxChannel::repair(const MailboxWords& mailbox) {
   if (left_.at != nullptr) memory_.publish_line(left_.at, &left_.header);
   memory_.publish_word(mailbox_.announcement, MailboxWord::pack(channel_offset_, announced_));
   position_ = {};
-  publish_position();  // ordered by the statistics, as always
+  publish_position();  // the statistics' store fence orders it, as always
 }
 
 // ---- receiver ----------------------------------------------------------------------------------
@@ -62,7 +63,7 @@ RxChannel::Stall RxChannel::look_for_stall(std::uint64_t now_ns) {
   // pairs with TxChannel::publish_position
   memory_.observe_line(&said, base_ + ChannelLayout::position);
   if (said.checksum != checksum_of(said)) return Stall::none;
-  // compares counts relative to the nonce; an old position may be behind what has arrived
+  // compares counts relative to the nonce; an old position may be behind the received data
   const auto behind = [this](std::uint64_t is, std::uint64_t said_to_be) {
     return static_cast<std::int64_t>(said_to_be - nonce_ - is) > 0;
   };
@@ -72,7 +73,7 @@ RxChannel::Stall RxChannel::look_for_stall(std::uint64_t now_ns) {
     case Stage::header:
       missing = missing || behind(tail_, said.begun);
       break;
-    case Stage::eager:  // `tail_` counts some lines of it; the sender wrote all together
+    case Stage::eager:  // `tail_` counts a part of its lines; the sender wrote all together
       missing = true;
       break;
     case Stage::pipelined:
@@ -91,7 +92,7 @@ void RxChannel::give_up_missing() {
                   source_, tail_, cell_));
 }
 
-// ---- both, once a second -----------------------------------------------------------------------
+// ---- both ends, once a second ------------------------------------------------------------------
 
 void Endpoint::Impl::look_for_damage(std::uint64_t now) {
   if (now < next_damage_look_ns) return;
@@ -107,13 +108,13 @@ void Endpoint::Impl::look_for_damage(std::uint64_t now) {
     --looks_left;
     if (peer.tx && !peer.dead() && peer.tx->is_stuck()) repair(at);
     if (peer.hears() && peer.rx->fault().empty()) look_for_damage(at, now);
-    // the header at this word's offset may have been overwritten, and repaired by now
+    // the header at this word's offset may have been overwritten and repaired since
     poller.look_again(at);
   }
 }
 
-/// What leads to the mailbox word may have been overwritten too; that is made anew under the pool's
-/// lock, which a stopped process may hold: then the next look tries again.
+/// Finds the mailbox words again, since the entry that names the tile may have been overwritten
+/// too. That may take the pool's lock; if a stopped process holds it, the next look tries again.
 void Endpoint::Impl::repair(Peer to) {
   if (const auto words = table.words(to, self.slot, briefly_ns)) peers[to].tx->repair(*words);
 }

@@ -1,5 +1,5 @@
-// Eager lines: short messages, in the ring itself. A message of up to 32 bytes is one line, a
-// longer one continues in tagged lines behind it. Protocol: docs/protocols/channel.md.
+// Eager lines: short messages inside the ring. A message of up to 32 bytes takes one line; a longer
+// one continues in the tagged lines after it. Protocol: docs/protocols/channel.md.
 #include <algorithm>
 #include <cstring>
 
@@ -13,12 +13,12 @@
 namespace penstock::transport {
 namespace {
 
-/// Longer messages that follow each other within `stream_gap_ns` are a stream.
+/// Longer messages that follow each other within `stream_gap_ns` form a stream.
 constexpr std::uint64_t stream_bytes = 4096, stream_gap_ns = 1000;
-/// Lines of longer messages are sent like those of a stream. Sent alone, the first line would
-/// arrive sooner, but the rest no sooner.
+/// Lines of messages above this size are written as a stream. Written alone, the first line would
+/// arrive sooner, but not the last one.
 constexpr std::uint64_t alone_max_bytes = 448;
-/// Lines looked at again together while the rest of a message is still being written.
+/// Lines that are checked again together while the sender still writes the rest of a message.
 constexpr std::uint64_t retry_lines = 32;
 constexpr int retries_per_poll = 4;
 
@@ -31,7 +31,7 @@ void TxChannel::put_inline(const Header& header, const void* payload, std::uint8
   line.meta = MessageLine::pack(header.bytes, flags, Form::inlined, header.kind);
   line.tag = header.tag;
   line.data = header.data;
-  if (header.bytes != 0) std::memcpy(line.payload, payload, header.bytes);  // else it may be null
+  if (header.bytes != 0) std::memcpy(line.payload, payload, header.bytes);  // may be null at 0
   line.sequence_tag = line.sequence_tag_of(nonce_ + head_);
   streams() ? memory_.stream_line(line_at(head_), &line) : memory_.send_line(line_at(head_), &line);
   ++head_;
@@ -67,8 +67,8 @@ void TxChannel::put_eager(const Header& header, const std::byte* payload, std::u
   if (header.bytes > stream_bytes) long_sent_ns_ = base::now_ns();
 }
 
-/// Longer messages go in cells. Lines reach the receiver sooner, cells cost both sides less time; a
-/// message right behind another, or behind one that waits for credit, is part of a stream.
+/// Lines reach the receiver sooner; cells cost both sides less time. A longer message is part of a
+/// stream, and goes in cells, if it follows another closely or waits behind one for credit.
 bool TxChannel::is_eager(std::uint64_t bytes) {
   if (bytes > context_.settings.lines_max_bytes) return false;
   if (lines_of(bytes) > layout_.ring_lines() && !may_grow()) return false;  // the pool is full
@@ -112,7 +112,7 @@ bool RxChannel::continue_eager() {
     got_ += got;
     tail_ += got == wanted ? lines : got / coherence::tagged_bytes;
     if (got == wanted) continue;
-    fresh_until_ = tail_;  // copies of the lines that follow may be stale by now
+    fresh_until_ = tail_;  // copies of the following lines may be stale by now
     ++counts_.retries;
     if (++retries > retries_per_poll) return false;
   }

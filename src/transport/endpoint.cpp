@@ -50,7 +50,7 @@ Result<std::unique_ptr<Endpoint>> Endpoint::open(arena::Arena& arena, EndpointCa
 
 Endpoint::~Endpoint() {
   if (!impl_->pool.attached_here()) {
-    [[maybe_unused]] Impl* leaked = impl_.release();  // the parent still uses the endpoint
+    [[maybe_unused]] Impl* leaked = impl_.release();  // belongs to the parent process
     return;
   }
   impl_->drain_for_close();
@@ -214,13 +214,13 @@ void Endpoint::tell_trouble(Peer from, std::uint32_t code) {
   impl_->tell_troubles();
 }
 
-/// A closed endpoint no longer waits, and its channel's memory may belong to another. It goes back
-/// under the pool's lock, after the endpoint's line says closed: so this takes the lock; if a
-/// stopped process holds it, the call tries again later.
+/// A closed endpoint no longer waits, and its channel's memory may have a new owner. The memory is
+/// freed under the pool's lock after the endpoint's line says closed, so this takes the lock. If a
+/// stopped process holds it, a later call tries again.
 void Endpoint::Impl::tell_troubles() {
   if (troubles.empty()) return;
   const auto guard = pool.lock(briefly_ns);
-  // overwritten credits are checked again in a second; the next message on a channel brings some
+  // drops pure credits: they are checked again in a second, and the next message returns them
   if (!guard) std::erase_if(troubles, [](const Trouble& trouble) { return !trouble.code; });
   if (!guard) return;
   for (const Trouble& trouble : troubles) {

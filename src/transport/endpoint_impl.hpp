@@ -1,4 +1,4 @@
-// The parts of an endpoint, and the functions that need several of them.
+// The parts of an endpoint, and the functions that use several of them.
 #pragma once
 
 #include <functional>
@@ -67,18 +67,18 @@ struct Endpoint::Impl {
   struct Trouble {
     Peer peer;
     std::uint32_t generation;
-    std::optional<std::uint32_t> code;  ///< none: the credits alone
+    std::optional<std::uint32_t> code;  ///< none: only credits
     bool operator==(const Trouble&) const = default;
   };
-  std::vector<Trouble> troubles;  ///< to be reported when the pool's lock is free
+  std::vector<Trouble> troubles;  ///< sent when the pool's lock is free
   std::vector<Peer> tx_waiting;   ///< channels with queued operations
   std::uint32_t idle_polls = 0;
-  std::uint32_t looks = 1;  ///< settings.warm_looks when every rank has a core, else 1
+  std::uint32_t looks = 1;  ///< settings.warm_looks if every rank has a core, else 1
   std::uint64_t next_look_around_ns = 0;
   std::uint32_t calls = 0;
   std::uint64_t next_check_ns = 0;
   std::uint64_t next_damage_look_ns = 0;
-  std::size_t next_damage_look = 0;  ///< number among the known peers
+  std::size_t next_damage_look = 0;  ///< index among the known peers
 };
 
 }  // namespace penstock::transport

@@ -12,15 +12,15 @@
 namespace penstock::transport {
 namespace {
 
-/// A torn line is whole soon if the process that claims the slot is alive.
+/// A torn line is whole again soon if the claiming process is alive.
 constexpr int looks_at_torn = 16;
-/// Lines that a claim reads at once in search of a free slot.
+/// Lines that a claim reads together in search of a free slot.
 constexpr std::uint32_t lines_a_look = 16;
-/// Liveness checks that it makes among them, while others may be free.
+/// Liveness checks among them in the first round, while others may be free.
 constexpr std::uint32_t asked_a_look = 2;
 
-/// The attachments of this process whose own slot is in use. A set of this process: two threads may
-/// open endpoints at once, and only one gets the slot.
+/// The attachments of this process whose own slot is in use. Process-wide, because two threads may
+/// open endpoints at the same time, and only one gets the slot.
 class OwnSlots {
  public:
   bool take(const pool::Pool& pool) {
@@ -49,7 +49,7 @@ Error other_format(const pool::Info& info, const std::string& found) {
                       info.spec, found, base::shell_quote(info.spec), info.max_processes)};
 }
 
-/// No group has a tile.
+/// No group has a tile yet.
 std::vector<std::byte> new_head(TableHead head, const TableLayout& layout) {
   head.checksum = checksum_of(head);
   TilesState none{.number = 1, .piece_offset = head.body_offset};
@@ -62,11 +62,11 @@ std::vector<std::byte> new_head(TableHead head, const TableLayout& layout) {
   return bytes;
 }
 
-/// The head comes last, and is there with all that it says or not at all.
+/// Makes the head last and atomically: a reader finds the complete table or none.
 Result<arena::Object> make_table(arena::Arena& arena) {
   const pool::Info& info = arena.pool().info();
   const TableLayout layout(endpoints_of_pool(info.max_processes));
-  // another process may be first at the same time
+  // another process may do the same concurrently
   const auto body = PENSTOCK_TRY(
       arena.create(table_body_name, layout.bytes(),
                    {.alignment = channel_alignment, .zero = false, .open_existing = true}));
@@ -175,8 +175,8 @@ std::vector<std::optional<EndpointLine>> EndpointTable::read(
 
 // ---- claiming ----------------------------------------------------------------------------------
 
-/// A slot that nobody uses among these lines, or whose process is dead, if it is one of `asked`
-/// that are asked about.
+/// A free slot among these lines, or one whose process is dead. At most `asked` of them get a
+/// liveness check.
 std::optional<std::uint32_t> EndpointTable::find_free(std::uint32_t first, std::uint32_t number,
                                                       std::uint32_t asked) const {
   std::vector<EndpointLine> lines(number);
@@ -188,8 +188,8 @@ std::optional<std::uint32_t> EndpointTable::find_free(std::uint32_t first, std::
   return std::nullopt;
 }
 
-/// Of those that are nobody's own. The search begins where a slot was closed last, or behind the
-/// one that was taken last.
+/// Searches the slots beyond the processes' own ones. Begins at the slot that was closed last, or
+/// after the one that was claimed last.
 Result<std::uint32_t> EndpointTable::find_slot() const {
   const std::uint64_t hint = memory_.observe_word(head_->hint);
   const std::uint32_t first = processes_, end = count();
@@ -221,8 +221,8 @@ Result<Address> EndpointTable::claim(std::uint64_t job) {
   return address;
 }
 
-/// The line of a slot that is this process's to store to. Only behind the look is it certain: who
-/// was stopped in it may have been given up, and the slot be another's. Such a process ends.
+/// Loads a line that this process may store to, then checks that this process was not declared dead
+/// meanwhile. A process that was stopped for long may have lost its slot; it ends here.
 EndpointLine EndpointTable::look_at_own(std::uint32_t slot) const {
   EndpointLine line;
   memory_.observe_line(&line, line_of(slot));
@@ -230,18 +230,18 @@ EndpointLine EndpointTable::look_at_own(std::uint32_t slot) const {
   return line;
 }
 
-/// Nobody else claims the slot: it is the process's own, or the pool's lock is held.
+/// No other process claims the slot: it is the process's own, or the caller holds the pool's lock.
 Address EndpointTable::claim_slot(std::uint32_t slot, std::uint64_t job) {
   pool::Pool& pool = arena_->pool();
   EndpointLine before = look_at_own(slot);
-  if (!is_whole(before, slot)) {  // it was never used, or whoever claimed it died
+  if (!is_whole(before, slot)) {  // it was never used, or its claimer died
     const std::vector<std::byte> zeros(tiles_.layout().box_bytes());
     memory_.publish_bulk(tiles_.box(slot), zeros.data(), zeros.size());
-    memory_.store_fence();  // a whole line says that the box is one
+    memory_.store_fence();  // a whole line implies a valid box
     before = look_at_own(slot);
   }
-  // even after a damaged line the generation must only grow
-  // 32 bits travel in addresses and channel headers; 0 is never a generation
+  // Generations grow even after a damaged line. Addresses and channel headers hold 32 bits; 0 is
+  // never a generation.
   const std::uint64_t generation = (before.generation + 1) & 0xffffffffu;
   EndpointLine line{};
   line.closed_from = before.closed_from;
@@ -261,17 +261,17 @@ Address EndpointTable::claim_slot(std::uint32_t slot, std::uint64_t job) {
   tiles_.clear_lock_line(slot);  // before others find the slot in use
   pool.confirm();
   memory_.publish_line(line_of(slot), &line);
-  memory_.full_fence();  // before any process can learn the address, by whatever way
+  memory_.full_fence();  // before any process can learn the address
   return Address{pool.info().id, job, slot, static_cast<std::uint32_t>(line.generation)};
 }
 
-/// Many write it, and whatever value stays is as good: the slots there are looked at.
+/// Many processes write the hint. Any value is good: the search checks the slots themselves.
 void EndpointTable::publish_hint(std::uint32_t slot) {
   memory_.publish_word(head_->hint, slot);
 }
 
-/// Changes one word by a store past the cache: readers find the line whole at any time. While its
-/// process lives nobody else writes the line.
+/// Changes one word by a store past the cache, so readers always find the line whole. While this
+/// process lives, no other process writes the line.
 void EndpointTable::change(const Address& address, std::uint64_t EndpointLine::*word,
                            std::uint64_t value) {
   const EndpointLine line = look_at_own(address.slot);
@@ -291,7 +291,7 @@ void EndpointTable::set_supplied(const Address& address) {
 }
 
 void EndpointTable::release(const Address& address) {
-  memory_.store_fence();  // what was published before, such as credits, and no more
+  memory_.store_fence();  // earlier publishes, such as credits, come first
   change(address, &EndpointLine::state,
          EndpointLine::pack(address.generation, EndpointState::closed));
   if (address.slot >= processes_) publish_hint(address.slot);

@@ -1,4 +1,4 @@
-// The table of endpoints: those that can be reached, and where senders announce messages to them.
+// The endpoint table: endpoints that can be reached, and where senders announce messages to them.
 #pragma once
 
 #include <optional>
@@ -10,41 +10,41 @@
 
 namespace penstock::transport {
 
-/// A view of the table; cheap. A process's first endpoint takes the slot that is its own, without
-/// the pool's lock; for others claiming takes the lock.
+/// A view of the table; cheap. A process's first endpoint takes the process's own slot without the
+/// pool's lock; claiming any other slot takes the lock.
 class EndpointTable {
  public:
-  /// Opens the pool's table, making it when this is the first endpoint ever. Errors: wrong_format,
-  /// where it was made by another version of Penstock or is damaged.
+  /// Opens the pool's table; the first endpoint of the pool makes it. Errors: wrong_format (made by
+  /// another version of Penstock, or damaged).
   static Result<EndpointTable> open(arena::Arena& arena);
 
   std::uint32_t count() const { return tiles_.layout().slots(); }
-  /// Takes the process's own slot, or another that is free, or whose process is dead. Errors:
+  /// Takes the process's own slot, or another slot that is free or whose process is dead. Errors:
   /// no_slots.
   Result<Address> claim(std::uint64_t job);
-  /// Stores the user word in the slot's line; peers find it when this has returned.
+  /// Stores the user word in the slot's line; peers find it after this call has returned.
   void set_user_word(const Address& address, std::uint64_t user_word);
-  /// Says that the endpoint has memory. Whoever finds it closed finds that, too, and so does
-  /// whoever no longer finds that memory's name.
+  /// Records that the endpoint has memory. A process that finds the endpoint closed, or no longer
+  /// finds that memory's name, also sees this record.
   void set_supplied(const Address& address);
-  /// Marks the slot closed; peers find out at their next check. All that this process has published
-  /// is at the device before.
+  /// Marks the slot closed; peers notice at their next check. All earlier publishes of this process
+  /// reach the device first.
   void release(const Address& address);
 
-  /// The line of a slot as it is now, checked; nullopt when the slot was never used, or the line is
-  /// torn because the slot is being claimed anew: then its earlier endpoint has gone.
+  /// The current, checked line of a slot. nullopt: the slot was never used, or its line is torn by
+  /// a new claim, so its earlier endpoint has ended.
   std::optional<EndpointLine> read(std::uint32_t slot) const;
-  /// Those of several slots, in one batch: nullopt also where a line is torn for the moment.
+  /// The lines of several slots, in one batch; nullopt also for a line that is torn for the moment.
   std::vector<std::optional<EndpointLine>> read(const std::vector<std::uint32_t>& slots) const;
-  /// All lines as they are now, in one batch: those that are nullopt as above.
+  /// All lines, in one batch; nullopt as above.
   std::vector<std::optional<EndpointLine>> read_all() const;
 
-  /// The words of mailbox `owner` that endpoint `sender`, which is this process's, writes. One
-  /// device access; the lock of the sender's group, for `timeout_ns` (0: the default), if it is the
-  /// first of its line there. Errors: no_space, those of the lock.
+  /// The words of mailbox `owner` that endpoint `sender` of this process writes. One device access.
+  /// The first sender of its line also takes the lock of the sender's group; it waits for at most
+  /// `timeout_ns` (0: the default). Errors: no_space, those of the lock.
   Result<MailboxWords> words(std::uint32_t owner, std::uint32_t sender,
                              std::uint64_t timeout_ns = 0);
-  /// Word of mailbox `owner` that endpoint `sender` writes; null when there is no tile for it yet.
+  /// The word of mailbox `owner` that endpoint `sender` writes; null if it has no tile yet.
   std::byte* find_word(std::uint32_t owner, std::uint32_t sender) const;
   /// See MailboxTiles.
   void keep_lock_line(std::uint32_t slot) { tiles_.keep_lock_line(slot); }
@@ -72,7 +72,7 @@ class EndpointTable {
   TableHeadLines* head_;
   std::byte* body_;
   std::uint64_t key_;
-  std::uint32_t processes_;  ///< slots from here on are not a process's own
+  std::uint32_t processes_;  ///< slots below are the processes' own
   MailboxTiles tiles_;
 };
 

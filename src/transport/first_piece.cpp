@@ -19,7 +19,7 @@ arena::Share FirstPiece::share_of(const Endpoint& endpoint) const {
           .part = endpoint.part};
 }
 
-/// Those that are open and have had no memory yet.
+/// Other endpoints of this node that are open and have no memory yet.
 std::vector<arena::Share> FirstPiece::others() {
   const auto members = arena_->pool().members_of_this_node();
   std::vector<std::uint32_t> slots;
@@ -38,8 +38,8 @@ std::vector<arena::Share> FirstPiece::others() {
   return shares;
 }
 
-/// Those that have closed without memory. One that has taken its piece gives it back by itself:
-/// it says so before it closes, and so does a second look.
+/// Endpoints that closed without taking their piece. An endpoint that took it has recorded that
+/// before it closed and destroys the piece itself, so a second look must not find that record.
 std::set<std::uint64_t> FirstPiece::late() const {
   std::vector<std::uint32_t> slots;
   for (const Endpoint& each : asked_) slots.push_back(each.slot);
@@ -64,12 +64,12 @@ Result<arena::Object> FirstPiece::take(std::uint64_t timeout_ns) {
   auto piece = PENSTOCK_TRY(arena_->create_shared(
       own, bytes, {.alignment = channel_alignment, .timeout_ns = timeout_ns}, with));
   taken_ = true;
-  table_.set_supplied(owner_);  // who has made it takes it back no more, when this has closed
+  table_.set_supplied(owner_);  // after this endpoint has closed, the maker leaves the piece alone
   return piece;
 }
 
-/// Behind the endpoint's closing: whoever makes it later finds that. Adopted it goes with the
-/// process in any case, so nobody waits for the lock for long.
+/// Runs after the endpoint's line says closed, so a process that makes the piece later sees that.
+/// The adopted piece is reclaimed with this process in any case, so the wait for the lock is short.
 void FirstPiece::decline() {
   if (!is_left()) return;
   taken_ = true;

@@ -1,6 +1,6 @@
-// The first piece of an endpoint's memory. When a job starts all its processes need one at about
-// the same time, and all would wait for the pool's lock. Whoever of a node has it makes those of
-// all that have none yet.
+// The first piece of an endpoint's memory. At the start of a job all processes need one at about
+// the same time, and would all wait for the pool's lock. The process of a node that gets the lock
+// makes the pieces of all endpoints of the node that have none yet.
 #pragma once
 
 #include <set>
@@ -10,11 +10,11 @@
 
 namespace penstock::transport {
 
-/// Time to wait for the pool's lock, which a stopped process may hold, where the work can also be
-/// done later, or done without.
+/// Limit of a wait for the pool's lock, which a stopped process may hold, for work that can be done
+/// later or skipped.
 inline constexpr std::uint64_t briefly_ns = 10'000'000;
 
-/// That of one endpoint, which is the first of its process: the slot is its own.
+/// The first piece of one endpoint, which must be the first endpoint of its process.
 class FirstPiece {
  public:
   static constexpr std::uint64_t bytes = 32 << 10;
@@ -22,16 +22,16 @@ class FirstPiece {
   FirstPiece(arena::Arena& arena, const EndpointTable& table, const Address& owner)
       : arena_(&arena), table_(table), owner_(owner) {}
 
-  /// Whether take() may be called: it gives one piece, once, to a process's own endpoint.
+  /// True if take() may be called: it gives one piece, once, to a process's first endpoint.
   bool is_left() const;
-  /// Waits for the pool's lock, `timeout_ns` at most (0: the default), unless the piece is there
-  /// before. Errors: no_space, deadline.
+  /// Returns the piece, or waits for the pool's lock and makes it. `timeout_ns`: limit of the wait
+  /// (0: the default). Errors: no_space, deadline.
   Result<arena::Object> take(std::uint64_t timeout_ns);
-  /// When the endpoint has closed: gives back what others have made for it in vain.
+  /// Destroys the piece if others made it but the endpoint closed without using it.
   void decline();
 
  private:
-  /// The first of a process of this node.
+  /// The first endpoint of a process of this node.
   struct Endpoint {
     std::uint32_t slot, generation, part;
     std::uint64_t token;
@@ -45,7 +45,7 @@ class FirstPiece {
   EndpointTable table_;
   Address owner_;
   bool taken_ = false;
-  std::vector<Endpoint> asked_;  ///< those of others()
+  std::vector<Endpoint> asked_;  ///< endpoints returned by others()
 };
 
 }  // namespace penstock::transport

@@ -16,7 +16,7 @@ inline std::uint64_t iov_bytes(const iovec* iov, std::size_t count) {
   return sum;
 }
 
-/// Calls visit(pointer, bytes, done) for the parts of [offset, offset + bytes) that exist.
+/// Calls visit(pointer, bytes, done) for the existing parts of [offset, offset + bytes).
 template <class Visit>
 void iov_visit(const iovec* iov, std::size_t count, std::uint64_t offset, std::uint64_t bytes,
                Visit&& visit) {
@@ -33,7 +33,7 @@ void iov_visit(const iovec* iov, std::size_t count, std::uint64_t offset, std::u
   }
 }
 
-/// Copies the bytes [offset, offset + bytes) to `to`; skips those that do not exist.
+/// Copies the bytes [offset, offset + bytes) to `to`; skips bytes that do not exist.
 inline void iov_gather(const iovec* iov, std::size_t count, std::uint64_t offset, std::byte* to,
                        std::uint64_t bytes) {
   iov_visit(iov, count, offset, bytes, [&](std::byte* at, std::uint64_t n, std::uint64_t done) {

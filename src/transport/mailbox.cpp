@@ -8,7 +8,7 @@ namespace penstock::transport {
 namespace {
 
 /// A sweep reads this many lines, or a fourth of all if that is more. In a large job the lines take
-/// turns, so that silent senders do not make an empty sweep longer.
+/// turns, so silent senders do not lengthen an empty sweep.
 constexpr std::uint32_t lines_of_sweep = 8, parts_of_mailbox = 4;
 
 }  // namespace
@@ -23,9 +23,9 @@ Mailbox::Mailbox(const EndpointTable& table, const coherence::Memory& memory, st
   memory_.load_fence();
   rung_ = memory_.load_word(box_ + TableLayout::bell);
   latest_ = memory_.load_word(box_ + TableLayout::latest);
-  if (latest_ == 0) return;  // nobody has ever sent to this slot
+  if (latest_ == 0) return;  // no sender has ever used this slot
   read_directory();
-  // A stale copy will do: a word that has changed since only wakes this endpoint in vain.
+  // a stale copy is good enough: a word that has changed since causes one vain look
   for (Line& line : lines_) memory_.load_bulk(line.seen, line.at, line_bytes);
 }
 
@@ -41,7 +41,7 @@ Mailbox::Part Mailbox::next_part() {
 void Mailbox::drop_copies(Part part) const {
   if (part.box) memory_.invalidate(box_, line_bytes);
   for (std::uint32_t i = part.first, end = part.first + part.lines; i < end;) {
-    std::uint32_t together = 1;  // lines that lie next to each other
+    std::uint32_t together = 1;  // adjacent lines
     while (i + together < end && lines_[i + together].at == lines_[i].at + line_bytes * together)
       ++together;
     memory_.invalidate(lines_[i].at, line_bytes * together);
@@ -58,7 +58,7 @@ bool Mailbox::rung() {
   return std::exchange(rung_, word) != word;
 }
 
-/// A torn word would only wake in vain.
+/// A torn word causes at most a vain look.
 bool Mailbox::changed(std::uint32_t number, std::uint64_t* words) const {
   memory_.load_bulk(words, lines_[number].at, line_bytes);
   return std::memcmp(words, lines_[number].seen, line_bytes) != 0;
@@ -77,8 +77,8 @@ void Mailbox::read_directory() {
   for (std::uint32_t group = 0; group < entries.size(); ++group) adopt(group, entries[group]);
 }
 
-/// Lines once found are looked at for ever: a sender may still write there though the entry was
-/// overwritten. Twice as many as there are senders for are enough, whatever the entries say.
+/// Known lines are watched for ever: a sender may still write there although the entry was
+/// overwritten. Overwritten entries add at most as many lines again as there are senders for.
 void Mailbox::adopt(std::uint32_t group, std::uint64_t entry) {
   const auto offset = table_.tiles().tile_of(entry, {owner_, group});
   if (!offset) return;

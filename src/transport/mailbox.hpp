@@ -1,5 +1,5 @@
-// The mailbox of an endpoint: one word for each endpoint that may send to it, in which a sender
-// announces its channel and what it has sent there. Only lines that somebody writes are looked at.
+// The mailbox of an endpoint. It has one word for each possible sender, in which the sender
+// announces its channel and the messages on it. The receiver looks only at lines that have senders.
 #pragma once
 
 #include <vector>
@@ -10,26 +10,26 @@ namespace penstock::transport {
 
 class Mailbox {
  public:
-  /// Lines that a sweep reads together; with `box` also the word that tells of new ones.
+  /// Lines that a sweep reads together; `box`: also the word that announces new lines.
   struct Part {
     std::uint32_t first = 0, lines = 0;
     bool box = false;
     bool empty() const { return lines == 0 && !box; }
   };
 
-  /// Words already there were announced to earlier owners of the slot, and count as seen. No sender
-  /// can announce to this owner yet: its address is not known to others.
+  /// Words that are already there belong to earlier owners of the slot and count as seen. No sender
+  /// can announce to this owner yet, since its address is not published.
   Mailbox(const EndpointTable& table, const coherence::Memory& memory, std::uint32_t owner);
 
   /// The next part to sweep; the parts take turns.
   Part next_part();
   Part whole() const { return {0, lines(), true}; }
   std::uint32_t lines() const { return static_cast<std::uint32_t>(lines_.size()); }
-  /// Invalidates the copies of a part; it takes effect with a load fence, before sweep().
+  /// Invalidates a part; effective after the next load fence, which must precede sweep().
   void drop_copies(Part part) const;
-  /// Calls heard(sender, word) for each word that has changed; one for which it returns false is
-  /// new again at the next sweep. Returns how many were heard. Lines that turn out to be new are
-  /// swept the next time.
+  /// Calls heard(sender, word) for each changed word. If the call returns false, the word counts as
+  /// changed again in the next sweep. Returns the number of calls that returned true. Newly found
+  /// lines are swept the next time.
   template <class Heard>
   unsigned sweep(Part part, Heard&& heard) {
     unsigned events = 0;
@@ -49,27 +49,27 @@ class Mailbox {
     if (part.box) find_new();
     return events;
   }
-  /// Invalidates the copy of the bell, before rung().
+  /// Invalidates the bell, before rung().
   void drop_bell() const;
-  /// True if a sender has rung since the last call: it has just announced a message, or will soon.
+  /// True if a sender has rung since the last call: it has announced a message or will at once.
   bool rung();
-  /// The word as last heard; 0: none so far.
+  /// The word as last seen; 0: none yet.
   std::uint64_t seen(Peer sender) const;
-  /// Returns one sender after the other of those that may have written. There are some.
+  /// Returns the possible senders one after the other. There must be some.
   Peer next_to_audit();
-  /// Looks for lines that nobody told of, whose word was overwritten.
+  /// Looks for lines whose announcing word was overwritten.
   void look_for_untold() { read_directory(); }
 
  private:
   struct Line {
     const std::byte* at;
-    Peer first;  ///< sender of its first word
+    Peer first;  ///< sender that writes its first word
     std::uint64_t seen[words_a_line];
   };
   struct Tile {
     std::uint64_t offset = 0;
-    std::uint32_t lines = 0;                ///< in `lines_`, one bit each
-    std::uint32_t number[tile_lines] = {};  ///< there
+    std::uint32_t lines = 0;                ///< lines known in `lines_`, one bit each
+    std::uint32_t number[tile_lines] = {};  ///< their index there
   };
 
   bool changed(std::uint32_t number, std::uint64_t* words) const;
@@ -81,11 +81,11 @@ class Mailbox {
   coherence::Memory memory_;
   std::uint32_t owner_;
   std::byte* box_;
-  std::uint64_t rung_ = 0;       ///< the bell, as last looked at
-  std::uint64_t latest_ = 0;     ///< the entry that was written last, as last looked at
+  std::uint64_t rung_ = 0;       ///< the bell as last seen
+  std::uint64_t latest_ = 0;     ///< the last written entry as last seen
   std::vector<Tile> tiles_;      ///< by group of senders
-  std::vector<Line> lines_;      ///< in the order in which they were found
-  std::uint32_t next_line_ = 0;  ///< looked at next
+  std::vector<Line> lines_;      ///< in order of discovery
+  std::uint32_t next_line_ = 0;  ///< first line of the next part
   std::uint32_t audited_ = 0;
 };
 

@@ -10,13 +10,13 @@
 namespace penstock::transport {
 namespace {
 
-/// A tile of which more lines than this are in use counts as wholly used: so a tile is changed
-/// three times at most, each under its group's lock.
+/// A tile with more used lines than this counts as fully used, so it changes at most three times,
+/// each time under its group's lock.
 constexpr int lines_one_by_one = 2;
-/// Each piece of a group is as large as all before it, up to 2^8 times the first, 9 MiB. The first
-/// is for receivers as many as the group has senders, and for 8 neighbours of these: so where each
-/// talks to the next one none waits for a second piece, and where all talk to as many receivers as
-/// a power of two a ninth stays unused.
+/// Each piece of a group is as large as all pieces before it, up to 2^8 times the first one: 9 MiB.
+/// The first piece has tiles for as many receivers as the group has senders, and for 8 neighbours.
+/// So no sender waits for a second piece if each talks to the next one; and if all talk to a power
+/// of two of receivers, a ninth stays unused.
 constexpr std::uint64_t first_piece_bytes = 36 << 10;
 constexpr std::uint32_t doublings = 8;
 
@@ -39,7 +39,7 @@ bool has_line(std::uint64_t entry, std::uint32_t line) {
 
 }  // namespace
 
-/// The lock of a group, by the line of one sender of it.
+/// Holds a group's lock, through the lock line of one of its senders.
 class MailboxTiles::Guard {
  public:
   Guard(pool::Pool& pool, sync::Lock lock) : pool_(&pool), lock_(std::move(lock)) {}
@@ -48,7 +48,7 @@ class MailboxTiles::Guard {
   Guard& operator=(Guard&&) = delete;
   ~Guard() {
     if (pool_ == nullptr) return;
-    pool_->confirm();  // a late release would come over the line of the endpoint's next owner
+    pool_->confirm();  // a late release would overwrite the line of the endpoint's next owner
     lock_.release();
   }
 
@@ -85,8 +85,8 @@ void MailboxTiles::keep_lock_line(std::uint32_t slot) {
   lock.repair();
 }
 
-/// Not the pool's lock, which all the ranks of a job would wait for when it starts. The owner of an
-/// endpoint's slot is the one who acts for it here, too.
+/// Does not use the pool's lock, for which all ranks of a starting job would wait. The owner of an
+/// endpoint's slot also owns its line of the group's lock.
 Result<MailboxTiles::Guard> MailboxTiles::lock(std::uint32_t sender, std::uint64_t timeout_ns) {
   pool::Pool& pool = arena_->pool();
   if (!pool.attached_here())
@@ -148,7 +148,7 @@ Result<std::uint64_t> MailboxTiles::reach(std::uint32_t owner, std::uint32_t sen
   return take(*state, place, line);
 }
 
-/// A line that is torn is that of a writer that died: the other one is as it was before.
+/// A torn copy was written by a process that died; the other copy holds the state before that.
 std::optional<TilesState> MailboxTiles::read_state(std::uint32_t group) const {
   TilesStates states;
   memory_.observe_bulk(states.data(), &states_[group], sizeof states);
@@ -168,13 +168,13 @@ void MailboxTiles::write(std::uint32_t group, TilesState state) {
   state.checksum = checksum_of(state, key_);
   arena_->pool().confirm();
   memory_.publish_line(&lines[0], &state);
-  memory_.store_fence();  // before an entry names the tile: no other gets it any more
-  // Who is late with the first, and given up, is not with both: one of them is always the latest.
+  memory_.store_fence();  // the tile is taken before an entry names it
+  // A process declared dead here may be late with one copy, not with both: one stays the latest.
   arena_->pool().confirm();
   memory_.publish_line(&lines[1], &state);
 }
 
-/// Whoever took the last tile may have died before it wrote the entry.
+/// Writes the entry of the last taken tile if its taker died before that.
 void MailboxTiles::finish(std::uint32_t group, const TilesState& state) {
   const TilePlace place{static_cast<std::uint32_t>(state.owner), group};
   if (state.owner >= layout_.slots()) return;
@@ -182,7 +182,7 @@ void MailboxTiles::finish(std::uint32_t group, const TilesState& state) {
   enter(place, state.entry);
 }
 
-/// The receiver finds the entry when it finds the word of the latest: pairs with Mailbox.
+/// The receiver looks for the entry when the word `latest` changes: pairs with Mailbox::find_new.
 void MailboxTiles::enter(TilePlace place, std::uint64_t entry) {
   arena_->pool().confirm();
   memory_.publish_word(entry_at(place), entry);
@@ -190,10 +190,10 @@ void MailboxTiles::enter(TilePlace place, std::uint64_t entry) {
   memory_.publish_word(box(place.owner) + TableLayout::latest, entry);
 }
 
-/// The piece of `state` has a tile that is free.
+/// The piece of `state` must have a free tile.
 std::uint64_t MailboxTiles::take(TilesState state, TilePlace place, std::uint32_t line) {
   const std::uint64_t offset = state.piece_offset + tile_bytes * state.taken;
-  // words of an earlier user of the memory would each cost the receiver a look
+  // stale words of an earlier user would each cost the receiver a look
   constexpr std::byte zeros[tile_bytes]{};
   arena_->pool().confirm();
   memory_.publish_bulk(at(offset), zeros, tile_bytes);
@@ -206,7 +206,7 @@ std::uint64_t MailboxTiles::take(TilesState state, TilePlace place, std::uint32_
   return state.entry;
 }
 
-/// Their tiles may have owners. Only where the state was overwritten: else it counts the pieces.
+/// Existing pieces may have tile owners. Needed only if the state, which counts them, is lost.
 Result<std::uint32_t> MailboxTiles::first_unused_piece(std::uint32_t group) const {
   for (std::uint32_t number = 0;; ++number) {
     const auto known = arena_->open(name_of_piece(group, number));
@@ -216,8 +216,8 @@ Result<std::uint32_t> MailboxTiles::first_unused_piece(std::uint32_t group) cons
   }
 }
 
-/// The state with one more piece, which counts when the first tile is taken: a piece that the dead
-/// have made is the next one's.
+/// Returns the state with one more piece. It becomes valid when its first tile is taken; a piece
+/// made by a process that died before that is used by the next one.
 Result<TilesState> MailboxTiles::with_piece(std::uint32_t group,
                                             const std::optional<TilesState>& state,
                                             std::uint64_t timeout_ns) {

@@ -1,5 +1,6 @@
-// Tiles of mailboxes: made when the first of 64 senders announces something to a receiver, and
-// found by entries in the receiver's box. So mailboxes take memory for pairs that talk.
+// Tiles of mailboxes. A tile is made when the first of 64 senders announces a message to a
+// receiver; an entry in the receiver's box names it. So only communicating pairs take mailbox
+// memory.
 #pragma once
 
 #include <optional>
@@ -9,14 +10,14 @@
 
 namespace penstock::transport {
 
-/// The words of a mailbox that one sender writes, or a whole box: by receiver and group of senders.
+/// Identifies a tile: the receiver that owns the mailbox, and the group of senders.
 struct TilePlace {
   std::uint32_t owner, group;
 };
 
 class MailboxTiles {
  public:
-  /// `head`: "penstock.endpoints", which says what was checked.
+  /// `head`: the object "penstock.endpoints"; `said`: its checked contents.
   MailboxTiles(arena::Arena& arena, std::byte* head, const TableHead& said);
 
   std::byte* box(std::uint32_t owner) const { return body_ + layout_.box(owner); }
@@ -25,25 +26,26 @@ class MailboxTiles {
   /// The tile's offset in the pool if the entry is whole and names one, else nullopt.
   std::optional<std::uint64_t> tile_of(std::uint64_t entry, TilePlace place) const;
 
-  /// The entry as it is now; nullopt when there is none, or it was overwritten. A device access.
+  /// The current entry; nullopt if there is none or it was overwritten. One device access.
   std::optional<std::uint64_t> find(TilePlace place) const;
-  /// The entry of a tile in `owner`'s mailbox that has the sender's line in use: found by one
-  /// device access, or made, under the lock of its group, which it awaits for `timeout_ns` (0: the
-  /// default). `sender` is an endpoint of this process. Errors: no_space, those of the lock.
+  /// The entry of a tile in `owner`'s mailbox with the sender's line in use. Finds it by one device
+  /// access, or makes it under the lock of the group. `sender`: an endpoint of this process.
+  /// `timeout_ns`: limit of the wait for the lock (0: the default). Errors: no_space, those of the
+  /// lock.
   Result<std::uint64_t> reach(std::uint32_t owner, std::uint32_t sender,
                               std::uint64_t timeout_ns = 0);
-  /// What the slot's last owner left in the line of its lock, if it died in its midst, would hold
-  /// up all others of the group. By who claims the slot.
+  /// Resets the lock line of a slot. A claimer calls it: the last owner may have died while it held
+  /// or awaited the lock, and its line would block the group.
   void clear_lock_line(std::uint32_t slot);
-  /// Publishes the line of the endpoint of this process anew if it was overwritten: nobody passes
-  /// over a line whose token lives. By the endpoint's thread.
+  /// Publishes this process's lock line again if it was overwritten: other processes never skip the
+  /// line of a living token. Called by the endpoint's thread.
   void keep_lock_line(std::uint32_t slot);
 
  private:
   class Guard;
   sync::Lock lock_of(std::uint32_t sender, sync::AliveCheck alive) const;
   Result<Guard> lock(std::uint32_t sender, std::uint64_t timeout_ns);
-  /// As it is under the lock; nullopt: both copies were overwritten.
+  /// The state under the lock; nullopt: both copies were overwritten.
   std::optional<TilesState> read_state(std::uint32_t group) const;
   void write(std::uint32_t group, TilesState state);
   void finish(std::uint32_t group, const TilesState& state);

@@ -1,5 +1,5 @@
-// The size of a channel follows its use: it begins small, moves to a larger ring when it proves
-// busy, and back when it has been idle. Protocol: docs/protocols/channel.md, "Small and large".
+// The size of a channel follows its use. A channel begins small, moves to a larger ring when it is
+// busy, and back when it is idle. Protocol: docs/protocols/channel.md, "Small and large".
 #include <algorithm>
 
 #include "base/checked.hpp"
@@ -8,9 +8,9 @@
 namespace penstock::transport {
 namespace {
 
-/// Two laps of a small ring within this time are those of a busy pair.
+/// A pair is busy if it completes two laps of a small ring within this time.
 constexpr std::uint64_t busy_lap_ns = 100'000'000;
-/// Between looks at whether a channel is idle, or its receiver has followed it, at most.
+/// Longest time between checks whether a channel is idle or its receiver has moved.
 constexpr std::uint64_t look_ns = 1'000'000'000;
 
 }  // namespace
@@ -19,7 +19,7 @@ std::uint64_t TxChannel::bytes_of(const ChannelLayout& layout) {
   return base::align_up(layout.bytes(), channel_alignment);
 }
 
-/// Called once a lap: a pair that goes on slowly can do with a small ring for ever.
+/// Called once a lap. A slow pair keeps its small ring for ever.
 void TxChannel::note_lap() {
   next_lap_ = small() ? head_ + layout_.ring_lines() : ~0ull;
   if (!small()) return;
@@ -37,7 +37,7 @@ void TxChannel::want_cells() {
       cell_count_ < context_.settings.cell_count && context_.coarse_ns >= no_larger_until_ns_;
 }
 
-/// Moves to a larger ring, if that is possible now; what was sent in the old one comes first.
+/// Moves to a larger ring if possible now. The receiver takes the old ring's messages first.
 bool TxChannel::try_to_move() {
   if (left_.at != nullptr || cells_consumed_ != cells_head_) refresh_credits();
   if (ended_ || left_.at != nullptr || delivering_.first || cells_consumed_ != cells_head_)
@@ -48,14 +48,14 @@ bool TxChannel::try_to_move() {
   return false;
 }
 
-/// The receiver finds the new channel by its announcement, as any, and what it takes first by its
-/// header. Until it has given credits there it may still store to the old one. Nothing is half
+/// The receiver finds the new channel by its announcement, and the old one by the new header. Until
+/// it returns credits on the new channel, it may still store to the old one. No message is half
 /// sent. False: the pool is full.
 bool TxChannel::move(std::uint32_t ring_lines) {
   const ChannelLayout layout(context_.settings.cell_count, ring_lines);
   auto at = context_.tx_memory.allocate(bytes_of(layout), "a channel", false);
   if (!at) return false;
-  publish_position();  // the last, by which the receiver notices what is missing there
+  publish_position();  // last one of the old channel: shows the receiver if data are missing there
   left_ = {base_, bytes_of(layout_), nonce_, trouble_, consumed_ == head_, header_};
   if (trouble_ != trouble_told_) trouble_of_left_ = trouble_;
   header_.previous = static_cast<std::uint32_t>(channel_offset_ / channel_alignment);
@@ -67,12 +67,12 @@ bool TxChannel::move(std::uint32_t ring_lines) {
   return true;
 }
 
-/// While the receiver may not have followed: its last words in the old channel.
+/// Reads the receiver's credits in the old channel, until the receiver has moved.
 void TxChannel::look_at_old(std::uint64_t lines_consumed) {
   CreditLine last;
   memory_.observe_line(&last, left_.at + ChannelLayout::credits);
   ended_ = ended_ || last.lines == broken_off(left_.nonce);
-  if (lines_consumed > head_) return;  // no credits here so far
+  if (lines_consumed > head_) return;  // no credits in the new channel yet
   const std::uint64_t trouble = last.trouble - left_.nonce;
   if (last.trouble != 0 && trouble >> 32 == 0 && trouble != left_.trouble)
     trouble_of_left_ = static_cast<std::uint32_t>(trouble);
@@ -84,7 +84,7 @@ bool TxChannel::old_consumed() const {
   return left_.at == nullptr || left_.consumed;
 }
 
-/// False: more cells are wanted, but not all that was sent in these is consumed yet.
+/// False: more cells are wanted, but the receiver has not consumed the present ones yet.
 bool TxChannel::cells_settled() {
   if (!wants_cells_) return true;
   if (cells_consumed_ != cells_head_) refresh_credits();
@@ -113,12 +113,12 @@ void TxChannel::give_back_idle(std::uint64_t now_ns) {
   if (!consumed() || ended_ || cells_consumed_ != cells_head_) return;
   give_cells_back();
   if (least() || !move(context_.settings.first_ring_lines)) return;
-  // where it is, and no message: the receiver would wait for one; ordered by the statistics
+  // announces the offset but no message; ordered by the statistics' store fence
   memory_.publish_word(mailbox_.announcement, MailboxWord::pack(channel_offset_, announced_));
 }
 
 void TxChannel::give_cells_back() {
-  if (cells_ == nullptr) return;  // no other process stores to cells
+  if (cells_ == nullptr) return;
   context_.tx_memory.give_back(cells_, static_cast<std::uint64_t>(cell_count_) * cell_bytes_, true);
   cells_ = nullptr;
 }

@@ -1,4 +1,4 @@
-// How peers come and go: messages that a peer had published are delivered first, then unfinished
+// Arrival and end of peers. Messages that a peer had published are delivered first; then unfinished
 // ones fail.
 #include "base/format.hpp"
 #include "base/log.hpp"
@@ -6,25 +6,25 @@
 
 namespace penstock::transport {
 
-/// Prepares for a channel from this endpoint, which the poller is about to take over.
+/// Prepares for a new channel from this endpoint, before the poller replaces the old one.
 void Endpoint::Impl::meet(Peer source, std::uint32_t generation) {
   if (!peers.watch.watched(source, generation)) {
     const auto line = table.read(source);
     if (line && line->generation == generation)
       watch_peer(source, generation, line->token);
     else if (peers.watch.token(source) == 0)
-      peers.watch.add(source, generation, 0);  // it has gone: the watch reports it
+      peers.watch.add(source, generation, 0);  // it has ended: the watch reports it
   }
-  // also if its watch has ended: the new owner announces itself in the word that may hold the old
-  // one's last announcement
+  // Also if its watch has ended: the new owner announces itself in the word that may hold the old
+  // owner's last announcement.
   PeerState& peer = peers[source];
   if (peer.rx) end_rx(source, Error{ErrorCode::peer_dead, "the sender has gone"});
   (void)peers.counts_of(source, generation);
   if (!peer.resolved) peer.address = {self.pool_id, self.job, source, generation};
 }
 
-/// Fails queued operations and frees the channel. A broken peer may live and still store credits:
-/// then the channel's memory stays.
+/// Fails queued operations and frees the channel. A faulty peer may be alive and still store
+/// credits: then the channel's memory stays allocated.
 void Endpoint::Impl::end_tx(Peer to, PeerFate fate, const Error& error) {
   std::unique_ptr<TxChannel>& tx = peers[to].tx;
   if (!tx) return;
@@ -35,7 +35,7 @@ void Endpoint::Impl::end_tx(Peer to, PeerFate fate, const Error& error) {
   std::erase(tx_waiting, to);
 }
 
-/// The slot has a new owner that has announced itself already: the channel is not the old owner's.
+/// Ends an earlier endpoint of a slot whose new owner already has the receiving channel.
 void Endpoint::Impl::predecessor_gone(Peer gone, std::uint32_t generation, PeerFate fate,
                                       const Error& error) {
   PeerState& peer = peers[gone];
@@ -50,7 +50,7 @@ void Endpoint::Impl::predecessor_gone(Peer gone, std::uint32_t generation, PeerF
   callbacks->on_peer_dead(gone, error.message);
 }
 
-/// The slot may have had another owner, whose end was not noticed yet: it is reported now.
+/// If the slot had an owner whose end was not noticed yet, reports that end now.
 void Endpoint::Impl::watch_peer(Peer peer, std::uint32_t generation, std::uint64_t token) {
   if (peers.watch.watched(peer, generation)) return;
   const std::uint32_t before = peers.watch.generation(peer);
@@ -65,7 +65,7 @@ void Endpoint::Impl::watch_peer(Peer peer, std::uint32_t generation, std::uint64
   predecessor_gone(peer, before, fate, error);
 }
 
-/// Delivers the messages that the sender had published before it went; a half-received one fails.
+/// Delivers the messages that the sender had published; fails a half-received one.
 void Endpoint::Impl::end_rx(Peer source, const Error& error) {
   if (peers[source].hears()) {
     poller.wake(source);
@@ -78,8 +78,8 @@ void Endpoint::Impl::end_rx(Peer source, const Error& error) {
 void Endpoint::Impl::peer_gone(Peer gone, std::uint32_t generation, PeerFate fate,
                                const std::string& description) {
   PeerState& peer = peers[gone];
-  // messages that it published before it went are still good; its announcements first, also that of
-  // the channel to which it had moved
+  // Messages published before the end are still good. First find the announcements, also that of a
+  // channel to which the peer had moved.
   for (int channel = 0; channel < 2; ++channel) {
     poller.sweep();
     poller.take_the_last(gone, *callbacks);
@@ -98,7 +98,7 @@ void Endpoint::Impl::peer_gone(Peer gone, std::uint32_t generation, PeerFate fat
   peer.description = error.message;
   end_tx(gone, fate, error);
   if (peer.rx) {
-    // a broken peer may live, and store into the user's buffer
+    // a faulty peer may be alive and store into the user's buffer
     if (fate == PeerFate::faulty && peer.rx->cleared()) peer.rx->withdraw_clear_to_send();
     peer.rx->fail(error);
     poller.rest(gone);

@@ -10,8 +10,8 @@ namespace penstock::transport {
 
 namespace {
 
-/// Of the checksums of an endpoint's rows in the table: those of earlier owners of its slot do not
-/// match.
+/// Key of the checksums of an endpoint's rows in the table. Rows of earlier owners of the slot do
+/// not match it.
 std::uint64_t key_of_rows(const EndpointTable& table, std::uint32_t slot,
                           std::uint64_t generation) {
   return table.key() + (generation << 32 | slot);
@@ -82,7 +82,7 @@ namespace {
 
 using Lines = std::vector<std::optional<EndpointLine>>;
 
-/// Adds the row if it is plausible. `from`: the endpoint whose row it is.
+/// Adds the row if it is plausible. `from`: the endpoint that published it.
 void add_row(const PeerStatisticsRow& row, std::uint64_t key, Peer from, std::uint64_t token,
              const Lines& lines, std::vector<PeerCounts>& found) {
   if (row.checksum != checksum_of(row, key) || row.peer >= lines.size()) return;
@@ -95,7 +95,7 @@ void add_row(const PeerStatisticsRow& row, std::uint64_t key, Peer from, std::ui
                    .counts = row.counts});
 }
 
-/// Those of the slot in the table.
+/// Adds the rows of a slot in the table.
 void add_first_rows(const EndpointTable& table, const coherence::Memory& memory, Peer slot,
                     const Lines& lines, std::vector<PeerCounts>& found) {
   PeerStatisticsRow rows[rows_of_slot];
@@ -105,7 +105,7 @@ void add_first_rows(const EndpointTable& table, const coherence::Memory& memory,
     add_row(row, key, slot, lines[slot]->token, lines, found);
 }
 
-/// Those of one object.
+/// Adds the rows of one object.
 void add_rows(const arena::Object& object, const coherence::Memory& memory, const Lines& lines,
               std::vector<PeerCounts>& found) {
   const std::uint64_t number = std::min(object.bytes / line_bytes, 1 + rows_of_piece);
@@ -126,7 +126,7 @@ std::vector<PeerCounts> peer_counts(arena::Arena& arena) {
   const auto objects = arena.list();
   const bool ever = std::any_of(objects.begin(), objects.end(),
                                 [&](const auto& object) { return object.name == table_name; });
-  if (!ever) return found;  // opening the table would make it
+  if (!ever) return found;  // opening would make the table
   const auto table = EndpointTable::open(arena);
   if (!table) return found;
   const coherence::Memory& memory = arena.pool().memory();

@@ -1,4 +1,4 @@
-// Statistics that an endpoint publishes for each peer, for `penstock ps --peers`.
+// Statistics that an endpoint publishes for each peer; `penstock ps --peers` shows them.
 #pragma once
 
 #include <unordered_map>
@@ -9,8 +9,8 @@
 
 namespace penstock::transport {
 
-/// The first peers have rows in the table. Owns the arena objects of the others, and destroys them
-/// at its end. Not on a hot path.
+/// The first peers have rows in the table. Owns the arena objects for the others; the destructor
+/// destroys them. Not on a hot path.
 class PeerStatistics {
  public:
   PeerStatistics(arena::Arena& arena, const EndpointTable& table, const Address& self);
@@ -19,17 +19,17 @@ class PeerStatistics {
   PeerStatistics(const PeerStatistics&) = delete;
   PeerStatistics& operator=(const PeerStatistics&) = delete;
 
-  /// Makes a row for `peer`. Takes the pool's lock where the table has no more rows, as making a
-  /// channel may anyway.
+  /// Makes a row for `peer`. Takes the pool's lock if the table has no row left; making a channel
+  /// may take it anyway.
   void make_room(Peer peer);
-  /// Publishes a changed row. Takes no lock: a peer that was stopped while it held the lock must
-  /// not stop a process that waits for messages. Skips peers without a row. The caller does the
+  /// Publishes a changed row; skips peers without a row. Takes no lock: a peer that was stopped
+  /// while it held the lock must not block a process that waits for messages. The caller does the
   /// store fence.
   void publish(Peer peer, std::uint32_t generation, const EndpointStats& counts);
 
  private:
   static constexpr std::uint32_t no_row = ~0u;
-  /// The number of the peer's row, which is made if there is room.
+  /// The index of the peer's row; makes the row if there is room.
   std::uint32_t row_of(Peer peer);
   bool make_piece();
 
@@ -39,8 +39,8 @@ class PeerStatistics {
   Address self_;
   std::vector<arena::Object> pieces_;
   std::vector<PeerStatisticsRow> rows_;             ///< as published
-  std::unordered_map<Peer, std::uint32_t> row_of_;  ///< number in `rows_`
-  bool full_ = false;                               ///< the pool has no space for more
+  std::unordered_map<Peer, std::uint32_t> row_of_;  ///< index in `rows_`
+  bool full_ = false;                               ///< the pool has no space for more rows
 };
 
 }  // namespace penstock::transport

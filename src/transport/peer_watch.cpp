@@ -30,9 +30,9 @@ std::uint32_t PeerWatch::generation(Peer peer) const {
 }
 
 /// A torn line hides how the peer ended: a process is claiming its slot, and the whole line will
-/// show it. If the claimer died meanwhile, the line stays torn, and the peer had gone before.
+/// show it. If the claimer died meanwhile, the line stays torn; the peer had ended before that.
 PeerFate PeerWatch::fate_of(Watched& watched) {
-  // A process that leaves in order closes its endpoint before it detaches: so the line is read
+  // A process that leaves in order closes its endpoint before it detaches, so the line must be read
   // after the liveness check.
   const bool alive = pool_.alive(watched.token);
   const auto line = table_.read(watched.peer);
@@ -40,7 +40,7 @@ PeerFate PeerWatch::fate_of(Watched& watched) {
   if (line) watched.looks_in_vain = 0;
   const bool same = line && line->generation == watched.generation;
   if (same && line->closed()) return PeerFate::closed;
-  // its slot has a new owner already; the line tells how the old one ended
+  // the slot has a new owner; the line says how the old one ended
   if (line && !same && line->had_closed(watched.generation)) return PeerFate::closed;
   if (!alive) return PeerFate::dead;
   return same ? PeerFate::present : PeerFate::closed;

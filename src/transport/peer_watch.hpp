@@ -1,4 +1,4 @@
-// Watches which peers are still there; checked now and then, never on the hot path.
+// Watches which peers are still present; checked periodically, never on the hot path.
 #pragma once
 
 #include <string>
@@ -16,17 +16,17 @@ class PeerWatch {
  public:
   PeerWatch(pool::Pool& pool, const EndpointTable& table) : pool_(pool), table_(table) {}
 
-  /// Begins to watch; `token` is the process that owns the endpoint.
+  /// Begins to watch; `token`: owning process of the endpoint.
   void add(Peer peer, std::uint32_t generation, std::uint64_t token);
   bool watched(Peer peer, std::uint32_t generation) const;
   std::uint64_t token(Peer peer) const;
-  /// The generation of the endpoint that is watched under this number; 0: none is.
+  /// The generation of the watched endpoint in this slot; 0: none is watched.
   std::uint32_t generation(Peer peer) const;
 
-  /// Checks a few peers, another few the next time. Calls gone(peer, generation, fate,
-  /// description) once for each peer that has gone; of the dead at the second look that finds them
-  /// so: who waits for one of them elsewhere in this process, and lets messages go on meanwhile,
-  /// looks more often, and is to say first what it has waited for.
+  /// Checks a few peers per call, in turn. Calls gone(peer, generation, fate, description) once for
+  /// each peer that has ended. A dead peer is reported by the second look that finds it dead: a
+  /// wait elsewhere in this process that depends on the peer and drives this endpoint checks more
+  /// often, and should report first what it waited for.
   template <class Gone>
   void look(Gone&& gone) {
     const std::size_t number = peers_.size() < peers_a_look ? peers_.size() : peers_a_look;
@@ -37,12 +37,11 @@ class PeerWatch {
       if (fate == PeerFate::dead && !std::exchange(peers_[next_].found_dead, true)) continue;
       const Watched watched = peers_[next_];
       peers_.erase(peers_.begin() + static_cast<std::ptrdiff_t>(next_));
-      next_ =
-          (next_ == 0 ? peers_.size() : next_) - 1;  // no other is passed over, or looked at twice
+      next_ = (next_ == 0 ? peers_.size() : next_) - 1;  // skips no peer and visits none twice
       gone(watched.peer, watched.generation, fate, pool_.describe(watched.token));
     }
   }
-  /// Checks one peer now.
+  /// Checks one peer at once.
   PeerFate fate(Peer peer);
 
  private:
@@ -52,8 +51,8 @@ class PeerWatch {
     Peer peer;
     std::uint32_t generation;
     std::uint64_t token;
-    unsigned looks_in_vain = 0;  ///< looks in a row that found a torn line
-    bool found_dead = false;     ///< by a look, which did not report it
+    unsigned looks_in_vain = 0;  ///< consecutive looks that found a torn line
+    bool found_dead = false;     ///< an earlier look found it dead and did not report it
   };
   PeerFate fate_of(Watched& watched);
 

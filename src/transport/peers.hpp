@@ -15,38 +15,40 @@ namespace penstock::transport {
 
 struct PeerState {
   Address address{};
-  bool resolved = false;  ///< by resolve(): may be sent to
-  /// Endpoints in the slot up to this generation have gone or are broken, and the user knows:
-  /// nothing is sent to them, and messages from them are ignored.
+  bool resolved = false;  ///< by resolve(); sends are allowed
+  /// Endpoints of the slot up to this generation have ended or are faulty, and the user was told
+  /// so. Nothing is sent to them, and messages from them are ignored.
   std::uint32_t dead_generation = 0;
   std::unique_ptr<TxChannel> tx;
   std::unique_ptr<RxChannel> rx;
   std::string description;  ///< of the peer that ended
-  EndpointStats counts;     ///< exchanged with the endpoint of this generation
+  EndpointStats counts;     ///< messages exchanged with the endpoint of `counted_generation`
   std::uint32_t counted_generation = 0;
   bool active = false;              ///< the poller polls `rx`
-  std::uint32_t polls_in_vain = 0;  ///< empty polls of the active channel, in a row
-  bool misses = false;              ///< last look: the sender published something not found here
+  std::uint32_t polls_in_vain = 0;  ///< consecutive empty polls of the active channel
+  bool misses = false;              ///< the last look did not find data that the sender published
 
-  /// Generations wrap around.
+  /// Compares generations modulo 2^32.
   bool gone(std::uint32_t generation) const {
     return dead_generation != 0 && static_cast<std::int32_t>(generation - dead_generation) <= 0;
   }
   bool dead() const { return gone(address.generation); }
-  /// True if `rx` is not of an ended endpoint; its sender may be a new owner, not resolved yet.
+  /// True unless `rx` belongs to an ended endpoint. Its sender may be a new owner of the slot that
+  /// is not resolved yet.
   bool hears() const { return rx && !gone(rx->source_generation()); }
-  /// `rx` is of a later endpoint in the slot.
+  /// True if `rx` belongs to a later endpoint of the slot.
   bool is_after(std::uint32_t generation) const {
     return rx && static_cast<std::int32_t>(generation - rx->source_generation()) < 0;
   }
-  /// The peer still has something to take, or may store into a buffer of this endpoint's user.
+  /// True if the peer still has messages to take, or may store into a buffer of this endpoint's
+  /// user.
   bool uses_our_memory() const {
     const bool sends = tx && !dead() && !tx->consumed();
     return sends || (hears() && rx->cleared());
   }
 };
 
-/// States are made as peers are met, 64 neighbours together: a pool may have thousands of others.
+/// States are allocated on demand, 64 neighbours together: a pool may have thousands of peers.
 class Peers {
   static constexpr std::size_t group_peers = 64;
   using Group = std::array<PeerState, group_peers>;
@@ -68,7 +70,7 @@ class Peers {
     const auto& group = groups_[peer / group_peers];
     return group ? (*group)[peer % group_peers] : nobody;
   }
-  /// The peers that have a state, by number: [0, known()).
+  /// The peers that have a state, by index: [0, known()).
   std::size_t known() const { return group_peers * made_.size(); }
   Peer peer_of(std::size_t number) const {
     return static_cast<Peer>(group_peers * made_[number / group_peers] + number % group_peers);
@@ -76,13 +78,14 @@ class Peers {
 
   std::string describe(Peer peer) const { return pool_.describe(watch.token(peer)); }
   bool on_this_node(Peer peer) const { return pool_.node_of(watch.token(peer)) == pool_.node(); }
-  /// The counts with the endpoint of this generation in the slot.
+  /// The counts for the endpoint of this generation in the slot.
   EndpointStats& counts_of(Peer peer, std::uint32_t generation);
-  /// The sum over all peers, earlier endpoints in their slots, and messages to itself.
+  /// The sum over all peers, earlier endpoints of their slots, and messages to this endpoint
+  /// itself.
   EndpointStats all_counts() const;
 
   PeerWatch watch;
-  EndpointStats other_counts;  ///< with itself, and with earlier endpoints in the peers' slots
+  EndpointStats other_counts;  ///< for itself, and for earlier endpoints of the peers' slots
 
  private:
   pool::Pool& pool_;
@@ -90,8 +93,7 @@ class Peers {
 
   std::size_t size_;
   std::vector<std::unique_ptr<Group>> groups_;
-  std::vector<std::uint32_t>
-      made_;  ///< groups that are there, in the order in which they were made
+  std::vector<std::uint32_t> made_;  ///< existing groups, in order of allocation
 };
 
 }  // namespace penstock::transport

@@ -1,5 +1,5 @@
-// Pipelined cells: longer messages, copied through cells that are used in turn. One flag a cell
-// says that it is full. Protocol: docs/protocols/channel.md.
+// Pipelined cells: longer messages, copied through cells that are used in turn. Each cell has a
+// flag that says it is full. Protocol: docs/protocols/channel.md.
 #include <algorithm>
 #include <cstring>
 
@@ -13,7 +13,7 @@
 namespace penstock::transport {
 namespace {
 
-constexpr std::uint64_t put_together = 4;  ///< stored cells that one store fence announces
+constexpr std::uint64_t put_together = 4;  ///< stored cells announced by one store fence
 
 }  // namespace
 
@@ -68,14 +68,15 @@ void TxChannel::put_cell(const SendOp& op, std::byte* to, std::uint64_t bytes) {
 
 /// Announces the cells from `first` on. `stored`: all lie in the receive buffer; else all in cells.
 void TxChannel::announce_cells(std::uint64_t first, bool stored) {
-  memory_.store_fence();  // the cells before what announces them
+  memory_.store_fence();  // the cells before their flags
   for (std::uint64_t cell = first; cell < cells_head_; ++cell)
     memory_.publish_word(flag_at(cell), (nonce_ + cell) | (stored ? flag_put : 0));
 }
 
-/// Fills each cell once at most: a receiver that keeps up would hold the caller for the whole
-/// message. Announces each cell at once, so that the receiver copies it meanwhile; but bytes stored
-/// in the receive buffer, which the receiver only invalidates, are announced several cells at once.
+/// Fills each cell at most once: with a fast receiver a longer loop would hold the caller for the
+/// whole message. Announces each cell at once, so that the receiver copies it meanwhile. Bytes
+/// stored in the receive buffer, which the receiver only invalidates, are announced several cells
+/// together.
 bool TxChannel::push_cells(SendOp* op) {
   const std::uint64_t head_before = cells_head_;
   if (requested_at_ns_ != 0 || clear_to_send_.until != 0)
@@ -120,7 +121,7 @@ TxChannel::Started TxChannel::start_pipelined(SendOp* op) {
   requested_at_ns_ = 0;
   if (op->header.bytes <= cell_bytes_) {
     put_cell(*op, next_cell(), op->header.bytes);
-    memory_.store_fence();  // complete when announced: the receiver waits for no flag
+    memory_.store_fence();  // complete when announced: the receiver needs no flag
     put_pipelined_line(*op, 1);
     memory_.store_fence();
     op->sent_bytes = op->header.bytes;
@@ -137,7 +138,7 @@ TxChannel::Started TxChannel::start_pipelined(SendOp* op) {
 
 // ---- the receiver -------------------------------------------------------------------------------
 
-/// Checks the line. Matching does not know of the message yet; it may stay in the pool.
+/// Checks the line only. Matching does not know the message yet, so it may stay in the pool.
 bool RxChannel::check_cells(const MessageLine& line) {
   cell_bytes_ = line.pipelined.cell_bytes;
   cell_count_ = line.pipelined.cell_count;
@@ -164,7 +165,7 @@ bool RxChannel::begin_pipelined(const MessageLine& line) {
   return continue_pipelined();
 }
 
-/// Complete cells from cell_ on, as far as one line of flags shows.
+/// Number of complete cells from cell_ on, as far as one line of flags shows.
 std::uint32_t RxChannel::ready_cells() {
   const std::uint64_t slot = cell_ % cell_count_;
   constexpr std::uint64_t a_line = ChannelLayout::flags_a_line;
@@ -204,7 +205,7 @@ void RxChannel::take_cells(std::uint32_t count) {
       rest -= bytes;
     }
   }
-  memory_.load_fence();  // in every mode: the flags were read before the cells are
+  memory_.load_fence();  // in every mode: flags are loaded before cells
   for (std::uint32_t i = 0; i < count; ++i, ++cell_)
     deliver(cells_ + cell_ % cell_count_ * cell_bytes_,
             std::min<std::uint64_t>(cell_bytes_, header_.bytes - got_));
@@ -235,7 +236,7 @@ bool RxChannel::continue_pipelined() {
   ready_ = 0;
   stored_ = false;
   end_clear_to_send();
-  ++tail_;  // last, so that consumed lines mean consumed messages
+  ++tail_;  // last: consumed lines mean consumed messages
   return_credits();
   acknowledge_ = false;
   finish();

@@ -9,31 +9,31 @@
 namespace penstock::transport {
 namespace {
 
-/// Polls between sweeps of the mailbox, where new channels announce themselves, while channels are
-/// active: its lines cost more than a channel's one line, above all while others write them.
+/// Polls between sweeps of the mailbox, which announces new channels, while channels are active.
+/// Its lines cost more than a channel's one line, above all while senders write them.
 constexpr std::uint32_t sweep_every = 16, sweep_every_in_crowd = 4;
-/// Empty polls after which outstanding credits are returned.
+/// Empty polls after which due credits are returned.
 constexpr std::uint32_t polls_to_credit = 64;
-/// Empty polls after which a channel without outstanding messages is no longer polled itself.
+/// Empty polls after which a channel without announced messages is no longer polled.
 constexpr std::uint32_t polls_to_rest = 1u << 14;
-/// With more active channels than `crowd`, a channel rests after so many empty polls: each active
-/// one costs every poll some 25 ns, and waking it again some 300.
+/// With more active channels than `crowd`, a channel rests after this many empty polls: an active
+/// channel costs every poll about 25 ns, and waking it costs about 300 ns.
 constexpr std::size_t crowd = 8;
 constexpr std::uint32_t polls_to_rest_in_crowd = 64;
-/// Payload that one poll takes, give or take one piece: some 50 us.
+/// Payload that one poll takes, give or take one piece: about 50 us.
 constexpr std::int64_t bytes_a_poll = 512 << 10;
-/// While no channel is active, sweeps of the mailbox become rarer with time: after a rest of this
-/// many times x a message is found at most x later.
+/// Without an active channel, sweeps of the mailbox become rarer: after a rest of `rest_by_delay`
+/// times x, a message is found at most x later.
 constexpr std::uint64_t rest_by_delay = 4096, longest_delay_ns = 10'000;
-/// While nothing comes, a part of the mailbox is swept so often, whatever the bell says.
+/// While nothing arrives, a part of the mailbox is swept this often even without a ring.
 constexpr std::uint64_t unrung_sweep_ns = 20'000'000;
-/// While looks at all are rare, the bell alone is looked at so often.
+/// At the slow pace, the bell is checked this often.
 constexpr std::uint64_t bell_ns = 200'000;
-/// Limit of polls for the last messages of a peer that has gone.
+/// Limit of polls for the last messages of an ended peer.
 constexpr int polls_for_the_last = 16'000;
-/// Mailbox words whose channels are checked at each audit.
+/// Mailbox words whose channels each audit checks.
 constexpr std::uint32_t audits_a_check = 16;
-/// Checks between looks for lines of the mailbox that nobody told of: about a second.
+/// Audits between scans for mailbox lines whose announcement was lost: about a second.
 constexpr std::uint32_t audits_to_look_for_untold = 50;
 
 }  // namespace
@@ -64,16 +64,16 @@ unsigned Poller::poll(EndpointCallbacks& callbacks) {
   return events;
 }
 
-/// Constant looks of a waiting process would load the device and slow down processes that exchange
-/// messages.
+/// A waiting process that looked all the time would load the device and slow down processes that
+/// exchange messages.
 bool Poller::is_due() {
   if (pace_.slow()) return pace_.due() || has_rung();
   return !active_.empty() || is_time_to_sweep();
 }
 
-/// True: something has come, since a sender that was silent for as long rings.
+/// True: a message has arrived or will at once; a sender that was silent for as long rings.
 bool Poller::has_rung() {
-  if (watches_bell_) return false;  // at its next look
+  if (watches_bell_) return false;  // the next poll checks the bell
   const std::uint64_t now = base::now_ns();
   if (now < next_bell_ns_) return false;
   next_bell_ns_ = now + bell_ns;
@@ -84,15 +84,15 @@ bool Poller::has_rung() {
   return rung;
 }
 
-/// Something has come, or will at once.
+/// Returns to the fast pace: a message has arrived or will at once.
 void Poller::go_on() {
   pace_.reset();
   watches_bell_ = false;
   quiet_since_ns_ = resting_since_ns_ = next_sweep_ns_ = 0;
 }
 
-/// After a poll in vain. Who has waited for long watches the bell alone, but for what is half
-/// received: a sender that was silent for as long rings.
+/// Called after an empty poll. After a long wait the endpoint watches only the bell and
+/// half-received messages: a sender that was silent for as long rings.
 void Poller::slow_down(std::uint64_t lines_looked_at) {
   pace_.looked(lines_looked_at);
   if (!pace_.slow() || watches_bell_) return;
@@ -118,7 +118,7 @@ Mailbox::Part Poller::next_part() {
   return sweeps ? mailbox_.next_part() : Mailbox::Part{};
 }
 
-/// True when the next sweep of an endpoint without active channels is due.
+/// True when an endpoint without active channels must sweep again.
 bool Poller::is_time_to_sweep() {
   const std::uint64_t now = base::now_ns();
   if (resting_since_ns_ == 0) resting_since_ns_ = now;
@@ -127,9 +127,9 @@ bool Poller::is_time_to_sweep() {
   return true;
 }
 
-/// Invalidates all lines that this poll reads, with one load fence for all.
+/// Invalidates all lines that this poll reads; one load fence covers them.
 void Poller::prepare(Mailbox::Part part) {
-  bool dropped = !memory_.loads_may_be_stale();  // then nothing is dropped: a cheap fence
+  bool dropped = !memory_.loads_may_be_stale();  // coherent: the fence is cheap
   if (memory_.loads_may_be_stale()) {
     for (const Peer source : active_) {
       RxChannel& channel = *peers_[source].rx;
@@ -172,7 +172,7 @@ unsigned Poller::sweep(Mailbox::Part part) {
   });
 }
 
-/// Lines that turn out to be new are swept as well.
+/// Repeats until no new lines turn up.
 void Poller::sweep() {
   for (std::uint32_t known = mailbox_.lines() + 1; known != mailbox_.lines();) {
     const Mailbox::Part whole = mailbox_.whole();
@@ -184,30 +184,30 @@ void Poller::sweep() {
 
 // ---- channels ----------------------------------------------------------------------------------
 
-/// nullopt if the line is torn or missing: a process is writing it.
+/// nullopt: the line is torn or missing, because a process is writing it.
 std::optional<bool> Poller::is_intra_node(Peer source, std::uint32_t generation) const {
   const auto line = table_.read(source);
   if (!line) return std::nullopt;
-  if (line->generation != generation) return false;  // the sender has gone
+  if (line->generation != generation) return false;  // the sender has ended
   const pool::Pool& pool = context_.pool;
   if (const auto node = pool.node_of(line->token)) return *node == pool.node();
   return pool.alive(line->token) ? std::nullopt : std::optional(false);
 }
 
-/// `follow`: not before all of the channel that the sender had before is taken.
+/// `follow`: fails with `again` until the sender's previous channel is drained.
 Poller::Heard Poller::open(Peer source, std::uint64_t offset, bool follow) {
   auto channel =
       RxChannel::open(context_, offset, source, peers_[source].counts,
                       [&](std::uint32_t generation) { return is_intra_node(source, generation); });
   if (!channel) {
     base::log(base::Level::debug, "endpoint {}: {}", context_.self.slot, channel.error().message);
-    // otherwise the word was for an earlier owner of the slot, or by a dying process
+    // otherwise the word belongs to an earlier owner of the slot, or comes from a dying process
     return channel.error().code == ErrorCode::unavailable ? Heard::again : Heard::nothing;
   }
   PeerState& peer = peers_[source];
   const std::uint32_t generation = (*channel)->source_generation();
-  // an endpoint that has gone or is broken is ignored, on a new channel too; one that had the slot
-  // before may still be named by the word, while its successor's is not yet followed
+  // Ignore an ended or faulty endpoint, also on a new channel. The word may still name an earlier
+  // endpoint of the slot while the receiver has not moved to its successor's channel yet.
   if (peer.gone(generation) || peer.is_after(generation)) return Heard::nothing;
   if (follow && (*channel)->previous() != 0 && !is_done_with_previous(**channel)) {
     if (peer.rx) wake(source);
@@ -219,8 +219,8 @@ Poller::Heard Poller::open(Peer source, std::uint64_t offset, bool follow) {
   return Heard::yes;
 }
 
-/// The sender has moved: what it sent on the channel before comes first, also if that was never
-/// heard of. The sender keeps it as long.
+/// After a move, the messages of the previous channel come first, even if it was never polled. The
+/// sender keeps that channel until then.
 bool Poller::is_done_with_previous(const RxChannel& next) {
   const Peer source = next.source();
   const auto is_it = [&](const RxChannel* rx) {
@@ -229,13 +229,13 @@ bool Poller::is_done_with_previous(const RxChannel& next) {
   };
   if (next.lines_before() == 0) return true;
   if (!is_it(peers_[source].rx.get()) && open(source, next.previous(), false) != Heard::yes)
-    return false;  // overwritten: the sender writes it again
+    return false;  // overwritten: the sender publishes it again
   const RxChannel& previous = *peers_[source].rx;
   return previous.fault().empty() && previous.taken(next.lines_before());  // a fault is reported
 }
 
-/// By credits: the sender may use the memory of its channel before now. Where it has sent nothing
-/// yet it waits for none, and may have closed: then that is looked at first.
+/// Returns credits on the new channel, so the sender can free the previous one. If nothing was sent
+/// there yet, the sender does not wait and may have closed: then a later check comes first.
 void Poller::tell_followed(Peer source) {
   RxChannel& channel = *peers_[source].rx;
   if (channel.quiet())
@@ -248,8 +248,8 @@ Poller::Heard Poller::activate(Peer source, std::uint64_t word) {
   if (source == context_.self.slot) return Heard::nothing;
   PeerState& peer = peers_[source];
   const std::uint64_t offset = MailboxWord::offset(word);
-  // the nonce shows whether this offset still holds the same channel; read only when the channel
-  // was at rest or the word is implausible, so not for each message
+  // The nonce shows whether this offset still holds the same channel. It is loaded only if the
+  // channel was at rest or the word is implausible, so not for each message.
   const bool known = peer.rx && peer.rx->offset() == offset &&
                      ((peer.active && peer.rx->plausible(word)) || peer.rx->current());
   if (known && !peer.rx->fault().empty()) return Heard::nothing;
@@ -270,7 +270,7 @@ void Poller::look_again(Peer source) {
 }
 
 /// A new sender's channel could announce itself by exactly the word that the old one left there.
-/// That is very unlikely, but its message would be lost for ever, so some words are checked.
+/// That is very unlikely, but would lose a message for ever, so each audit checks some words.
 void Poller::audit() {
   if (audits_++ % audits_to_look_for_untold == 0) mailbox_.look_for_untold();
   const std::uint32_t words = words_a_line * mailbox_.lines();
@@ -296,7 +296,7 @@ void Poller::rest(Peer source) {
   std::erase(active_, source);
 }
 
-/// But for those whose faults are not reported yet.
+/// Skips channels whose faults are not reported yet.
 void Poller::deactivate_quiet(std::uint32_t polls_in_vain) {
   for (std::size_t i = 0; i < active_.size();) {
     PeerState& peer = peers_[active_[i]];
@@ -312,7 +312,7 @@ void Poller::deactivate_quiet(std::uint32_t polls_in_vain) {
   }
 }
 
-/// A channel with credits due is active: it rests only when all is consumed and credited.
+/// A channel with due credits is active: it rests only when everything is consumed and credited.
 void Poller::return_all_credits() {
   for (const Peer source : active_)
     if (peers_[source].rx->credits_due()) peers_[source].rx->return_credits();

@@ -1,4 +1,4 @@
-// Polls for an endpoint: its mailbox, and the channels on which messages come.
+// Polls an endpoint's mailbox and its active receiving channels.
 #pragma once
 
 #include <functional>
@@ -14,33 +14,33 @@ namespace penstock::transport {
 
 class Poller {
  public:
-  /// Called when a channel of this endpoint has been announced, before the poller replaces the one
-  /// it had from that slot.
+  /// Called when an endpoint announces a new channel, before it replaces the channel that the
+  /// poller has from that slot.
   using Newcomer = std::function<void(Peer source, std::uint32_t generation)>;
 
   Poller(const EndpointTable& table, Peers& peers, RxContext& context, Newcomer newcomer);
 
-  /// Looks once at the active channels, and now and then at a part of the mailbox. Returns the
-  /// number of messages and announcements, and of long messages that have advanced.
+  /// Looks once at the active channels, and at times at a part of the mailbox. Returns the number
+  /// of messages and announcements, and of long messages that have advanced.
   unsigned poll(EndpointCallbacks& callbacks);
-  /// To be called when the last `polls` polls were empty.
+  /// Call after `polls` consecutive empty polls.
   void idle(std::uint32_t polls);
   void return_all_credits();
 
-  /// Reads all of the mailbox.
+  /// Reads the whole mailbox.
   void sweep();
-  /// Takes the messages that a peer had published before it went, also unexpected ones.
+  /// Takes the messages that an ended peer had published, unexpected ones too.
   void take_the_last(Peer source, EndpointCallbacks& callbacks);
   void wake(Peer source);
   void rest(Peer source);
-  /// Handles the last announcement of an endpoint again, if that channel of it is not known.
+  /// Handles a sender's last announcement again if its channel is not the known one.
   void look_again(Peer source);
   bool ever_heard(Peer source) const { return mailbox_.seen(source) != 0; }
-  /// Checks the channels behind some mailbox words, and now and then what leads to the words.
+  /// Checks the channels of some mailbox words, and at times the directory of the words.
   void audit();
   const std::vector<Peer>& active() const { return active_; }
-  /// The senders that have moved to channels where nothing had been sent yet, since the last call.
-  /// They are to be told, by credits, while they are open.
+  /// The senders that moved to channels on which nothing was sent yet, since the last call. They
+  /// need credits there while they are open.
   std::vector<Peer> take_followed() { return std::exchange(followed_, {}); }
 
  private:
@@ -65,17 +65,17 @@ class Poller {
   Peers& peers_;
   RxContext& context_;
   coherence::Memory memory_;
-  coherence::Memory intra_node_memory_;  ///< for lines of this node only
+  coherence::Memory intra_node_memory_;  ///< for lines that only this node uses
   Newcomer newcomer_;
   Mailbox mailbox_;
   std::vector<Peer> active_;            ///< channels polled each time
   std::vector<Peer> followed_;          ///< see take_followed()
   std::size_t first_ = 0;               ///< index of the channel polled first
-  std::uint64_t resting_since_ns_ = 0;  ///< without an active channel; 0: not known yet
-  std::uint64_t next_bell_ns_ = 0;      ///< look at the bell alone, at the slow pace
-  std::uint64_t next_sweep_ns_ = 0;     ///< while no channel is active, or nothing comes
-  std::uint64_t quiet_since_ns_ = 0;    ///< at the slow pace nothing has come; 0: not known
-  bool watches_bell_ = false;           ///< and no more than it, but for a sweep now and then
+  std::uint64_t resting_since_ns_ = 0;  ///< no active channel since then; 0: not known yet
+  std::uint64_t next_bell_ns_ = 0;      ///< next look at the bell alone, at the slow pace
+  std::uint64_t next_sweep_ns_ = 0;     ///< while no channel is active, or nothing arrives
+  std::uint64_t quiet_since_ns_ = 0;  ///< nothing arrived since then at the slow pace; 0: not known
+  bool watches_bell_ = false;         ///< only the bell, and a rare sweep
   base::Pace pace_;
   std::uint32_t polls_ = 0, audits_ = 0;
 };

@@ -1,4 +1,4 @@
-// A call of progress, and the checks that it makes now and then.
+// A call of progress, and its periodic checks.
 #include <pthread.h>
 
 #include <algorithm>
@@ -13,18 +13,18 @@ namespace {
 /// Polls between looks at the clock.
 constexpr std::uint32_t polls_to_clock = 512;
 
-/// Empty polls after the last event during which a conversation is warm.
+/// A conversation is warm for this many empty polls after its last event.
 constexpr std::uint32_t warm_polls = 32;
 
 /// No message is deferred for this long after flush(): a program that probes will probe again.
 constexpr std::uint64_t flush_ns = 100'000'000;
 
 constexpr std::uint64_t check_every_ns = 20'000'000;
-/// Between looks at state that changes seldom, and for each line that the last one has read: it
-/// reads the slots of all processes, of which there may be thousands.
+/// Minimum pause between looks at slowly changing state, and additional pause for each line that
+/// the last look read: it reads the slots of all processes, and there may be thousands.
 constexpr std::uint64_t look_around_every_ns = 1'000'000'000, ns_a_line = 1'000'000;
 
-/// Bytes of a posted buffer that one call invalidates; it takes less than a microsecond.
+/// Bytes of a posted buffer that one call invalidates: less than a microsecond.
 constexpr std::uint64_t invalidated_per_poll = 16 << 10;
 
 }  // namespace
@@ -35,8 +35,8 @@ unsigned Endpoint::progress() {
   unsigned events = impl_->tx_waiting.empty() ? 0 : impl_->progress_tx();
   impl_->rx_context.deferred = false;
   events += impl_->progress_rx();
-  // An answer is probably on its way: the caller's loop (MPICH yields in it) costs more than a
-  // look. But a deferred message waits for the caller.
+  // An answer is probably on its way, and the caller's loop (MPICH yields in it) costs more than
+  // another look. A deferred message, however, waits for the caller.
   if (impl_->idle_polls < warm_polls)
     for (std::uint32_t look = 1; events == 0 && !impl_->rx_context.deferred && look < impl_->looks;
          ++look)
@@ -75,9 +75,9 @@ std::uint64_t InvalidatedPrefix::of_this_thread() const {
   return bytes != 0 && thread == pthread_self() ? bytes : 0;
 }
 
-/// Invalidates a prefix that the receiver can then clear to send as soon as the message begins
-/// (RxChannel::begin_clear_to_send). Where several threads poll it is the first one's, and is of
-/// use if that one finds the message.
+/// Invalidates a prefix that the receiver can clear to send as soon as the message begins
+/// (RxChannel::begin_clear_to_send). If several threads poll, the prefix belongs to the first one
+/// and helps only if that thread finds the message.
 void Endpoint::Impl::prepare(const PostedReceive& posted) {
   if (posted.invalidated == nullptr || posted.invalidated->done) return;
   InvalidatedPrefix& invalidated = *posted.invalidated;
@@ -92,9 +92,8 @@ void Endpoint::Impl::prepare(const PostedReceive& posted) {
   const std::uint64_t end = std::min(invalidated.bytes + invalidated_per_poll, whole);
   invalidated.done = !eligible || end == whole;
   if (!eligible) return;
-  // No dirty line stays that could be written back over a sender's stores. It takes effect with the
-  // load_fence of the poll that finds the message, if this thread makes it, before it is cleared to
-  // send.
+  // No dirty line may later be written back over the sender's stores. The load fence of the poll
+  // that finds the message makes this effective before the buffer is cleared to send.
   memory.invalidate(pool.base() + *offset + invalidated.bytes, end - invalidated.bytes);
   invalidated.bytes = end;
 }
@@ -108,7 +107,7 @@ void Endpoint::Impl::look_at_clock() {
   if (now >= next_check_ns) slow_checks(now);
 }
 
-// ---- now and then ------------------------------------------------------------------------------
+// ---- periodic checks ---------------------------------------------------------------------------
 
 void Endpoint::Impl::slow_checks(std::uint64_t now) {
   next_check_ns = now + check_every_ns;
@@ -116,7 +115,7 @@ void Endpoint::Impl::slow_checks(std::uint64_t now) {
   publisher.publish_totals();  // its store fence orders the peers' rows too
   publisher.publish_activity(now, tx_waiting);
   if (now >= next_look_around_ns) look_around(now);
-  poller.return_all_credits();  // needed while other senders keep this endpoint from being idle
+  poller.return_all_credits();  // an endpoint busy with other senders is never idle
   poller.audit();
   look_for_damage(now);
   look_for_faults();
@@ -131,7 +130,7 @@ void Endpoint::Impl::slow_checks(std::uint64_t now) {
 
 void Endpoint::Impl::look_around(std::uint64_t now) {
   const std::uint64_t read = memory.device_reads();
-  pool.mappings().follow_attachments();  // another copy of the library may have attached since
+  pool.mappings().follow_attachments();  // another copy of the library may have attached
   const auto policy = base::WaitPolicy::for_processes(pool.local_processes());
   looks = policy.spins > settings.warm_looks * 100 ? settings.warm_looks : 1;
   const std::uint64_t pause_ns = (memory.device_reads() - read) * ns_a_line;

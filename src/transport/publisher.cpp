@@ -10,7 +10,7 @@ namespace penstock::transport {
 namespace {
 
 constexpr std::size_t peers_a_check = 256;
-/// Time without a message after which a process publishes its wait.
+/// A process publishes its wait after this time without a message.
 constexpr std::uint64_t quiet_ns = 300'000'000;
 
 }  // namespace

@@ -14,16 +14,16 @@ class Publisher {
  public:
   Publisher(arena::Arena& arena, const EndpointTable& table, const Address& self, Peers& peers);
 
-  /// Makes a row for `peer`, if there is none. May take the pool's lock.
+  /// Makes a row for `peer` if there is none. May take the pool's lock.
   void make_room(Peer peer) { by_peer_.make_room(peer); }
-  /// Publishes the counts and channel positions of some peers, others the next time. The caller
-  /// does the store fence; publish_totals() includes one.
+  /// Publishes the counts and channel positions of some peers, in turn. The caller does the store
+  /// fence; publish_totals() includes one.
   void publish_peers(std::uint64_t now_ns);
   void publish_totals();
-  /// Publishes since when nothing has moved, and the endpoint's current wait. `waiting`: the peers
+  /// Publishes the endpoint's current wait, and since when no message has moved. `waiting`: peers
   /// with queued sends.
   void publish_activity(std::uint64_t now_ns, std::span<const Peer> waiting);
-  /// True if nothing has moved for a while, and the pool says so.
+  /// True if no message has moved for a while, and the pool says so.
   bool stands_still() const { return !activity_.empty(); }
 
   /// True if report_waiting() would give a more precise text.
@@ -37,7 +37,7 @@ class Publisher {
   Peers& peers_;
   PeerStatistics by_peer_;
   EndpointStats published_;                 ///< as added to the process's record
-  std::size_t next_known_ = 0;              ///< peer whose row is published next, by number
+  std::size_t next_known_ = 0;              ///< index of the peer whose row is published next
   std::uint64_t moved_ = 0, moved_ns_ = 0;  ///< messages so far, and when that last changed
   std::string activity_;                    ///< as published
   bool wants_report_of_waiting_ = false;

@@ -1,4 +1,4 @@
-// Rendezvous get: the sender's buffer lies in the pool, and the receiver copies it from there.
+// Rendezvous get: the sender's buffer lies in the pool, and the receiver copies directly from it.
 // Protocol: docs/protocols/channel.md.
 #include <algorithm>
 #include <cstring>
@@ -32,8 +32,8 @@ void TxChannel::write_get_line(const SendOp& op, std::uint64_t offset, std::uint
   memory_.send_line(line_at(head_), &line);
 }
 
-/// Writes the user's stores back piece by piece, so that the receiver copies one while the next is
-/// on its way. The pieces of a long message are larger: the ring has few lines.
+/// Writes the user's stores back piece by piece, so that the receiver copies one piece while the
+/// next is written back. A long message has larger pieces, because the ring has few lines.
 TxChannel::Started TxChannel::start_get(SendOp* op, std::uint64_t offset) {
   const std::uint64_t bytes = op->header.bytes;
   const std::uint64_t least = context_.settings.get_piece_bytes;
@@ -64,9 +64,9 @@ TxChannel::Started TxChannel::start_get(SendOp* op, std::uint64_t offset) {
   return Started::complete;
 }
 
-/// From now on the user may store to the payload, and a receiver that has not finished must notice:
-/// when it has copied all, it reads the message's first line again (RxChannel::still_in_place).
-/// That line is changed here, before anything is stored.
+/// Changes the first line of each unfinished message, because the user may overwrite the payload
+/// from now on. A receiver that has copied everything reads that line again
+/// (RxChannel::still_in_place) and so notices.
 void TxChannel::withdraw_get() {
   bool looked = false;
   for (const SendOp* op = delivering_.first; op; op = op->next) {
@@ -104,7 +104,7 @@ bool RxChannel::begin_get(const MessageLine& line) {
   return continue_get();
 }
 
-/// Bytes of the message that the sender has announced as being at the device.
+/// Bytes of the message that the sender has announced as written back to the device.
 std::uint64_t RxChannel::get_ready() {
   const std::uint64_t piece_bytes = get_line_.rendezvous_get.piece_bytes;
   const std::uint64_t pieces = pieces_of(header_.bytes, piece_bytes);
@@ -119,8 +119,8 @@ std::uint64_t RxChannel::get_ready() {
   return pieces_ == pieces ? header_.bytes : pieces_ * piece_bytes;
 }
 
-/// True if the copy holds the message: the sender's user stores there again only after the line
-/// says that the message was withdrawn.
+/// True if the copy is valid: the sender's user overwrites the payload only after the line says
+/// that the message was withdrawn.
 bool RxChannel::still_in_place() const {
   MessageLine now;
   // Does a load fence in every mode: the payload was loaded before. Pairs with
@@ -129,13 +129,13 @@ bool RxChannel::still_in_place() const {
   return std::memcmp(&now, &get_line_, sizeof now) == 0;
 }
 
-/// Copies one batch; true when anything was done.
+/// Copies one batch. True if it copied anything.
 bool RxChannel::continue_get() {
   const std::uint64_t ready = get_ready();
   const std::uint64_t bytes = std::min<std::uint64_t>(ready - got_, context_.settings.batch_bytes);
   if (bytes != 0) {
     memory_.invalidate(get_ + got_, bytes);
-    memory_.load_fence();  // in every mode: the line was read before the payload is
+    memory_.load_fence();  // in every mode: the line is loaded before the payload
     deliver(get_ + got_, bytes);
   } else if (got_ < header_.bytes) {
     return in_vain();

@@ -1,7 +1,7 @@
-// Rendezvous put: the receiver's buffer lies in the pool, and the sender stores there. The receiver
-// clears it to send part by part: it invalidates its copies of the lines, also those dirty with its
-// user's stores, before the sender stores there; and again afterwards, for some may have been
-// fetched meanwhile. Protocol: docs/protocols/channel.md.
+// Rendezvous put: the receiver's buffer lies in the pool, and the sender stores into it directly.
+// The receiver clears the buffer to send part by part: it invalidates its copies of the lines, also
+// those that its user has modified, before the sender stores there. It invalidates them again
+// afterwards, since some may have been fetched meanwhile. Protocol: docs/protocols/channel.md.
 #include <algorithm>
 #include <cstring>
 
@@ -15,13 +15,13 @@
 namespace penstock::transport {
 namespace {
 
-/// Time that a message waits for the clear-to-send that it requests: a receiver that polls answers
+/// A message waits this long for the clear-to-send that it requests. A receiver that polls answers
 /// sooner.
 constexpr std::uint64_t clear_to_send_wait_ns = 30'000;
 /// Cells of a receive buffer that are cleared to send together: few at first, so that the sender
-/// begins soon. Then: cells that a sender without a request writes before it can have seen a
-/// clear-to-send.
+/// begins soon.
 constexpr std::uint64_t first_cleared_cells = 2, cleared_cells = 16, cells_cleared_ahead = 32;
+/// Cells that a sender without a request writes before it can see a clear-to-send.
 constexpr std::uint64_t cells_before_clear_to_send = 4;
 constexpr std::uint64_t look_every_ns = 100'000'000;
 
@@ -33,8 +33,8 @@ bool TxChannel::requests_to_send(const SendOp& op) const {
   return expects_clear_to_send_ && op.header.bytes >= context_.settings.rendezvous_put_min_bytes;
 }
 
-/// Accepts the clear-to-send if it is for the message that is being sent; ignores a torn line. An
-/// empty one was withdrawn: the receiver is closing.
+/// Accepts the clear-to-send if it is for the message being sent; ignores a torn line. An empty one
+/// was withdrawn, because the receiver is closing.
 void TxChannel::accept(const ClearToSend& clear_to_send) {
   if (clear_to_send.message == 0) {
     clear_to_send_ = {};
@@ -52,14 +52,14 @@ void TxChannel::accept(const ClearToSend& clear_to_send) {
   requested_at_ns_ = 0;
 }
 
-/// Each look is a device access, so a message without a request makes few.
+/// Each look is a device access, so a message without a request looks only a few times.
 bool TxChannel::looks_for_clear_to_send(const SendOp& op) const {
   const std::uint64_t cells = op.sent_bytes / cell_bytes_;
   const bool early = cells == 2 || cells == 4 || cells == 8;
   return early && op.header.bytes >= context_.settings.rendezvous_put_min_bytes;
 }
 
-/// Destination of the next `bytes` of the message: the receive buffer as far as it was cleared to
+/// Destination of the next `bytes` of the message: the receive buffer as far as it is cleared to
 /// send, else a cell. Null: the message waits for a clear-to-send.
 std::byte* TxChannel::place_of_next(const SendOp& op, std::uint64_t bytes) {
   if (requested_at_ns_ != 0) {
@@ -78,7 +78,8 @@ std::byte* TxChannel::place_of_next(const SendOp& op, std::uint64_t bytes) {
 
 // ---- the receiver -------------------------------------------------------------------------------
 
-/// `asked`: the sender requested it. One that did not is writing its first cells by now.
+/// `asked`: the sender requested it. Without a request the sender is already writing its first
+/// cells.
 void RxChannel::begin_clear_to_send(bool asked) {
   end_clear_to_send();
   std::optional<std::uint64_t> offset;
@@ -103,7 +104,7 @@ void RxChannel::begin_clear_to_send(bool asked) {
   }
 }
 
-/// Keeps close ahead of the sender, so that its stores are taken meanwhile.
+/// Stays a limited distance ahead of the sender, so that the receiver takes its stores meanwhile.
 bool RxChannel::may_extend_clear_to_send() const {
   return clear_to_send_.until < clear_to_send_end_ &&
          clear_to_send_.until < got_ + cells_cleared_ahead * cell_bytes_;
@@ -116,8 +117,8 @@ void RxChannel::extend_clear_to_send() {
       std::min(clear_to_send_.until + cells * cell_bytes_, clear_to_send_end_);
   memory_.invalidate(context_.pool.base() + clear_to_send_.offset + clear_to_send_.until,
                      end - clear_to_send_.until);
-  memory_.load_fence();  // no dirty line is left that could be written back over the sender's
-  // stores
+  // no dirty line is left that could be written back over the sender's stores
+  memory_.load_fence();
   clear_to_send_.until = end;
   return_credits();
 }

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t max_window = 16;
 constexpr unsigned max_messages_per_poll = 64;
-/// Limits of deferring an unexpected longer message, and how many are taken after a vain deferral.
+/// Limits of deferring an unexpected long message, and how many are taken after a vain deferral.
 constexpr std::uint64_t short_bytes = 8192, defer_ns = 20'000, defer_for_room_ns = 1'000'000;
 constexpr std::uint32_t taken_after_one_held = 64;
 
@@ -29,7 +29,7 @@ Result<std::unique_ptr<RxChannel>> RxChannel::open(RxContext& context, std::uint
                           "endpoint {} announces a channel at {}, outside the pool", source,
                           offset);
   ChannelHeader header;
-  context.memory.observe_line(&header, at);  // pairs with TxChannel::write_header
+  context.memory.observe_line(&header, at);  // pairs with TxChannel::begin
   if (header.magic != channel_magic || header.checksum != checksum_of(header))
     return penstock::fail(ErrorCode::wrong_format,
                           "endpoint {} announces a channel at {}, but none is there", source,
@@ -79,7 +79,7 @@ RxChannel::RxChannel(RxContext& context, const ChannelHeader& header, std::uint6
 
 bool RxChannel::current() const {
   ChannelHeader header;
-  context_.memory.observe_line(&header, base_);  // includes later writes of another node
+  context_.memory.observe_line(&header, base_);  // also sees later writes of another node
   return header.magic == channel_magic && header.nonce == nonce_;
 }
 
@@ -96,9 +96,9 @@ void RxChannel::invalidate_window() {
     return;
   }
   drop_consumed();
-  // a rendezvous get keeps the lines of its pieces until all is copied
+  // a rendezvous get keeps its lines until everything is copied
   const std::uint64_t next = stage_ == Stage::rendezvous_get ? tail_ + pieces_ : tail_;
-  // lines fetched before the sender wrote them are stale
+  // lines that were prefetched before the sender wrote them are stale
   const std::uint64_t fetched = fetched_until_ > next ? fetched_until_ - next : 0;
   const std::uint64_t lines = std::min(std::max(window_, fetched), layout_.lines_to_wrap(next));
   memory_.invalidate(line_at(next), line_bytes * lines);
@@ -106,9 +106,9 @@ void RxChannel::invalidate_window() {
   fetched_until_ = 0;
 }
 
-/// Invalidates lines that were read while there is time, so that the next lap finds no copies of
-/// them and need not invalidate with a message waiting. Only sequence tags decide what is new: a
-/// copy that was prefetched meanwhile costs another look, never a wrong byte.
+/// Invalidates consumed lines while there is time, so that the next lap finds no copies of them and
+/// need not invalidate while a message waits. Only sequence tags decide what is new: a copy that
+/// was prefetched meanwhile costs another look, never a wrong byte.
 void RxChannel::drop_consumed() {
   while (cached_from_ < tail_) {
     const std::uint64_t lines = std::min(tail_ - cached_from_, layout_.lines_to_wrap(cached_from_));
@@ -117,7 +117,7 @@ void RxChannel::drop_consumed() {
   }
 }
 
-/// Makes loads of the lines up to `until` see the device; `until` is at most a wrap away.
+/// Makes loads of the lines up to `until` see the device; `until` is at most one wrap away.
 void RxChannel::freshen(std::uint64_t until) {
   if (fresh_until_ >= until || !memory_.loads_may_be_stale()) return;
   const std::uint64_t from = std::max(fresh_until_, tail_);
@@ -126,10 +126,10 @@ void RxChannel::freshen(std::uint64_t until) {
   fresh_until_ = until;
 }
 
-/// Prefetches the lines up to `until`, but not beyond this lap, while those before them are read:
-/// without it each would be waited for by itself, because its sequence tag decides whether the next
-/// is read. No copies of them are here (drop_consumed); the next poll drops lines that the sender
-/// had not written yet.
+/// Prefetches the lines up to `until`, within this lap, while the lines before them are read.
+/// Without this each load would wait for the device, since a line's sequence tag decides whether to
+/// read the next line. This node has no copies of them (drop_consumed); the next poll drops lines
+/// that the sender had not written yet.
 void RxChannel::fetch(std::uint64_t until) {
   const std::uint64_t from = std::max(fetched_until_, tail_);
   until = std::min(until, tail_ + layout_.lines_to_wrap(tail_));
@@ -164,7 +164,7 @@ unsigned RxChannel::poll(EndpointCallbacks& callbacks) {
     backlog_ = false;
   } else {
     // A sender that awaits our answer repeats its pattern: look at as many lines as it sent. Each
-    // more delays every look (60 ns here), so only a backlog is looked at with more lines.
+    // further line delays every look (by 60 ns here), so only a backlog gets a larger window.
     const std::uint64_t taken = tail_ - tail_before;
     window_ = std::min(backlog_ ? 2 * taken : taken, max_window);
     backlog_ = true;
@@ -175,11 +175,11 @@ unsigned RxChannel::poll(EndpointCallbacks& callbacks) {
 
 bool RxChannel::poll_header(EndpointCallbacks& callbacks) {
   if (!fault_.empty()) return false;
-  // Beyond the window a look costs a device access, which would delay the message just taken. With
-  // a backlog the next is likely there; the sequence tag reveals an old copy.
+  // Beyond the window a look costs a device access and would delay the message just taken. With a
+  // backlog the next message is probably there; the sequence tag exposes a stale copy.
   if (tail_ >= fresh_until_ && memory_.loads_may_be_stale() && !backlog_) return false;
   const std::byte* at = line_at(tail_);
-  // the sequence tag first: it arrives last
+  // load the sequence tag first: it arrives last
   const std::uint64_t sequence_tag = memory_.load_word(at + offsetof(MessageLine, sequence_tag));
   if (!MessageLine::may_be(sequence_tag, nonce_ + tail_)) return false;
   MessageLine line;
@@ -212,10 +212,9 @@ bool RxChannel::poll_header(EndpointCallbacks& callbacks) {
   return broken(fmt::format("message line {:#x} from endpoint {}", line.meta, source_));
 }
 
-/// A long message that comes a little before its receive waits for it in the pool, for a copy into
-/// fresh memory and one more out of it cost thrice the copy that is needed. Never for long: the
-/// user may wait for a message behind it. After a receive that came too late, the next messages do
-/// not wait.
+/// A long message that comes shortly before its receive waits in the pool: an extra copy into fresh
+/// memory and out of it would triple the cost. It waits only briefly, since the user may need a
+/// message behind it. After a receive that came too late, the next messages do not wait.
 bool RxChannel::may_be_held() const {
   if (header_.bytes <= short_bytes || not_to_hold_ > 0) return false;
   const std::uint64_t now = base::now_ns();
@@ -223,8 +222,8 @@ bool RxChannel::may_be_held() const {
          (held_since_ns_ == 0 || now - held_since_ns_ < defer_ns);
 }
 
-/// The sender's next messages would fill this process's memory before it knows. Not for what a peer
-/// left that has gone.
+/// Waits for room in this process: otherwise the sender's next messages would fill its memory
+/// before the sender learns of it. Does not apply to the last messages of an ended peer.
 bool RxChannel::may_wait_for_room() const {
   if (header_.bytes <= short_bytes || context_.no_deferral_until_ns == ~std::uint64_t{0})
     return false;
@@ -232,8 +231,8 @@ bool RxChannel::may_wait_for_room() const {
 }
 
 /// Reports the message to matching and gets a buffer. False: the message stays in the pool for now.
-/// `deferrable`: not an eager one, whose lines were fetched with the first, and which would hold up
-/// the lines behind them.
+/// `deferrable`: false for an eager message, whose lines were fetched with the first one and would
+/// block the lines behind them.
 bool RxChannel::ask_for_buffer(EndpointCallbacks& callbacks, bool deferrable) {
   const bool may_wait = deferrable && may_be_held();
   const bool for_room = deferrable && may_wait_for_room();
@@ -260,7 +259,7 @@ void RxChannel::count(std::uint64_t bytes) {
   counts_.bytes_received += bytes;
 }
 
-/// Sets the buffer that receives the payload; `direct_` if it is one that is long enough.
+/// Sets the buffer for the payload, and `direct_` if it is contiguous and long enough.
 void RxChannel::land(const ReceiveBuffer& receive_buffer) {
   receive_buffer_ = receive_buffer;
   direct_ = receive_buffer.iov_count == 1 && receive_buffer.iov[0].iov_len >= header_.bytes
@@ -277,8 +276,8 @@ void RxChannel::finish() {
   if (owner != nullptr && context_.reports) owner->arrived();
 }
 
-/// The sender is closing and has withdrawn a message: neither that nor later ones will be
-/// delivered. A closing sender waits for this line, the last store to its channel.
+/// The closing sender has withdrawn a message: neither that one nor later ones will be delivered. A
+/// closing sender waits for this line, the last store to its channel.
 bool RxChannel::end_for_good() {
   const bool begun = stage_ != Stage::header;
   stage_ = Stage::header;
@@ -326,7 +325,7 @@ void RxChannel::publish_credits() {
 void RxChannel::fail(const Error& error) {
   if (fault_.empty()) fault_ = error.message;
   end_clear_to_send();
-  announced_ = consumed_messages_;  // nothing more will come
+  announced_ = consumed_messages_;  // nothing more will arrive
   if (stage_ == Stage::header) return;
   stage_ = Stage::header;
   report_failure(error);

@@ -13,10 +13,10 @@
 
 namespace penstock::transport {
 
-/// True if the sender of this generation is on this node; nullopt when that is not known now.
+/// True if the sender of this generation is on this node; nullopt if that is not known now.
 using AskIntraNode = std::function<std::optional<bool>(std::uint32_t generation)>;
 
-/// With a backlog, so many lines beyond the one that is read are prefetched.
+/// With a backlog, this many lines beyond the current one are prefetched.
 inline constexpr std::uint64_t lines_ahead = 32;
 
 /// State that all receiving channels of an endpoint share.
@@ -25,28 +25,27 @@ struct RxContext {
   coherence::Memory memory;
   const Settings& settings;
   Address self;
-  std::uint64_t no_deferral_until_ns = 0;  ///< no message is deferred till then
-  bool deferred = false;                   ///< one was, since this was last cleared
+  std::uint64_t no_deferral_until_ns = 0;  ///< no message is deferred before this time
+  bool deferred = false;                   ///< a message was deferred since this was last cleared
   std::uint64_t next_look_ns = 0;
-  /// Payload that this poll of all channels may still take: the other channels and the caller need
-  /// their turn.
+  /// Payload that this poll of all channels may still take; limits the time of one poll.
   std::int64_t bytes_left = std::numeric_limits<std::int64_t>::max();
-  /// Messages are reported to the owners of receive buffers; not while the endpoint closes.
+  /// Owners of receive buffers get reports; false while the endpoint closes.
   bool reports = true;
   bool may_go_on() const { return bytes_left > 0; }
   void took(std::uint64_t bytes) { bytes_left -= static_cast<std::int64_t>(bytes); }
 
-  /// Pool offset of a long message's receive buffer. Where it is not known, checks whether this
-  /// process has attached since (which takes a lock), at most every 100 ms.
+  /// Pool offset of a long message's receive buffer. If it is not known, checks at most every 100
+  /// ms whether this process has attached since; that takes a lock.
   std::optional<std::uint64_t> place_of(const std::byte* receive_buffer, std::uint64_t bytes);
 };
 
 class RxChannel {
  public:
-  /// Checks everything in the header that a faulty sender could have written. `intra_node` is asked
-  /// only of a sender that counts on it. Errors: wrong_format; mismatch (not for this endpoint,
-  /// this job or this node); unavailable (`intra_node` cannot tell: look again). `counts` of what
-  /// is received outlive the channel.
+  /// Opens the channel at `offset`; checks everything in the header that a faulty sender could have
+  /// written. Calls `intra_node` only if the header claims to be intra-node. `counts` must outlive
+  /// the channel. Errors: wrong_format; mismatch (not for this endpoint, job or node); unavailable
+  /// (`intra_node` does not know yet: try again).
   static Result<std::unique_ptr<RxChannel>> open(RxContext& context, std::uint64_t offset,
                                                  Peer source, EndpointStats& counts,
                                                  const AskIntraNode& intra_node);
@@ -54,33 +53,33 @@ class RxChannel {
   Peer source() const { return source_; }
   std::uint32_t source_generation() const { return source_generation_; }
   std::uint64_t offset() const { return offset_; }
-  /// Offset of the channel that the sender had before, and keeps until there are credits here; 0:
-  /// there was none.
+  /// Offset of the sender's previous channel, which it keeps until this channel has credits; 0:
+  /// none.
   std::uint64_t previous() const { return previous_; }
-  /// Lines that were sent there: they come first.
+  /// Lines that were sent on the previous channel; they are received first.
   std::uint32_t lines_before() const { return lines_before_; }
-  /// True if so many lines, modulo 2^32, have been taken, and no message is half received.
+  /// True if this many lines, modulo 2^32, have been taken and no message is half received.
   bool taken(std::uint32_t lines) const {
     return stage_ == Stage::header && static_cast<std::uint32_t>(tail_) == lines;
   }
-  /// False when the sender has gone and its memory holds something else.
+  /// False if the sender has ended and the memory holds something else.
   bool current() const;
 
-  /// First half of a poll: invalidates the lines that poll() reads next. The endpoint does a load
-  /// fence once for all its channels.
+  /// First half of a poll: invalidates the lines that poll() reads next. The endpoint does one load
+  /// fence for all its channels.
   void invalidate_window();
   bool loads_may_be_stale() const { return memory_.loads_may_be_stale(); }
   /// Second half: takes arrived messages, within a budget that leaves time for other channels.
   unsigned poll(EndpointCallbacks& callbacks);
   /// Publishes the credits, with a store fence.
   void return_credits();
-  /// Reports the code to the sender, with the credits.
+  /// Sends an error code to the sender, with the credits.
   void tell_trouble(std::uint32_t code);
   bool credits_due() const {
     return fault_.empty() && (credited_lines_ != tail_ || credited_cells_ != cell_);
   }
-  /// True if the word can be this channel's: its count is near what was consumed. A channel that a
-  /// later owner made at this offset begins at a random number.
+  /// True if the word can belong to this channel: its count is near the number of consumed
+  /// messages. A channel that a later owner made at this offset begins at a random number.
   bool plausible(std::uint64_t word) const {
     constexpr std::int32_t window = 1 << 13;
     const auto ahead = static_cast<std::int32_t>(MailboxWord::announced(word) - consumed_messages_);
@@ -88,24 +87,24 @@ class RxChannel {
   }
   /// Records the sender's last announcement (a mailbox word).
   void announced(std::uint64_t word) { announced_ = MailboxWord::announced(word); }
-  /// True if the sender may still store more of a half-received message into the user's buffer.
+  /// True if the sender may still store to the user's buffer of a half-received message.
   bool cleared() const { return clear_to_send_.until != 0; }
-  /// Forbids the sender to begin further stores there.
+  /// Forbids further stores there.
   void withdraw_clear_to_send();
   /// True if no announced message is missing and none is half received.
   bool quiet() const { return stage_ == Stage::header && consumed_messages_ == announced_; }
 
   /// Why a channel has not moved since the last look. `missing`: lines or cells that the sender had
-  /// published are not found here. `credits`: the sender itself waits for credits.
+  /// published are not found here. `credits`: the sender waits for credits.
   enum class Stall { none, missing, credits };
   /// One device access if nothing has moved.
   Stall look_for_stall(std::uint64_t now_ns);
-  /// Declares the channel broken: polls have not found the missing lines or cells.
+  /// Marks the channel as broken: polls have not found the missing lines or cells.
   void give_up_missing();
 
-  /// Describes the impossible data that the sender wrote; "" if none. After it polls do nothing.
+  /// Describes the impossible data that the sender wrote; "" if none. Later polls do nothing.
   const std::string& fault() const { return fault_; }
-  /// Fails a half-received message, as when the sender has died.
+  /// Fails a half-received message, for example when the sender has died.
   void fail(const Error& error);
 
  private:
@@ -151,7 +150,7 @@ class RxChannel {
   bool end_for_good();
 
   const std::byte* line_at(std::uint64_t number) const { return base_ + layout_.line(number); }
-  /// The line of flags that holds the next cell's.
+  /// The line that holds the next cell's flag.
   const std::byte* flag_line() const {
     return base_ + ChannelLayout::flag_line(cell_ % cell_count_);
   }
@@ -183,29 +182,29 @@ class RxChannel {
   // the message being received
   Stage stage_ = Stage::header;
   Header header_;
-  std::uint64_t held_since_ns_ = 0;  ///< 0: it is not deferred
-  std::uint32_t not_to_hold_ = 0;    ///< unexpected messages that are taken at once
+  std::uint64_t held_since_ns_ = 0;  ///< 0: not deferred
+  std::uint32_t not_to_hold_ = 0;    ///< next unexpected messages that are not deferred
   ReceiveBuffer receive_buffer_;
-  std::byte* direct_ = nullptr;  ///< its one buffer, when it is long enough
+  std::byte* direct_ = nullptr;  ///< its only buffer, if that is long enough
   /// Holds an eager message whose receive buffer is scattered or too short. Each channel has its
-  /// own: while the rest of such a message is awaited, another channel may begin one.
+  /// own: another channel may begin a message while the rest of this one is awaited.
   std::vector<std::byte> staging_;
   std::uint64_t got_ = 0;
   bool acknowledge_ = false;
   // pipelined cells
   const std::byte* cells_ = nullptr;
   std::uint32_t cell_bytes_ = 0, cell_count_ = 0;
-  std::uint64_t cell_ = 0;               ///< next cell, counted for ever
+  std::uint64_t cell_ = 0;               ///< number of the next cell; never wraps
   std::uint64_t ready_ = 0;              ///< cells known to be complete
-  bool stored_ = false;                  ///< the ready ones lie in the receive buffer
-  bool broken_off_ = false;              ///< the sender has broken the message off
-  bool ended_ = false;                   ///< nothing more is delivered, or stored to the channel
+  bool stored_ = false;                  ///< these lie in the receive buffer
+  bool broken_off_ = false;              ///< the sender ended the message early
+  bool ended_ = false;                   ///< no more deliveries, no more stores to the channel
   ClearToSend clear_to_send_;            ///< of this message
-  std::uint64_t clear_to_send_end_ = 0;  ///< bytes of it that will be cleared to send in all
+  std::uint64_t clear_to_send_end_ = 0;  ///< bytes that will be cleared to send in all
   // rendezvous get
   MessageLine get_line_{};
   const std::byte* get_ = nullptr;
-  std::uint64_t pieces_ = 0;  ///< known to be at the device
+  std::uint64_t pieces_ = 0;  ///< pieces known to be at the device
   std::string fault_;
   struct Progress {
     std::uint64_t tail = 0, cell = 0, got = 0, pieces = 0, ready = 0;

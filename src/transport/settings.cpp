@@ -12,12 +12,12 @@ Result<Settings> settings_for(coherence::Mode mode) {
   s.ring_lines = 1024;
   const bool coherent = mode == coherence::Mode::hardware;
   s.lines_max_bytes =
-      coherent ? 1024 : 16 << 10;  // sequence tags cost more than they save without flushes
+      coherent ? 1024 : 16 << 10;  // without flushes sequence tags cost more than they save
   s.warm_looks = coherent ? 32 : 4;
-  s.cell_bytes = 16 << 10;  // a receiver begins with the first while the second is written
+  s.cell_bytes = 16 << 10;  // a receiver copies the first cell while the second is written
   s.cell_count = 32;
   s.batch_bytes = 128 << 10;
-  // writing the user's stores back costs as much as copying them
+  // writing back the user's stores costs as much as copying them
   constexpr std::uint64_t never = ~0ull;
   const bool flushes = mode == coherence::Mode::software || mode == coherence::Mode::simulated;
   s.rendezvous_get_min_bytes = coherent ? 8 << 10 : flushes ? never : 1 << 20;
@@ -48,7 +48,7 @@ Result<Settings> settings_for(coherence::Mode mode) {
                 "PENSTOCK_FIRST_LINES is {}; a ring has 16 to {} lines, a power of two: export "
                 "PENSTOCK_FIRST_LINES=64",
                 first, s.ring_lines);
-  s.first_ring_lines = static_cast<std::uint32_t>(first);  // 64: with all else 8 KiB
+  s.first_ring_lines = static_cast<std::uint32_t>(first);  // 64: the whole channel takes 8 KiB
   const std::uint64_t idle_ms = PENSTOCK_TRY(base::env_number("PENSTOCK_IDLE_MS"));
   s.idle_ns = idle_ms * 1'000'000;
   if (base::env_is_set("PENSTOCK_RENDEZVOUS_GET")) {

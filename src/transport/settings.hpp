@@ -1,4 +1,4 @@
-// Thresholds and channel sizes that depend on the pool's mode. Measured in bench/.
+// Thresholds and channel sizes; they depend on the pool's mode. Measured in bench/.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,20 @@ namespace penstock::transport {
 
 struct Settings {
   std::uint32_t first_ring_lines;  ///< lines of a channel's first ring, a power of two
-  std::uint32_t first_cell_count;  ///< its first cells
+  std::uint32_t first_cell_count;  ///< cells of a new channel
   std::uint32_t ring_lines;        ///< lines of a busy channel's ring, a power of two
   std::uint32_t lines_max_bytes;   ///< longest message in tagged lines
   std::uint32_t cell_bytes;        ///< size of a cell, whole lines
   std::uint32_t cell_count;        ///< cells of a busy channel, a multiple of 8
-  std::uint32_t batch_bytes;       ///< payload that is invalidated together, at most
-  std::uint32_t warm_looks;        ///< looks of one progress() while a conversation is warm
+  std::uint32_t batch_bytes;       ///< most payload that is invalidated together
+  std::uint32_t warm_looks;        ///< looks of one progress() during an active conversation
   std::uint64_t
-      rendezvous_get_min_bytes;   ///< shortest payload in the pool that the receiver reads in place
+      rendezvous_get_min_bytes;  ///< shortest payload in the pool that the receiver copies directly
   std::uint64_t get_piece_bytes;  ///< least bytes of it announced together; 0: all of it
   std::uint64_t
-      rendezvous_put_min_bytes;  ///< shortest message stored into a receive buffer in the pool
+      rendezvous_put_min_bytes;  ///< shortest message stored directly into a receive buffer
   std::uint32_t inject_bytes;    ///< longest message for try_inject
-  std::uint64_t idle_ns;         ///< a channel on which nothing was sent for so long is idle
+  std::uint64_t idle_ns;         ///< a channel is idle if nothing was sent on it for this long
 };
 
 /// Defaults of `mode`, changed by PENSTOCK_CELL, PENSTOCK_CELLS, PENSTOCK_FIRST_LINES,

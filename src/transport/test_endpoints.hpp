@@ -23,8 +23,8 @@ struct Arrived {
   std::vector<std::byte> payload;
 };
 
-/// Records every report. Receives payloads of large messages in buffers of `capacity` bytes, in
-/// `pieces` pieces.
+/// Records every report. Receives the payload of a long message in `pieces` buffers of together at
+/// most `capacity` bytes.
 class Recorder final : public EndpointCallbacks {
  public:
   ReceiveBuffer on_message(const Message& message) override {
@@ -163,7 +163,7 @@ class TransportTest : public testing::TestWithParam<coherence::Mode> {
     to_a_ = *b_->resolve(a_->address());
   }
   void TearDown() override {
-    // one thread plays both sides: the endpoint that closes first would wait for the other
+    // one thread drives both sides: the endpoint that closes first would wait for the other
     for (int i = 0; i < 100000 && a_ && b_ && !(a_->drained() && b_->drained()); ++i) {
       a_->progress();
       b_->progress();
@@ -196,7 +196,7 @@ class TransportTest : public testing::TestWithParam<coherence::Mode> {
   }
 
   std::uint32_t nodes_ = 1;         ///< 2: each side plays a host of its own
-  std::uint32_t processes_ = 1024;  ///< that the pool has room for
+  std::uint32_t processes_ = 1024;  ///< capacity of the pool
   std::string spec_;
   Attachment side_a_, side_b_;
   Recorder callbacks_a_, callbacks_b_;

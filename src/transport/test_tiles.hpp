@@ -1,4 +1,4 @@
-// What must hold of the tiles of all mailboxes when nobody makes any, for tests.
+// Invariants of the mailbox tiles while no process makes any, for tests.
 #pragma once
 
 #include <set>
@@ -9,7 +9,7 @@
 
 namespace penstock::transport {
 
-/// Both copies of what says which tiles of a group are taken, as they are now.
+/// Both copies of the state of a group's tiles.
 inline TilesStates tiles_states(arena::Arena& arena, std::uint32_t group) {
   TilesStates states{};
   if (const auto head = arena.open(table_name))
@@ -18,8 +18,8 @@ inline TilesStates tiles_states(arena::Arena& arena, std::uint32_t group) {
   return states;
 }
 
-/// Empty when each tile that is taken has one owner. Asks each group for one of the last receiver,
-/// alone: whatever the dead have left undone is done with it.
+/// Returns "" if each taken tile has one owner. First makes a tile of the last receiver in each
+/// group, which also finishes what dead processes have begun. Call it without concurrent users.
 inline std::string fault_of_tiles(arena::Arena& arena) {
   auto table = EndpointTable::open(arena);
   if (!table) return table.error().message;

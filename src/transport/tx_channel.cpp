@@ -13,8 +13,8 @@
 namespace penstock::transport {
 namespace {
 
-/// Draws from [2^62, 2^63): then neither zeroed nor freshly mapped memory holds a valid sequence
-/// tag or credit. Bit 63 stays free for `flag_put`.
+/// Draws from [2^62, 2^63), so neither zeroed nor freshly mapped memory holds a valid sequence tag
+/// or credit. Bit 63 stays free for `flag_put`.
 std::uint64_t random_nonce() {
   std::uint64_t value = 0;
   if (getrandom(&value, sizeof value, 0) != sizeof value)
@@ -22,7 +22,7 @@ std::uint64_t random_nonce() {
   return (value >> 3) | (1ull << 62);
 }
 
-/// True if on_sent waits until the receiver has consumed it: as asked, or as it reads the buffers.
+/// True if on_sent waits until the receiver has consumed it: on request, or for a rendezvous get.
 bool told_when_consumed(const SendOp& op) {
   return op.notify_delivered || op.get_lines != 0;
 }
@@ -38,7 +38,7 @@ void TxChannel::List::push(SendOp* op) {
   last = op;
 }
 
-/// Behind what has begun, and other urgent ones.
+/// Inserts after messages that have begun and other urgent ones.
 void TxChannel::List::push_urgent(SendOp* op) {
   SendOp** at = &first;
   while (*at && ((*at)->position != 0 || (*at)->urgent)) at = &(*at)->next;
@@ -84,7 +84,7 @@ TxChannel::TxChannel(TxContext& context, std::byte* at, const ChannelLayout& lay
       mailbox_(mailbox),
       channel_offset_(*context.pool.offset_of(at)) {}
 
-/// The channel's memory is new: nothing has been sent there.
+/// Initializes a channel in new memory, where nothing has been sent.
 void TxChannel::begin(std::uint32_t ring_lines) {
   nonce_ = random_nonce();
   announced_ = static_cast<std::uint32_t>(nonce_);
@@ -165,8 +165,8 @@ void TxChannel::count(const Header& header) {
   counts_.bytes_sent += header.bytes;
 }
 
-/// Rings too if the last announcement is so old that the receiver may only watch its bell. Its word
-/// has many writers; whatever value stays there, it is not the one that the receiver has seen.
+/// Also rings the bell if the last announcement is so old that the receiver may watch only its
+/// bell. The bell has many writers; any value works that differs from the last one seen.
 void TxChannel::announce() {
   memory_.publish_word(mailbox_.announcement, MailboxWord::pack(channel_offset_, ++announced_));
   if (head_ >= next_lap_) note_lap();
@@ -177,7 +177,7 @@ void TxChannel::announce() {
     memory_.publish_word(mailbox_.bell, nonce_ + announced_);
 }
 
-/// True if the caller has not polled since the last message, so it does not wait for an answer.
+/// True if the caller has not polled since the last message, so it is not waiting for an answer.
 bool TxChannel::streams() {
   const bool streams = sent_at_poll_ == context_.polls;
   sent_at_poll_ = context_.polls;
@@ -231,7 +231,7 @@ TxChannel::Started TxChannel::start(SendOp* op) {
 }
 
 Result<bool> TxChannel::send(SendOp* op) {
-  refused_ = false;  // a refused message is sent so now, and waits in the queue
+  refused_ = false;  // a message that inject() refused now waits in the queue
   op->sent_bytes = op->position = 0;
   op->get_lines = 0;
   if (queue_.first) {
@@ -288,8 +288,8 @@ unsigned TxChannel::notify_delivered(EndpointCallbacks& callbacks) {
 
 unsigned TxChannel::advance(EndpointCallbacks& callbacks) {
   unsigned events = 0;
-  // a ring at most: while a receiver keeps up, the caller would not hear that it wants no more; and
-  // to where it moves only what made it move, for lines are counted anew there
+  // At most one ring a call: with a fast receiver a longer loop would not notice that the receiver
+  // wants no more. After a move only the message that caused it: line numbers begin anew there.
   const std::uint64_t until = head_ + layout_.ring_lines(), nonce = nonce_;
   while (queue_.first && head_ < until && nonce_ == nonce) {
     SendOp* op = queue_.first;
@@ -319,14 +319,14 @@ unsigned TxChannel::advance(EndpointCallbacks& callbacks) {
 
 void TxChannel::abandon() {
   withdraw_get();
-  // a pipelined message, whose one line is in the ring; it began after all in `delivering_`
+  // a pipelined message, whose one line is in the ring; it follows all of `delivering_`
   breaks_off_ = queue_.first && queue_.first->position != 0;
   queue_ = {};
   delivering_ = {};
   break_off();
 }
 
-/// Replaces the next cell's flag, once the message that used the cell before is consumed.
+/// Replaces the next cell's flag, once the cell's previous contents are consumed.
 void TxChannel::break_off() {
   if (!breaks_off_ || !cell_room()) return;
   memory_.publish_word(flag_at(cells_head_), broken_off(nonce_ + cells_head_));
@@ -341,7 +341,7 @@ void TxChannel::give_memory_back(bool still) {
 }
 
 void TxChannel::fail_all(EndpointCallbacks& callbacks, const Error& error) {
-  withdraw_get();  // a receiver that was declared dead may still resume copying
+  withdraw_get();  // a receiver that was declared dead may resume copying
   while (delivering_.first) callbacks.on_send_failed(delivering_.pop(), error);
   while (queue_.first) callbacks.on_send_failed(queue_.pop(), error);
 }

@@ -12,7 +12,7 @@
 
 namespace penstock::transport {
 
-/// After the pool had no room for what a channel can do without, or its lock was not free.
+/// Pause after the pool had no room for optional memory, or its lock was not free.
 inline constexpr std::uint64_t full_pool_ns = 1'000'000'000;
 
 /// State that all sending channels of an endpoint share.
@@ -24,27 +24,28 @@ struct TxContext {
   Address self;
   std::uint64_t coarse_ns = 0;     ///< base::coarse_ns() at the last send or progress
   std::uint64_t polls = 0;         ///< calls of progress so far
-  std::vector<std::byte> staging;  ///< gathers scattered payload, a cell at most
+  std::vector<std::byte> staging;  ///< gathers scattered payload, at most one cell
 };
 
 class TxChannel {
  public:
-  /// `mailbox`: the receiver's. `counts` of sent messages outlive the channel. `intra_node`: the
-  /// peer is on this node.
+  /// `mailbox`: words in the receiver's mailbox. `counts` of sent messages must outlive the
+  /// channel. `intra_node`: the peer is on this node. Errors: no_space, invalid_argument (pool too
+  /// large).
   static Result<std::unique_ptr<TxChannel>> make(TxContext& context, const Address& peer,
                                                  const MailboxWords& mailbox, EndpointStats& counts,
                                                  bool intra_node);
 
-  /// False: no credit now, or others are queued before it; the receiver is told that this end
-  /// waits. Errors: no_space.
+  /// False: no credit now, or other messages are queued; the position tells the receiver that this
+  /// end waits. Errors: no_space.
   Result<bool> inject(const Header& header, const void* payload);
-  /// True: complete; false: queued. Errors: no_space for the cells of a first pipelined message.
+  /// True: complete; false: queued. Errors: no_space (the first pipelined message needs cells).
   Result<bool> send(SendOp* op);
-  /// True when the op was queued and none of it had left.
+  /// True if the op was queued and had not begun.
   bool cancel(SendOp* op);
-  /// All queued ops of which none has left and that `wanted` accepts, in order. Null: none.
+  /// All queued ops that have not begun and that `wanted` accepts, in order. Null: none.
   SendOp* take_back(bool (*wanted)(const SendOp&));
-  /// Advances queued operations and reports those that end. Returns the number of events.
+  /// Advances queued operations and reports those that complete. Returns the number of events.
   unsigned advance(EndpointCallbacks& callbacks);
   bool waiting() const { return queue_.first || delivering_.first; }
   /// Reports operations that the receiver has consumed. One device access if any operation waits
@@ -52,23 +53,23 @@ class TxChannel {
   unsigned notify_delivered(EndpointCallbacks& callbacks);
   /// The code that RxChannel::tell_trouble published since the last call. One device access.
   std::uint32_t trouble();
-  /// To be called now and then: a channel that is idle gives memory back.
+  /// Gives memory of an idle channel back. Call it periodically.
   void give_back_idle(std::uint64_t now_ns);
   /// Publishes the channel's position if it has changed. The caller does the store fence.
   void publish_position();
-  /// True if nothing has moved since the last call and something is not consumed: what the receiver
-  /// reads may have been overwritten. One device access then.
+  /// True if nothing has moved since the last call and some data are not consumed: lines that the
+  /// receiver reads may have been overwritten. One device access in that case.
   bool is_stuck();
-  /// Writes header, mailbox word and position anew. `mailbox`: as the table says now.
+  /// Publishes header, mailbox word and position again. `mailbox`: from the table, looked up anew.
   void repair(const MailboxWords& mailbox);
-  /// True if the receiver has consumed all that was sent and can arrive. One device access.
+  /// True if the receiver has consumed everything that can still arrive. One device access.
   bool consumed();
   void fail_all(EndpointCallbacks& callbacks, const Error& error);
-  /// Drops queued operations without a report: their buffers may be gone. A message broken off is
-  /// announced to the receiver by consumed(), for there may be no room yet.
+  /// Drops queued operations without a report: their buffers may be freed already. If a message was
+  /// half sent, consumed() tells the receiver when there is room.
   void abandon();
-  /// The last call, when the receiver has gone. `still`: it closed in order, so no credit of it can
-  /// still arrive.
+  /// The last call, when the receiver has ended. `still`: it closed in order, so none of its
+  /// credits can still arrive.
   void give_memory_back(bool still);
 
  private:
@@ -91,7 +92,7 @@ class TxChannel {
   void note_lap();
   void want_larger();
   void want_cells();
-  /// Not while the receiver has yet to follow to a small ring: that may take until the next
+  /// False while the receiver has yet to move to a small ring; that may take until the next
   /// message.
   bool may_grow() const {
     return small() && left_.at == nullptr && context_.coarse_ns >= no_larger_until_ns_;
@@ -117,7 +118,7 @@ class TxChannel {
   bool looks_for_clear_to_send(const SendOp& op) const;
   void accept(const ClearToSend& clear_to_send);
   bool requests_to_send(const SendOp& op) const;
-  /// `needed`: whoever holds the pool's lock is waited for.
+  /// `needed`: waits for the pool's lock as long as necessary.
   Result<void> make_cells(bool needed);
   void write_get_line(const SendOp& op, std::uint64_t offset, std::uint64_t piece_bytes);
   std::optional<std::uint64_t> place_of(const SendOp& op) const;
@@ -141,48 +142,48 @@ class TxChannel {
   coherence::Memory memory_;
   std::byte* base_;
   ChannelLayout layout_;
-  bool ended_ = false;  ///< the receiver delivers no more, nor stores to the channel
+  bool ended_ = false;  ///< the receiver delivers no more and stores no more to the channel
   std::uint64_t nonce_ = 0;
   std::uint64_t head_ = 0;      ///< lines written
   std::uint64_t consumed_ = 0;  ///< lines known to be consumed
   MailboxWords mailbox_;
-  std::uint64_t announced_ns_ = 0;  ///< when it last announced, by the coarse clock
+  std::uint64_t announced_ns_ = 0;  ///< time of the last announcement, by the coarse clock
   std::uint64_t channel_offset_;
   std::uint32_t announced_ = 0;
-  bool refused_ = false;     ///< the last inject(), for want of credit
-  bool breaks_off_ = false;  ///< breaks a message off, which is not yet announced
+  bool refused_ = false;                          ///< the last inject() found no credit
+  bool breaks_off_ = false;                       ///< ends a message early, not yet announced
   std::uint32_t trouble_ = 0, trouble_told_ = 0;  ///< as last read, and as last returned
-  std::uint64_t sent_at_poll_ = ~0ull;            ///< TxContext::polls at the last message in lines
+  std::uint64_t sent_at_poll_ = ~0ull;            ///< TxContext::polls at the last eager message
   // sizes
   struct Left {
     std::byte* at = nullptr;
     std::uint64_t bytes = 0, nonce = 0;
     std::uint32_t trouble = 0;
-    bool consumed = false;  ///< all that was sent there
+    bool consumed = false;  ///< the receiver consumed everything sent there
     ChannelHeader header{};
   };
-  Left left_;  ///< the channel before this one, while the receiver may still store there
-  std::uint32_t trouble_of_left_ = 0;  ///< read there at the end, not returned yet
+  Left left_;  ///< the previous channel, while the receiver may still store there
+  std::uint32_t trouble_of_left_ = 0;  ///< last one read there, not returned yet
   bool wants_larger_ = false, wants_cells_ = false;
-  std::uint64_t next_lap_ = 0;  ///< lines written by then: a lap
+  std::uint64_t next_lap_ = 0;  ///< the lap ends at this line number
   std::uint64_t lap_ns_ = 0, no_larger_until_ns_ = 0, next_idle_look_ns_ = 0;
   ChannelHeader header_{};
   PositionLine position_;        ///< as published
   std::uint64_t looked_at_ = 0;  ///< `head_` at the last call of is_stuck()
-  // bulk
+  // pipelined messages
   std::byte* cells_ = nullptr;
   std::uint32_t cell_bytes_ = 0, cell_count_ = 0;
   std::uint64_t cells_head_ = 0, cells_consumed_ = 0;
-  std::uint64_t long_sent_ns_ = 0;       ///< when the last of more than `stream_bytes` was sent
-  std::uint64_t no_cells_until_ns_ = 0;  ///< for streams, which can do without
+  std::uint64_t long_sent_ns_ = 0;       ///< when the last message above `stream_bytes` was sent
+  std::uint64_t no_cells_until_ns_ = 0;  ///< for streams, which can do without cells
   Error memory_error_;
-  // the bulk message that is being sent
+  // the pipelined message being sent
   std::uint64_t pipelined_line_ = 0;
-  ClearToSend clear_to_send_;           ///< for it, as last read
+  ClearToSend clear_to_send_;           ///< for that message, as last read
   std::uint64_t requested_at_ns_ = 0;   ///< 0: it does not wait for a clear-to-send
-  bool expects_clear_to_send_ = false;  ///< the message before it had one
+  bool expects_clear_to_send_ = false;  ///< the previous message got one
   List queue_;                          ///< in order; not yet completely in the pool
-  List delivering_;                     ///< in the pool, to be reported when consumed
+  List delivering_;                     ///< in the pool; reported when consumed
 };
 
 }  // namespace penstock::transport

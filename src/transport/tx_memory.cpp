@@ -14,8 +14,8 @@ TxMemory::~TxMemory() {
   first_.decline();
 }
 
-/// Takes the pool's lock, which a stopped process may hold: memory that cannot be given back in
-/// time waits until a piece is needed, which takes the lock anyway.
+/// Takes the pool's lock, which a stopped process may hold. Memory that cannot be returned in time
+/// waits until a piece is needed, which takes the lock anyway.
 bool TxMemory::give_empty_pieces_back(std::uint64_t timeout_ns) {
   for (auto piece = pieces_.begin(); piece != pieces_.end();) {
     if (piece->used != 0) {
@@ -37,7 +37,7 @@ Result<TxMemory::Slab*> TxMemory::piece(std::uint64_t bytes, const char* what, b
   options.lifetime = arena::Lifetime::process;
   options.alignment = channel_alignment;
   options.zero = false;                           // nonces make old contents harmless
-  options.near = arena_->pool().own_part(made_);  // piece after piece, round all parts
+  options.near = arena_->pool().own_part(made_);  // pieces rotate through all parts
   options.timeout_ns = needed ? 0 : briefly_ns;
   auto object = arena_->create(name, bytes, options);
   if (!object) {
@@ -46,7 +46,7 @@ Result<TxMemory::Slab*> TxMemory::piece(std::uint64_t bytes, const char* what, b
     arena_->pool().publish_activity(pool::found_full);  // readable even after the process has ended
     const auto stats = arena_->stats();
     const pool::Info& info = arena_->pool().info();
-    if (stats.bytes_largest_free >= 2 * bytes)  // the pool has room, what it lies in has none
+    if (stats.bytes_largest_free >= 2 * bytes)  // the pool has room, its storage has none
       return fail(ErrorCode::no_space, "{}: {}", what, object.error().message);
     return fail(
         ErrorCode::no_space,
@@ -60,7 +60,7 @@ Result<TxMemory::Slab*> TxMemory::piece(std::uint64_t bytes, const char* what, b
   return &pieces_.emplace_back(Slab{.object = *object});
 }
 
-/// For several blocks. The first time what another process of the node has made, or soon will.
+/// A piece for several blocks. The first one may have been made by another process of the node.
 Result<TxMemory::Slab*> TxMemory::shared_piece(const char* what, bool needed) {
   if (first_.is_left()) {
     const auto object = PENSTOCK_TRY(first_.take(needed ? 0 : briefly_ns));
@@ -73,10 +73,10 @@ Result<TxMemory::Slab*> TxMemory::shared_piece(const char* what, bool needed) {
   return made;
 }
 
-/// Blocks have few sizes: one that was given back fits exactly or not at all.
+/// Blocks have few sizes: a returned block fits exactly or not at all.
 std::byte* TxMemory::take_from(Slab& piece, std::uint64_t bytes) {
   std::byte* at = nullptr;
-  if (piece.used == 0 && !piece.quiet) return at;  // waits to be given back
+  if (piece.used == 0 && !piece.quiet) return at;  // about to be returned
   for (Block& block : piece.free) {
     if (block.bytes != bytes) continue;
     at = block.at;

@@ -1,6 +1,6 @@
-// Pool memory of one endpoint for its channels: taken from the arena in growing pieces, so that
-// memory grows with the pairs that communicate. A channel's memory comes back when its peer has
-// gone; a piece with no block in use goes back to the arena.
+// Pool memory of one endpoint for its channels. It comes from the arena in growing pieces, so that
+// memory grows with the number of communicating pairs. A channel's block is returned when its peer
+// has ended; a piece without blocks in use goes back to the arena.
 #pragma once
 
 #include <list>
@@ -18,16 +18,16 @@ class TxMemory {
   TxMemory(const TxMemory&) = delete;
   TxMemory& operator=(const TxMemory&) = delete;
 
-  /// A block, 4 KiB aligned, contents undefined. Errors: no_space; it names `what` and a remedy.
-  /// `needed`: that ends what the caller does, and `penstock ps` shows that the pool is full.
-  /// Otherwise also deadline, where the pool's lock, whose holder may be stopped, is not free soon.
+  /// Allocates a block, 4 KiB aligned, contents undefined. `needed`: the caller fails without it,
+  /// and `penstock ps` shows that the pool is full. Errors: no_space, with `what` and a remedy; if
+  /// not `needed`, also deadline (the pool's lock, whose holder may be stopped, is not free soon).
   Result<std::byte*> allocate(std::uint64_t bytes, const char* what, bool needed = true);
-  /// Gives a block back; `bytes` as allocated. `still`: no other process can store there any more.
-  /// Otherwise the block is never used again here: it goes back with its piece, and the arena keeps
+  /// Returns a block; `bytes` as allocated. `still`: no other process can store there any more.
+  /// Otherwise this object never reuses the block: it goes back with its piece, and the arena keeps
   /// space that a dead process may have stored to in quarantine.
   void give_back(std::byte* at, std::uint64_t bytes, bool still);
-  /// Leaves memory in use, to which a living peer may still store, to the job's burial. The last
-  /// call.
+  /// Leaves memory in use, to which a living peer may still store, until the job is reclaimed. The
+  /// last call.
   void leave_to_burial();
 
  private:
@@ -37,10 +37,10 @@ class TxMemory {
   };
   struct Slab {
     arena::Object object;
-    std::uint64_t taken = 0;  ///< bytes from the beginning on that were ever allocated
+    std::uint64_t taken = 0;  ///< bytes from the beginning that were ever allocated
     std::uint64_t used = 0;   ///< bytes in use
     bool quiet = true;        ///< no process, living or dead, can store there any more
-    std::vector<Block> free;  ///< blocks that were given back
+    std::vector<Block> free;  ///< returned blocks
     bool holds(const std::byte* at) const {
       return at >= object.data && at < object.data + object.bytes;
     }
