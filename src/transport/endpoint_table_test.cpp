@@ -1,4 +1,4 @@
-// The endpoint table, read while others write it.
+// The endpoint table, read while other processes write it.
 #include "transport/endpoint_table.hpp"
 
 #include <atomic>
@@ -14,11 +14,11 @@ namespace {
 
 class EndpointTableTest : public TransportTest {
  protected:
-  /// The line of an endpoint's slot, for damaging it.
+  /// The line of an endpoint's slot, to damage it.
   std::byte* line_of(const Endpoint& endpoint) {
     return EndpointTable::open(*side_b_.arena)->line_of(endpoint.address().slot);
   }
-  /// Replaces the checksum, as a torn line has it. Returns the old one.
+  /// Replaces the checksum, so that the line looks torn. Returns the old checksum.
   std::uint64_t exchange_check(const Endpoint& endpoint, std::uint64_t checksum) {
     std::byte* at = line_of(endpoint) + offsetof(EndpointLine, checksum);
     const auto& memory = side_b_.pool->memory();
@@ -31,7 +31,7 @@ class EndpointTableTest : public TransportTest {
   }
 };
 
-/// A process that registers memory changes the word that its peers find in its endpoint's line.
+/// Registering memory changes the user word in the endpoint's line.
 TEST_P(EndpointTableTest, ALivingEndpointIsFoundWhileItsUserWordChanges) {
   const Address address = a_->address();
   std::atomic<bool> stop{false};
@@ -55,7 +55,7 @@ TEST_P(EndpointTableTest, ALivingEndpointIsFoundWhileItsUserWordChanges) {
   EXPECT_EQ(ended, 0);
 }
 
-/// A reader of a torn line looks again; only a whole line shows that an endpoint has gone.
+/// A reader of a torn line looks again; only a whole line shows that an endpoint has ended.
 TEST_P(EndpointTableTest, ATornLineEndsNobody) {
   const EndpointTable table = *EndpointTable::open(*side_b_.arena);
   PeerWatch watch(*side_b_.pool, table);
@@ -72,7 +72,7 @@ TEST_P(EndpointTableTest, ATornLineEndsNobody) {
   EXPECT_EQ(b_->resolve(address).error().code, ErrorCode::not_found);
 }
 
-/// Another that waits for it in this process looks in between, and says what it has waited for.
+/// In between, another wait of this process for the peer can look and report first.
 TEST_P(EndpointTableTest, TheDeadAreReportedAtTheSecondLookThatFindsThem) {
   const EndpointTable table = *EndpointTable::open(*side_b_.arena);
   PeerWatch watch(*side_b_.pool, table);
@@ -89,8 +89,8 @@ TEST_P(EndpointTableTest, TheDeadAreReportedAtTheSecondLookThatFindsThem) {
   EXPECT_EQ(told, std::vector{PeerFate::dead});
 }
 
-/// The slot has changed hands more than once since the last look: those that closed were not dead,
-/// and one that died among them has not closed.
+/// The slot has changed hands more than once since the last look. Endpoints that closed count as
+/// closed, and one of them that died counts as dead.
 TEST_P(EndpointTableTest, WhoClosedHasNotDiedHoweverManyHaveHadItsSlotSince) {
   const EndpointTable table = *EndpointTable::open(*side_b_.arena);
   PeerWatch watch(*side_b_.pool, table);
@@ -110,7 +110,7 @@ TEST_P(EndpointTableTest, WhoClosedHasNotDiedHoweverManyHaveHadItsSlotSince) {
   for (std::uint32_t each = first; each < first + 3; ++each)
     EXPECT_EQ(fate_of(each), PeerFate::closed) << each;
 
-  a_.reset();  // and this one has not told so
+  a_.reset();  // this side has not reported it
   auto* line = reinterpret_cast<EndpointLine*>(table.line_of(slot));
   const std::uint32_t dead = first + 3;
   side_b_.pool->memory().publish_word(&line->state, EndpointLine::pack(dead, EndpointState::open));
@@ -131,7 +131,7 @@ TEST_P(EndpointTableTest, WhoLeavesMakesNoOtherLookedAtTwice) {
   const auto c = open(side_a_, callbacks), d = open(side_a_, callbacks);
   const std::uint64_t living = side_a_.pool->token();
   constexpr std::uint64_t of_nobody = 0;
-  constexpr std::uint32_t never_opened = 50;  // generations on
+  constexpr std::uint32_t never_opened = 50;  // generations from here on
   watch.add(a_->address().slot, a_->address().generation, living);
   watch.add(b_->address().slot, b_->address().generation, of_nobody);
   watch.add(c->address().slot, c->address().generation + never_opened, living);
@@ -146,7 +146,7 @@ TEST_P(EndpointTableTest, WhoLeavesMakesNoOtherLookedAtTwice) {
   EXPECT_EQ(told, (std::vector{PeerFate::closed, PeerFate::dead}));
 }
 
-/// The line that leads to a sender's node may be torn when its first message comes.
+/// The line that names the sender's node may be torn when its first message arrives.
 TEST_P(EndpointTableTest, AMessageFromANearSenderIsHeardWhenItsLineIsWholeAgain) {
   const std::uint64_t checksum = exchange_check(*a_, 1);
   ASSERT_TRUE(*a_->try_inject(to_b_, {7, 0, 0, 0}, nullptr));
@@ -171,8 +171,8 @@ TEST_P(EndpointTableTest, SlotsOfTheClosedAreTakenBeforeNewOnes) {
   EXPECT_EQ(last->address().slot, processes_ + 10);
 }
 
-/// Each process has a slot of its own, which its first endpoint takes, and the first one after
-/// that.
+/// Each process has its own slot. Its first endpoint takes it, and so does the first one after that
+/// endpoint closes.
 TEST_P(EndpointTableTest, TheFirstEndpointOfAProcessTakesItsOwnSlot) {
   EXPECT_EQ(a_->address().slot, side_a_.pool->slot());
   EXPECT_EQ(b_->address().slot, side_b_.pool->slot());
@@ -186,7 +186,7 @@ TEST_P(EndpointTableTest, TheFirstEndpointOfAProcessTakesItsOwnSlot) {
   EXPECT_EQ(third->address().generation, generation + 1);
 }
 
-/// Of threads that open endpoints at once only one gets that slot.
+/// If several threads open endpoints concurrently, only one gets the process's own slot.
 TEST_P(EndpointTableTest, ThreadsThatOpenEndpointsAtOnceGetSlotsOfTheirOwn) {
   constexpr std::size_t threads = 4;
   for (int round = 0; round < 10; ++round) {
@@ -228,7 +228,7 @@ TEST_P(SmallTableTest, WhenAllAreInUseTheErrorSaysWhatHelps) {
   EXPECT_EQ(open(side_b_, callbacks)->address().slot, free);
 }
 
-/// What an older Penstock has made there, and what nobody has.
+/// One table made by an older Penstock, and one with impossible contents.
 TEST_P(EndpointTableTest, ATableOfAnotherFormIsRefusedInWords) {
   const auto object = side_b_.arena->open(table_name);
   ASSERT_TRUE(object);
@@ -256,7 +256,7 @@ TEST_P(EndpointTableTest, ATableOfAnotherFormIsRefusedInWords) {
   EXPECT_NE(refused.error().message.find("another version of Penstock"), std::string::npos);
 }
 
-/// More tiles than the table has room for: pieces are added, and a tile is its receiver's alone.
+/// More tiles than the first piece holds: pieces are added, and each tile has one receiver.
 TEST_P(EndpointTableTest, EveryPairHasAWordOfItsOwn) {
   EndpointTable table = *EndpointTable::open(*side_b_.arena);
   constexpr std::uint32_t receivers = 40, step = 60;
@@ -276,7 +276,7 @@ TEST_P(EndpointTableTest, EveryPairHasAWordOfItsOwn) {
   EXPECT_TRUE(side_b_.arena->open("penstock.endpoints.tiles.0.0"));
 }
 
-/// A group's pieces have an eighth more tiles than it has receivers, if these are a power of two.
+/// If a group has a power of two of receivers, its pieces have an eighth more tiles than that.
 TEST_P(EndpointTableTest, PiecesOfTilesLeaveLittleUnused) {
   EndpointTable table = *EndpointTable::open(*side_b_.arena);
   constexpr std::uint32_t receivers = 512;
@@ -291,7 +291,7 @@ TEST_P(EndpointTableTest, PiecesOfTilesLeaveLittleUnused) {
   EXPECT_EQ(bytes, receivers * tile_bytes * 9 / 8);
 }
 
-/// What says which tiles are taken was overwritten: none is given away twice.
+/// The state that counts the taken tiles is overwritten: no tile is given away twice.
 TEST_P(EndpointTableTest, TilesStayTheirReceiversThoughWhatCountsThemWasOverwritten) {
   EndpointTable table = *EndpointTable::open(*side_b_.arena);
   const auto object = side_b_.arena->open(table_name);

@@ -7,7 +7,7 @@ namespace {
 
 class IntraNodeTest : public TransportTest {
  protected:
-  /// Opens endpoint b anew, on an emulated node of its own.
+  /// Reopens endpoint b on an emulated node of its own.
   void move_b_away() {
     b_.reset();
     side_b_.detach();

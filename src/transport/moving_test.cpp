@@ -1,4 +1,4 @@
-// Channels that grow, or would like to.
+// Channels that grow, or cannot grow.
 #include <time.h>
 
 #include "base/environment_guard.hpp"
@@ -19,7 +19,7 @@ class GrowingTest : public TransportTest {
   }
 };
 
-/// Reports that something was sent give the receiver a turn, so it always keeps up.
+/// The receiver polls in each report of a sent message, so it always keeps up.
 class KeepsUp final : public EndpointCallbacks {
  public:
   ReceiveBuffer on_message(const Message&) override { return {}; }
@@ -33,7 +33,7 @@ class KeepsUp final : public EndpointCallbacks {
   unsigned sent = 0;
 };
 
-/// Lines are counted anew in the larger ring.
+/// Line numbers begin anew in the larger ring.
 TEST_P(GrowingTest, TheCallThatMovesSendsARingAtMostToo) {
   constexpr unsigned words = 3000, ring_lines = 1024;
   a_.reset();
@@ -50,7 +50,7 @@ TEST_P(GrowingTest, TheCallThatMovesSendsARingAtMostToo) {
   const timespec while_it_does_not_ask{1, 100'000'000};
   nanosleep(&while_it_does_not_ask, nullptr);
   std::vector<std::byte> data(8);
-  SendOp delivered = op_of(data, 1);  // it does not move before
+  SendOp delivered = op_of(data, 1);  // prevents the move until it is delivered
   delivered.notify_delivered = true;
   ASSERT_FALSE(*a_->send(to_b_, &delivered));
   std::deque<SendOp> queued;
@@ -70,7 +70,7 @@ TEST_P(GrowingTest, TheCallThatMovesSendsARingAtMostToo) {
   a_.reset();
 }
 
-/// What it has grown by comes back, as soon as its user says.
+/// An idle channel returns its additional memory.
 TEST_P(GrowingTest, WhatIsIdleBecomesSmallAgain) {
   const base::EnvironmentGuard idle("PENSTOCK_IDLE_MS", "100");
   a_.reset();
@@ -86,7 +86,7 @@ TEST_P(GrowingTest, WhatIsIdleBecomesSmallAgain) {
   progress_until([&] { return callbacks_b_.arrived.size() == 3002; });
 }
 
-/// Longer messages that follow each other go in cells, but need not.
+/// Longer messages of a stream prefer cells, but can do without.
 TEST_P(GrowingTest, AStreamDoesNotWaitForTheLock) {
   const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "1024");
   a_.reset();

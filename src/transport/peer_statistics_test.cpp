@@ -88,7 +88,7 @@ TEST_P(PeerStatisticsTest, DamagedRowsAreLeftOut) {
   EXPECT_EQ(published().count({slot_a(), slot_b()}), 0u);
 }
 
-/// Who only receives has rows too, and takes no memory for them.
+/// A pure receiver has rows too; they take no additional memory.
 TEST_P(PeerStatisticsTest, WhoOnlyReceivesHasRows) {
   auto data = pattern(20, 1);
   ASSERT_TRUE(*a_->try_inject(to_b_, {1, 0, 20, 0}, data.data()));

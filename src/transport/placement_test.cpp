@@ -1,5 +1,5 @@
-// Where the ranks' channels lie in pools of several parts: 16 ranks on two nodes, all of which talk
-// with all others, and send long messages to some.
+// Placement of channels in pools of several parts: 16 ranks on two nodes. Each rank talks with all
+// others and sends long messages to some.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ class PlacementTest : public testing::TestWithParam<std::uint32_t> {
     for (auto& rank : here_) rank.at.detach();
     (void)pool::remove(spec_, true);
   }
-  /// `blocks`: the first half of the ranks on the first node; else every second one.
+  /// `blocks`: the first half of the ranks runs on the first node; otherwise every second rank.
   void begin(bool blocks) {
     for (std::uint32_t number = 0; number < ranks; ++number) {
       RankHere& rank = here_[number];
@@ -137,7 +137,7 @@ TEST_P(PlacementTest, TheRanksOfANodeSpreadOverTheParts) {
   expect_even();
 }
 
-/// As by `--distribution=cyclic`: by its rank alone each node would have one half of two parts.
+/// As by `--distribution=cyclic`. If only the rank decided, each node would use half of two parts.
 TEST_P(PlacementTest, AlsoWhereRanksAreDealtInTurn) {
   begin(false);
   send_all();

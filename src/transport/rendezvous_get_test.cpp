@@ -1,4 +1,4 @@
-// Messages from memory in the pool, which the receiver reads in place.
+// Messages from memory in the pool, which the receiver copies directly.
 #include <sys/mman.h>
 
 #include <atomic>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t region_bytes = 8 << 20;
 
-/// The user holds a mapping of its own, as a program with libpenstock.so beside the provider does.
+/// The user has its own mapping, like a program that uses libpenstock.so beside the provider.
 class RendezvousGetTest : public TransportTest {
  protected:
   void SetUp() override {
@@ -44,7 +44,7 @@ class RendezvousGetTest : public TransportTest {
   std::uint64_t objects() const { return user_.arena->stats().objects; }
 
   const base::EnvironmentGuard get_from_{"PENSTOCK_RENDEZVOUS_GET", "2048"};
-  const base::EnvironmentGuard cells_{"PENSTOCK_CELLS", "32"};  // room for what is copied
+  const base::EnvironmentGuard cells_{"PENSTOCK_CELLS", "32"};  // room for copied messages
   Attachment user_;
   std::byte* region_ = nullptr;
 };
@@ -147,7 +147,7 @@ TEST_P(RendezvousGetTest, ScatteredPayloadIsCopied) {
   EXPECT_EQ(callbacks_b_.arrived[0].payload, data);
 }
 
-/// Closing gives the buffer back: a message that the receiver has not taken by then never arrives.
+/// Closing returns the buffer to the user, so a message that was not taken by then never arrives.
 TEST_P(RendezvousGetTest, ClosingTakesItBack) {
   auto before = pattern(100, 1);
   ASSERT_TRUE(*a_->try_inject(to_b_, {1, 0, before.size(), 0}, before.data()));
@@ -155,7 +155,7 @@ TEST_P(RendezvousGetTest, ClosingTakesItBack) {
   ASSERT_FALSE(*a_->send(to_b_, &op));
   std::atomic<bool> closing_is_over{false};
   std::thread closing([&] {
-    a_.reset();  // waits until the first message is taken
+    a_.reset();  // waits until the first message is consumed
     closing_is_over = true;
   });
   const std::uint64_t end = base::now_ns() + 20'000'000'000ull;

@@ -1,4 +1,4 @@
-// Messages to a receive buffer in the pool, which the sender stores in place.
+// Messages to a receive buffer in the pool, which the sender stores to directly.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -24,7 +24,7 @@ class RendezvousPutTest : public TransportTest {
     region_ = object->data;
     callbacks_b_.receive_buffer = region_;
   }
-  /// Sends it and returns the payload at b; the receiver polls all the time.
+  /// Sends it and returns the payload at b, which polls all the time.
   std::vector<std::byte> deliver(std::vector<std::byte>& data) {
     ops_.push_back(op_of(data, data.size()));
     auto sent = a_->send(to_b_, &ops_.back());
@@ -36,7 +36,7 @@ class RendezvousPutTest : public TransportTest {
     callbacks_b_.arrived.clear();
     return payload;
   }
-  /// Begins a message that requests to send; b answers with its next polls.
+  /// Begins a message with a request to send; b answers in its next polls.
   SendOp* begin_after_clear_to_send(std::vector<std::byte>& data) {
     auto first = pattern(1 << 20, 1);
     EXPECT_EQ(deliver(first), first);
@@ -115,7 +115,7 @@ TEST_P(RendezvousPutTest, ARefusalIsHeard) {
   auto data = pattern(300'000, 5);
   callbacks_b_.receive_buffer = region_;
   begin_after_clear_to_send(data);
-  callbacks_b_.receive_buffer = nullptr;  // a buffer of its own
+  callbacks_b_.receive_buffer = nullptr;  // receives into private memory
   progress_until([&] { return !callbacks_b_.arrived.empty(); });
   EXPECT_EQ(callbacks_b_.arrived[0].payload, data);
   callbacks_b_.arrived.clear();

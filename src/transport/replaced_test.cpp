@@ -41,7 +41,7 @@ TEST_P(ReplacedTest, WhoWasReplacedBeforeItWasMissedIsStillToldOf) {
   auto data = pattern(8 << 20, 1), few = pattern(8, 2);
   SendOp lost = op_of(data, 1), hello = op_of(few, 2);
   lost.notify_delivered = true;
-  for (int i = 0; i < 2000; ++i) {  // the next look at the peers is some time away
+  for (int i = 0; i < 2000; ++i) {  // the next check of the peers is some time away
     a_->progress();
     b_->progress();
   }
@@ -57,9 +57,9 @@ TEST_P(ReplacedTest, WhoWasReplacedBeforeItWasMissedIsStillToldOf) {
   EXPECT_EQ(callbacks_a_.dead.size(), 1u);
 }
 
-/// An endpoint that closes in the midst of a message gives its channel's memory back.
+/// An endpoint that closes in the middle of a message frees its channel's memory.
 TEST_P(ReplacedTest, NobodyStoresToTheChannelOfWhoClosedInTheMidstOfAMessage) {
-  base::EnvironmentGuard cells("PENSTOCK_CELLS", "128");  // else one poll takes all of them
+  base::EnvironmentGuard cells("PENSTOCK_CELLS", "128");  // otherwise one poll takes all of them
   a_.reset();
   a_ = open(side_a_, callbacks_a_);
   to_b_ = *a_->resolve(b_->address());
@@ -87,7 +87,7 @@ TEST_P(ReplacedTest, NobodyStoresToTheChannelOfWhoClosedInTheMidstOfAMessage) {
   EXPECT_EQ(callbacks_b_.errors.size(), 1u) << "the half received";
 }
 
-/// The cells are full when it closes: the first of them is still another message's.
+/// The cells are full at the close; the first of them still holds another message.
 TEST_P(ReplacedTest, WhatWasCompleteBeforeTheOneThatIsBrokenOffArrives) {
   base::EnvironmentGuard cells("PENSTOCK_CELLS", "32");
   a_.reset();
@@ -110,8 +110,8 @@ TEST_P(ReplacedTest, WhatWasCompleteBeforeTheOneThatIsBrokenOffArrives) {
   EXPECT_TRUE(callbacks_b_.arrived[0].payload == one);
 }
 
-/// The word of an endpoint before it is still the last one that the receiver has understood, for
-/// the new owner has moved; and what that word names is still as it was.
+/// The last word that the receiver has processed is still that of an earlier endpoint, since the new
+/// owner has moved; and the channel that this word names is unchanged.
 TEST_P(ReplacedOnTwoNodesTest, TheChannelOfWhoHadTheSlotBeforeIsNotOpenedAgain) {
   constexpr std::uint64_t calls_to_check = 512, words = 20;
   const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "16");
@@ -127,7 +127,7 @@ TEST_P(ReplacedOnTwoNodesTest, TheChannelOfWhoHadTheSlotBeforeIsNotOpenedAgain) 
     std::uint64_t calls = 0;
     for (; calls < calls_before; ++calls) b_->progress();
     to_b_ = *a_->resolve(b_->address());
-    ASSERT_TRUE(*a_->try_inject(*a_->resolve(c->address()), {}, nullptr));  // lies in front
+    ASSERT_TRUE(*a_->try_inject(*a_->resolve(c->address()), {}, nullptr));  // occupies the front
     ASSERT_TRUE(*a_->try_inject(to_b_, {.tag = 1000}, nullptr));
     for (int i = 0; i < 200 || callbacks_c.arrived.empty(); ++i) c->progress();
     for (; calls < calls_to_check - 1; ++calls) b_->progress();

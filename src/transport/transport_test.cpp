@@ -18,7 +18,7 @@ namespace {
 
 class SizesTest : public TransportTest {
  protected:
-  /// Sends messages back to back or with pauses: for some lengths that decides the form.
+  /// Sends messages back to back or with pauses; for some lengths that decides the form.
   void exchange(bool pauses);
 };
 
@@ -91,13 +91,13 @@ TEST_P(TransportTest, AMessageThatNobodyWaitsForIsHeldBackForAWhile) {
   callbacks_b_.ready = false;
   send_and_look(ops[0]);
   EXPECT_EQ(callbacks_b_.begun, 0u);
-  callbacks_b_.ready = true;  // its receive is posted
+  callbacks_b_.ready = true;  // a receive is posted
   progress_until([&] { return callbacks_b_.arrived.size() == 1; });
 
   callbacks_b_.ready = false;
   send_and_look(ops[1]);
   EXPECT_EQ(callbacks_b_.begun, 1u);
-  progress_until([&] { return callbacks_b_.arrived.size() == 2; });  // not for ever
+  progress_until([&] { return callbacks_b_.arrived.size() == 2; });  // the deferral ends
 
   send_and_look(ops[2]);  // after a late receive messages are not deferred
   EXPECT_EQ(callbacks_b_.begun, 3u);
@@ -189,7 +189,7 @@ TEST_P(TransportTest, CancelTakesBackOnlyWhatHasNotLeft) {
   EXPECT_EQ(callbacks_b_.arrived[0].payload, big);
 }
 
-/// What has begun and what is not wanted stays, in its order.
+/// Ops that have begun or are not wanted stay, in their order.
 TEST_P(TransportTest, QueuedOpsAreTakenBackInOrder) {
   auto big = pattern(8 << 20, 1), small = pattern(10, 2);
   SendOp first = op_of(big, 2);
@@ -323,7 +323,7 @@ TEST_P(TransportTest, SlotIsReusedByALaterEndpointThatHearsOnlyItsOwn) {
 }
 
 TEST_P(TransportTest, MemoryGoesBackWhenEndpointsClose) {
-  // tiles stay: those that are needed are there before
+  // tiles stay allocated: make the needed ones first
   ASSERT_TRUE(EndpointTable::open(*side_a_.arena)->words(b_->address().slot, a_->address().slot));
   a_.reset();
   b_.reset();
@@ -349,8 +349,7 @@ void fill(arena::Arena& arena) {
     }
 }
 
-/// Without coherence streams of such messages use cells only if there is memory for them; with it
-/// they always do.
+/// Without coherence such streams use cells only if there is memory for them; with coherence always.
 TEST_P(TransportTest, AStreamInAFullPoolGoesInLines) {
   const bool has_lines = GetParam() != coherence::Mode::hardware;
   const auto data = pattern(8000, 1);
@@ -390,7 +389,7 @@ TEST_P(TransportTest, AFullPoolIsAnErrorThatNamesWhatIsNeeded) {
   EXPECT_EQ(text.find("larger pool"), text.rfind("larger pool")) << "said once: " << text;
 }
 
-/// For an answer that finds no memory: the code travels with the credits, which need none.
+/// For an answer that finds no memory: the error code travels with the credits, which need none.
 TEST_P(TransportTest, TroubleIsToldWithoutAMessage) {
   ASSERT_TRUE(*a_->try_inject(to_b_, {1, 0, 0, 0}, nullptr));
   progress_until([&] { return callbacks_b_.arrived.size() == 1; });
@@ -444,7 +443,7 @@ const auto modes = testing::Values(coherence::Mode::hardware, coherence::Mode::s
 INSTANTIATE_TEST_SUITE_P(Modes, TransportTest, modes, mode_of);
 INSTANTIATE_TEST_SUITE_P(Modes, SizesTest, modes, mode_of);
 
-/// The peer takes the message, acknowledges it and leaves, all during one call of progress() that
+/// The peer takes the message, acknowledges it and leaves, all during one call of progress(), which
 /// then checks whether peers are still there.
 TEST_P(TransportTest, WhatWasAcknowledgedBeforeThePeerLeftIsDelivered) {
   constexpr int calls_to_look = 512;
@@ -457,7 +456,7 @@ TEST_P(TransportTest, WhatWasAcknowledgedBeforeThePeerLeftIsDelivered) {
   ASSERT_FALSE(*a_->send(to_b_, &op));
   timespec more_than_a_check{0, 50'000'000};
   nanosleep(&more_than_a_check, nullptr);
-  // the channel of the other is looked at in each call
+    // each call polls the channel of the other one
   for (int i = 1; i < calls_to_look; ++i) {
     if (i % 16 == 0) {
       ASSERT_TRUE(*other->try_inject(to_a, {7, 0, 0, 0}, nullptr));

@@ -1,4 +1,4 @@
-// Endpoints of two processes: one is stopped, killed, or closes while the other goes on.
+// Endpoints of two processes: one is stopped, killed, or closes while the other continues.
 #include <sys/wait.h>
 
 #include <csignal>
@@ -11,11 +11,11 @@
 namespace penstock::transport {
 namespace {
 
-/// Runs `child` in another process with an attachment of its own; kills it at the end if need be.
+/// Runs `child` in another process with its own attachment; kills it at the end if necessary.
 class TwoProcesses : public TransportTest {
  protected:
   TwoProcesses() { processes_ = 64; }
-  /// The child's endpoint is its second, so that its slot may go to another process.
+  /// The child's endpoint is its second one, so its slot may go to another process.
   pid_t fork_peer(const std::function<void(Endpoint&, Recorder&, Peer)>& child,
                   std::uint64_t closing_timeout_ns = 0) {
     base::skip_unless_fork_is_followed();
@@ -167,11 +167,11 @@ TEST_P(TwoProcesses, AStoppedPeerIsWaitedFor) {
   EXPECT_EQ(status, 0);
 }
 
-/// The killed child's endpoint has a new owner.
+/// Gives the killed child's slot to a new endpoint.
 Endpoint& TwoProcesses::replace(pid_t child) {
   kill(child, SIGKILL);
   EXPECT_EQ(waitpid(child, nullptr, 0), child);
-  const auto most = endpoints_of_pool(processes_) - processes_;  // never used ones come first
+  const auto most = endpoints_of_pool(processes_) - processes_;  // unused slots come first
   while (others_.size() < most && (others_.empty() || others_.back()->address().slot != child_))
     others_.push_back(open(side_b_, all_callbacks_.emplace_back()));
   EXPECT_EQ(others_.back()->address().slot, child_);
@@ -239,7 +239,7 @@ TEST_P(TwoProcesses, TheLastOfOneWhoWasReplacedArrivesThoughItsDeathIsFoundFirst
   for (int i = 0; i < 50'000; ++i) step();                     // its channel is at rest
   ASSERT_TRUE(*b_->try_inject(to_a_, {9, 0, 0, 0}, nullptr));  // another channel is active
   while (callbacks_a_.arrived.size() < 2) step();
-  while (calls % 512 != 511) step();  // the next looks at the clock
+  while (calls % 512 != 511) step();  // the next one looks at the clock
   ASSERT_TRUE(*a_->try_inject(child_, {3, 0, 0, 0}, nullptr));
   int status = 0;
   ASSERT_EQ(waitpid(pid, &status, WUNTRACED), pid);
@@ -261,7 +261,7 @@ TEST_P(TwoProcesses, WhereAPeerStillHasToReturnCreditsNobodyElseIs) {
       },
       100'000'000);
   int status = 0;
-  ASSERT_EQ(waitpid(pid, &status, 0), pid);  // its deadline ends: the message is never taken
+  ASSERT_EQ(waitpid(pid, &status, 0), pid);  // at its deadline: the message is never taken
   ASSERT_EQ(status, 0);
   pool::AttachOptions of_another_job{.spec = spec_, .job = "other"};
   auto pool = pool::Pool::attach(of_another_job);

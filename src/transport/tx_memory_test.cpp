@@ -1,4 +1,4 @@
-// Memory of channels: it comes back when the peer has gone.
+// Memory of channels: it is freed when the peer has ended.
 #include "transport/tx_memory.hpp"
 
 #include <csignal>
@@ -22,7 +22,7 @@ class TxMemoryTest : public TransportTest {
       if (object.name.starts_with(prefix)) bytes += object.bytes;
     return bytes;
   }
-  /// Sends a message that is long enough to need cells, until the endpoint has taken it.
+  /// Sends a message that needs cells, and waits until the endpoint has taken it.
   void talk_to(Endpoint& other, Recorder& callbacks) {
     const Peer to = *a_->resolve(other.address());
     auto data = pattern(100'000, 3);
@@ -61,8 +61,8 @@ TEST_P(TxMemoryTest, WhoCanDoWithoutDoesNotWaitForTheLock) {
 }
 
 TEST_P(TxMemoryTest, ADeadlineLeavesOnlyWhatItsPeersMayStoreTo) {
-  // What stays is there before what is left is counted: tiles, and the first piece of b_, which
-  // a_'s process has made with its own.
+  // Make all memory that stays before counting the rest: tiles, and the first piece of b_, which
+  // a_'s process made together with its own.
   talk_to(*b_, callbacks_b_);
   Recorder callbacks;
   {
@@ -95,7 +95,7 @@ TEST_P(TxMemoryTest, MemoryComesBackWhenPeersLeave) {
   EXPECT_TRUE(callbacks_a_.dead.empty());
 }
 
-/// A killed peer: its credits may be on their way for ever.
+/// A killed peer's credits may arrive at any later time.
 TEST_P(TxMemoryTest, MemoryComesBackWhenAPeerDies) {
   int pipe[2];
   ASSERT_EQ(::pipe(pipe), 0);
