@@ -32,7 +32,7 @@ class EndpointTableTest : public TransportTest {
 };
 
 /// Registering memory changes the user word in the endpoint's line.
-TEST_P(EndpointTableTest, ALivingEndpointIsFoundWhileItsUserWordChanges) {
+TEST_P(EndpointTableTest, FindsEndpointWhileUserWordChanges) {
   const Address address = a_->address();
   std::atomic<bool> stop{false};
   std::thread setter([&] {
@@ -56,7 +56,7 @@ TEST_P(EndpointTableTest, ALivingEndpointIsFoundWhileItsUserWordChanges) {
 }
 
 /// A reader of a torn line looks again; only a whole line shows that an endpoint has ended.
-TEST_P(EndpointTableTest, ATornLineEndsNobody) {
+TEST_P(EndpointTableTest, KeepsPeerWithTornLine) {
   const EndpointTable table = *EndpointTable::open(*side_b_.arena);
   PeerWatch watch(*side_b_.pool, table);
   const Address address = a_->address();
@@ -73,7 +73,7 @@ TEST_P(EndpointTableTest, ATornLineEndsNobody) {
 }
 
 /// In between, another wait of this process for the peer can look and report first.
-TEST_P(EndpointTableTest, TheDeadAreReportedAtTheSecondLookThatFindsThem) {
+TEST_P(EndpointTableTest, ReportsDeadPeerAtSecondLook) {
   const EndpointTable table = *EndpointTable::open(*side_b_.arena);
   PeerWatch watch(*side_b_.pool, table);
   const Address address = a_->address();
@@ -91,7 +91,7 @@ TEST_P(EndpointTableTest, TheDeadAreReportedAtTheSecondLookThatFindsThem) {
 
 /// The slot has changed hands more than once since the last look. Endpoints that closed count as
 /// closed, and one of them that died counts as dead.
-TEST_P(EndpointTableTest, WhoClosedHasNotDiedHoweverManyHaveHadItsSlotSince) {
+TEST_P(EndpointTableTest, TellsClosedFromDeadAfterSlotReuse) {
   const EndpointTable table = *EndpointTable::open(*side_b_.arena);
   PeerWatch watch(*side_b_.pool, table);
   const Peer slot = a_->address().slot;
@@ -124,7 +124,7 @@ TEST_P(EndpointTableTest, WhoClosedHasNotDiedHoweverManyHaveHadItsSlotSince) {
   EXPECT_EQ(fate_of(dead + 2), PeerFate::closed);
 }
 
-TEST_P(EndpointTableTest, WhoLeavesMakesNoOtherLookedAtTwice) {
+TEST_P(EndpointTableTest, ChecksEachPeerOnceWhenOneLeaves) {
   const EndpointTable table = *EndpointTable::open(*side_b_.arena);
   PeerWatch watch(*side_b_.pool, table);
   Recorder callbacks;
@@ -147,7 +147,7 @@ TEST_P(EndpointTableTest, WhoLeavesMakesNoOtherLookedAtTwice) {
 }
 
 /// The line that names the sender's node may be torn when its first message arrives.
-TEST_P(EndpointTableTest, AMessageFromANearSenderIsHeardWhenItsLineIsWholeAgain) {
+TEST_P(EndpointTableTest, ReceivesIntraNodeMessageOnceLineIsWhole) {
   const std::uint64_t checksum = exchange_check(*a_, 1);
   ASSERT_TRUE(*a_->try_inject(to_b_, {7, 0, 0, 0}, nullptr));
   for (int i = 0; i < 100; ++i) b_->progress();
@@ -158,7 +158,7 @@ TEST_P(EndpointTableTest, AMessageFromANearSenderIsHeardWhenItsLineIsWholeAgain)
 }
 
 /// Opening an endpoint while many are open checks the liveness of only a few processes.
-TEST_P(EndpointTableTest, SlotsOfTheClosedAreTakenBeforeNewOnes) {
+TEST_P(EndpointTableTest, ReusesClosedSlotsFirst) {
   Recorder callbacks;
   std::vector<std::unique_ptr<Endpoint>> open_ones;
   for (int i = 0; i < 10; ++i) open_ones.push_back(open(side_a_, callbacks));
@@ -173,7 +173,7 @@ TEST_P(EndpointTableTest, SlotsOfTheClosedAreTakenBeforeNewOnes) {
 
 /// Each process has its own slot. Its first endpoint takes it, and so does the first one after that
 /// endpoint closes.
-TEST_P(EndpointTableTest, TheFirstEndpointOfAProcessTakesItsOwnSlot) {
+TEST_P(EndpointTableTest, FirstEndpointTakesOwnSlot) {
   EXPECT_EQ(a_->address().slot, side_a_.pool->slot());
   EXPECT_EQ(b_->address().slot, side_b_.pool->slot());
   Recorder callbacks;
@@ -187,7 +187,7 @@ TEST_P(EndpointTableTest, TheFirstEndpointOfAProcessTakesItsOwnSlot) {
 }
 
 /// If several threads open endpoints concurrently, only one gets the process's own slot.
-TEST_P(EndpointTableTest, ThreadsThatOpenEndpointsAtOnceGetSlotsOfTheirOwn) {
+TEST_P(EndpointTableTest, ConcurrentOpensGetDistinctSlots) {
   constexpr std::size_t threads = 4;
   for (int round = 0; round < 10; ++round) {
     a_.reset();
@@ -212,7 +212,7 @@ class SmallTableTest : public EndpointTableTest {
   SmallTableTest() { processes_ = 2; }
 };
 
-TEST_P(SmallTableTest, WhenAllAreInUseTheErrorSaysWhatHelps) {
+TEST_P(SmallTableTest, FullTableErrorNamesRemedy) {
   Recorder callbacks;
   std::vector<std::unique_ptr<Endpoint>> all;
   for (std::uint32_t i = processes_; i < endpoints_of_pool(processes_); ++i)
@@ -229,7 +229,7 @@ TEST_P(SmallTableTest, WhenAllAreInUseTheErrorSaysWhatHelps) {
 }
 
 /// One table made by an older Penstock, and one with impossible contents.
-TEST_P(EndpointTableTest, ATableOfAnotherFormIsRefusedInWords) {
+TEST_P(EndpointTableTest, RefusesTableOfAnotherVersion) {
   const auto object = side_b_.arena->open(table_name);
   ASSERT_TRUE(object);
   a_.reset();
@@ -257,7 +257,7 @@ TEST_P(EndpointTableTest, ATableOfAnotherFormIsRefusedInWords) {
 }
 
 /// More tiles than the first piece holds: pieces are added, and each tile has one receiver.
-TEST_P(EndpointTableTest, EveryPairHasAWordOfItsOwn) {
+TEST_P(EndpointTableTest, GivesEveryPairItsOwnWord) {
   EndpointTable table = *EndpointTable::open(*side_b_.arena);
   constexpr std::uint32_t receivers = 40, step = 60;
   std::set<const void*> words;
@@ -277,7 +277,7 @@ TEST_P(EndpointTableTest, EveryPairHasAWordOfItsOwn) {
 }
 
 /// If a group has a power of two of receivers, its pieces have an eighth more tiles than that.
-TEST_P(EndpointTableTest, PiecesOfTilesLeaveLittleUnused) {
+TEST_P(EndpointTableTest, TilePiecesLeaveLittleUnused) {
   EndpointTable table = *EndpointTable::open(*side_b_.arena);
   constexpr std::uint32_t receivers = 512;
   ASSERT_GE(table.count(), receivers);
@@ -292,7 +292,7 @@ TEST_P(EndpointTableTest, PiecesOfTilesLeaveLittleUnused) {
 }
 
 /// The state that counts the taken tiles is overwritten: no tile is given away twice.
-TEST_P(EndpointTableTest, TilesStayTheirReceiversThoughWhatCountsThemWasOverwritten) {
+TEST_P(EndpointTableTest, KeepsTileOwnersWhenStateIsOverwritten) {
   EndpointTable table = *EndpointTable::open(*side_b_.arena);
   const auto object = side_b_.arena->open(table_name);
   ASSERT_TRUE(object);

@@ -49,13 +49,13 @@ class IntraNodeTest : public TransportTest {
   void inject(std::uint64_t tag) { ASSERT_TRUE(*a_->try_inject(to_b_, {tag, 0, 0, 0}, nullptr)); }
 };
 
-TEST_P(IntraNodeTest, ChannelsOfOneNodeSaySo) {
+TEST_P(IntraNodeTest, MarksChannelsWithinNode) {
   inject(1);
   EXPECT_EQ(header().intra_node, 1u);
   progress_until([&] { return callbacks_b_.arrived.size() == 1; });
 }
 
-TEST_P(IntraNodeTest, ChannelsBetweenNodesDoNot) {
+TEST_P(IntraNodeTest, LeavesChannelsBetweenNodesUnmarked) {
   move_b_away();
   EXPECT_NE(side_a_.pool->node(), side_b_.pool->node());
   EXPECT_EQ(side_a_.pool->node_of(side_b_.pool->token()), side_b_.pool->node());
@@ -65,7 +65,7 @@ TEST_P(IntraNodeTest, ChannelsBetweenNodesDoNot) {
 }
 
 /// A receiver checks the sender's claim to be on its node.
-TEST_P(IntraNodeTest, AReceiverRefusesACallerOfAnotherNodeThatCountsOnItsCaches) {
+TEST_P(IntraNodeTest, RefusesIntraNodeClaimFromAnotherNode) {
   move_b_away();
   inject(1);
   claim_intra_node(1);

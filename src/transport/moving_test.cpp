@@ -34,7 +34,7 @@ class KeepsUp final : public EndpointCallbacks {
 };
 
 /// Line numbers begin anew in the larger ring.
-TEST_P(GrowingTest, TheCallThatMovesSendsARingAtMostToo) {
+TEST_P(GrowingTest, MovingCallSendsAtMostOneRing) {
   constexpr unsigned words = 3000, ring_lines = 1024;
   a_.reset();
   KeepsUp callbacks;
@@ -71,7 +71,7 @@ TEST_P(GrowingTest, TheCallThatMovesSendsARingAtMostToo) {
 }
 
 /// An idle channel returns its additional memory.
-TEST_P(GrowingTest, WhatIsIdleBecomesSmallAgain) {
+TEST_P(GrowingTest, ShrinksWhenIdle) {
   const base::EnvironmentGuard idle("PENSTOCK_IDLE_MS", "100");
   a_.reset();
   a_ = open(side_a_, callbacks_a_);
@@ -87,7 +87,7 @@ TEST_P(GrowingTest, WhatIsIdleBecomesSmallAgain) {
 }
 
 /// Longer messages of a stream prefer cells, but can do without.
-TEST_P(GrowingTest, AStreamDoesNotWaitForTheLock) {
+TEST_P(GrowingTest, StreamDoesNotWaitForLock) {
   const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "1024");
   a_.reset();
   a_ = open(side_a_, callbacks_a_);

@@ -19,7 +19,7 @@ class PeerStatisticsTest : public TransportTest {
   Peer slot_b() const { return b_->address().slot; }
 };
 
-TEST_P(PeerStatisticsTest, EachSideSaysWhatItSentAndReceived) {
+TEST_P(PeerStatisticsTest, CountsSentAndReceived) {
   EXPECT_TRUE(published().empty()) << "nobody has talked";
   auto small = pattern(20, 1), large = pattern(100'000, 2);
   for (int i = 0; i < 5; ++i)
@@ -42,7 +42,7 @@ TEST_P(PeerStatisticsTest, EachSideSaysWhatItSentAndReceived) {
   EXPECT_EQ(b_->stats().bytes_received, 5 * 20 + 100'000u);
 }
 
-TEST_P(PeerStatisticsTest, StallsAreCountedWhereTheyAreMet) {
+TEST_P(PeerStatisticsTest, CountsStallsAtSender) {
   const std::byte payload[8] = {};
   bool full = false;
   for (int i = 0; i < 3000 && !full; ++i) full = !*a_->try_inject(to_b_, {0, 0, 8, 0}, payload);
@@ -55,7 +55,7 @@ TEST_P(PeerStatisticsTest, StallsAreCountedWhereTheyAreMet) {
   });
 }
 
-TEST_P(PeerStatisticsTest, RowsGoWithTheEndpointAndALaterOneBeginsAnew) {
+TEST_P(PeerStatisticsTest, DropsRowsWhenEndpointCloses) {
   auto data = pattern(20, 1);
   ASSERT_TRUE(*a_->try_inject(to_b_, {1, 0, 20, 0}, data.data()));
   ASSERT_TRUE(*b_->try_inject(to_a_, {1, 0, 20, 0}, data.data()));
@@ -77,7 +77,7 @@ TEST_P(PeerStatisticsTest, RowsGoWithTheEndpointAndALaterOneBeginsAnew) {
   EXPECT_EQ(a_->stats().messages_sent, 2u) << "all of them";
 }
 
-TEST_P(PeerStatisticsTest, DamagedRowsAreLeftOut) {
+TEST_P(PeerStatisticsTest, SkipsDamagedRows) {
   auto data = pattern(20, 1);
   ASSERT_TRUE(*a_->try_inject(to_b_, {1, 0, 20, 0}, data.data()));
   progress_until([&] { return published().count({slot_a(), slot_b()}) == 1; });
@@ -89,7 +89,7 @@ TEST_P(PeerStatisticsTest, DamagedRowsAreLeftOut) {
 }
 
 /// A pure receiver has rows too; they take no additional memory.
-TEST_P(PeerStatisticsTest, WhoOnlyReceivesHasRows) {
+TEST_P(PeerStatisticsTest, CountsForPureReceiver) {
   auto data = pattern(20, 1);
   ASSERT_TRUE(*a_->try_inject(to_b_, {1, 0, 20, 0}, data.data()));
   progress_until([&] { return published().count({slot_b(), slot_a()}) == 1; });

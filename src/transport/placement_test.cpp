@@ -131,14 +131,14 @@ class PlacementTest : public testing::TestWithParam<std::uint32_t> {
   std::vector<std::unique_ptr<SendOp>> sends_;
 };
 
-TEST_P(PlacementTest, TheRanksOfANodeSpreadOverTheParts) {
+TEST_P(PlacementTest, SpreadsRanksOfNodeOverParts) {
   begin(true);
   send_all();
   expect_even();
 }
 
 /// As by `--distribution=cyclic`. If only the rank decided, each node would use half of two parts.
-TEST_P(PlacementTest, AlsoWhereRanksAreDealtInTurn) {
+TEST_P(PlacementTest, SpreadsCyclicRanksToo) {
   begin(false);
   send_all();
   expect_even();

@@ -49,7 +49,7 @@ class RendezvousGetTest : public TransportTest {
   std::byte* region_ = nullptr;
 };
 
-TEST_P(RendezvousGetTest, EverySizeAtAnyAddressArrivesWhole) {
+TEST_P(RendezvousGetTest, DeliversEverySizeAtAnyAddress) {
   const std::vector<std::uint64_t> sizes = {0,       8,         1000,  2048,  16384,
                                             16385,   20000,     65536, 65537, 300000,
                                             1 << 20, 7'000'001, 4096,  32,    100'000};
@@ -70,7 +70,7 @@ TEST_P(RendezvousGetTest, EverySizeAtAnyAddressArrivesWhole) {
   }
 }
 
-TEST_P(RendezvousGetTest, NoCellsAreMadeForIt) {
+TEST_P(RendezvousGetTest, MakesNoCells) {
   auto first = pattern(100, 1);
   ASSERT_TRUE(*a_->try_inject(to_b_, {1, 0, first.size(), 0}, first.data()));
   const std::uint64_t before = objects();
@@ -85,7 +85,7 @@ TEST_P(RendezvousGetTest, NoCellsAreMadeForIt) {
   EXPECT_GT(objects(), before);
 }
 
-TEST_P(RendezvousGetTest, TheBufferIsTheSendersUntilTheReceiverHasIt) {
+TEST_P(RendezvousGetTest, HoldsBufferUntilReceiverCopied) {
   SendOp op = rendezvous_get(0, pattern(50'000, 1), 1);
   ASSERT_FALSE(*a_->send(to_b_, &op));
   for (int i = 0; i < 1000; ++i) a_->progress();
@@ -96,7 +96,7 @@ TEST_P(RendezvousGetTest, TheBufferIsTheSendersUntilTheReceiverHasIt) {
   EXPECT_EQ(callbacks_b_.arrived.size(), 1u);
 }
 
-TEST_P(RendezvousGetTest, OrderIsKeptAmongAllForms) {
+TEST_P(RendezvousGetTest, KeepsOrderAcrossForms) {
   std::deque<SendOp> ops;
   std::deque<std::vector<std::byte>> data;
   constexpr std::uint64_t messages = 60;
@@ -135,7 +135,7 @@ TEST_P(RendezvousGetTest, ScatteredAndShortReceiveBuffers) {
   progress_until([&] { return callbacks_a_.sent.size() == 2; });
 }
 
-TEST_P(RendezvousGetTest, ScatteredPayloadIsCopied) {
+TEST_P(RendezvousGetTest, CopiesScatteredPayload) {
   const auto data = pattern(60'000, 1);
   SendOp op = rendezvous_get(0, data, 1);
   op.iov[1] = {region_ + 20'000, 40'000};
@@ -148,7 +148,7 @@ TEST_P(RendezvousGetTest, ScatteredPayloadIsCopied) {
 }
 
 /// Closing returns the buffer to the user, so a message that was not taken by then never arrives.
-TEST_P(RendezvousGetTest, ClosingTakesItBack) {
+TEST_P(RendezvousGetTest, CloseWithdrawsMessage) {
   auto before = pattern(100, 1);
   ASSERT_TRUE(*a_->try_inject(to_b_, {1, 0, before.size(), 0}, before.data()));
   SendOp op = rendezvous_get(0, pattern(3 << 20, 2), 2);
@@ -172,7 +172,7 @@ TEST_P(RendezvousGetTest, ClosingTakesItBack) {
   b_.reset();
 }
 
-TEST_P(RendezvousGetTest, WithdrawnBeforeTheReceiverLooked) {
+TEST_P(RendezvousGetTest, NeverDeliversMessageWithdrawnBeforePoll) {
   a_.reset();
   Options options{"test"};
   options.while_closing = [this] { b_->progress(); };  // after the message was withdrawn
@@ -191,7 +191,7 @@ TEST_P(RendezvousGetTest, WithdrawnBeforeTheReceiverLooked) {
 }
 
 /// A library attaches while the endpoint is open.
-TEST_P(RendezvousGetTest, AMappingMadeLaterIsFoundAndOneThatGoesIsForgotten) {
+TEST_P(RendezvousGetTest, FollowsMappingsMadeAndRemovedLater) {
   user_.detach();
   user_ = attach(spec_, 8);
   region_ = user_.arena->open("user's")->data;
@@ -221,7 +221,7 @@ TEST_P(RendezvousGetTest, AMappingMadeLaterIsFoundAndOneThatGoesIsForgotten) {
   ::munmap(reused, 1 << 20);
 }
 
-TEST(RendezvousGetSettings, FromWhichLengthOnCanBeSaid) {
+TEST(RendezvousGetSettings, ReadsThresholdFromVariable) {
   {
     const base::EnvironmentGuard length("PENSTOCK_RENDEZVOUS_GET", "64K");
     EXPECT_EQ(settings_for(coherence::Mode::hardware)->rendezvous_get_min_bytes, 64u << 10);

@@ -49,7 +49,7 @@ class RendezvousPutTest : public TransportTest {
   std::byte* region_ = nullptr;
 };
 
-TEST_P(RendezvousPutTest, EverySizeAtAnyAddressArrivesWholeAndNothingBesideIt) {
+TEST_P(RendezvousPutTest, DeliversEverySizeAndNothingBeside) {
   for (const std::uint64_t at : {0, 64, 8, 4096 + 17}) {
     for (const std::uint64_t size : {131'072, 131'073, 131'135, 200'000, 1 << 20, 3'000'017, 300}) {
       std::memset(region_, 0x5a, region_bytes);
@@ -65,7 +65,7 @@ TEST_P(RendezvousPutTest, EverySizeAtAnyAddressArrivesWholeAndNothingBesideIt) {
   }
 }
 
-TEST_P(RendezvousPutTest, TheSenderStoresWhileTheReceiverDoesNothing) {
+TEST_P(RendezvousPutTest, SenderStoresWhileReceiverIsIdle) {
   auto data = pattern(400'000, 3);
   begin_after_clear_to_send(data);
   std::memset(region_, 0, region_bytes);
@@ -80,7 +80,7 @@ TEST_P(RendezvousPutTest, TheSenderStoresWhileTheReceiverDoesNothing) {
   EXPECT_EQ(callbacks_b_.arrived[0].payload, data);
 }
 
-TEST_P(RendezvousPutTest, APostedBufferIsClearedToSendAsAWhole) {
+TEST_P(RendezvousPutTest, ClearsWholePostedBuffer) {
   auto data = pattern(400'000, 3);
   auto first = pattern(1 << 20, 1);
   EXPECT_EQ(deliver(first), first);
@@ -100,7 +100,7 @@ TEST_P(RendezvousPutTest, APostedBufferIsClearedToSendAsAWhole) {
   EXPECT_EQ(callbacks_b_.arrived[0].payload, data);
 }
 
-TEST_P(RendezvousPutTest, AReceiverThatDoesNotPollIsWaitedForAMomentOnly) {
+TEST_P(RendezvousPutTest, WaitsBrieflyForReceiverThatDoesNotPoll) {
   auto data = pattern(300'000, 4);
   SendOp* op = begin_after_clear_to_send(data);
   const std::uint64_t end = base::now_ns() + 20'000'000'000ull;
@@ -111,7 +111,7 @@ TEST_P(RendezvousPutTest, AReceiverThatDoesNotPollIsWaitedForAMomentOnly) {
   EXPECT_EQ(callbacks_b_.arrived[0].payload, data);
 }
 
-TEST_P(RendezvousPutTest, ARefusalIsHeard) {
+TEST_P(RendezvousPutTest, SenderSeesRefusal) {
   auto data = pattern(300'000, 5);
   callbacks_b_.receive_buffer = region_;
   begin_after_clear_to_send(data);
@@ -126,7 +126,7 @@ TEST_P(RendezvousPutTest, ARefusalIsHeard) {
   EXPECT_EQ(callbacks_b_.arrived[0].payload, next);
 }
 
-TEST_P(RendezvousPutTest, BothWaysAtOnce) {
+TEST_P(RendezvousPutTest, BothDirectionsAtOnce) {
   auto object = side_a_.arena->create("a's", region_bytes);
   ASSERT_TRUE(object);
   callbacks_a_.receive_buffer = object->data;
@@ -147,7 +147,7 @@ TEST_P(RendezvousPutTest, BothWaysAtOnce) {
 }
 
 /// A library attaches while the endpoint is open, as for the first MPI_Alloc_mem.
-TEST_P(RendezvousPutTest, AMappingMadeLaterIsFoundWithTheFirstLongMessage) {
+TEST_P(RendezvousPutTest, FindsMappingMadeLater) {
   Attachment user = attach(spec_, 8, 1);
   callbacks_b_.receive_buffer = user.arena->open("b's")->data;
   std::memset(callbacks_b_.receive_buffer, 0, 2 << 20);
@@ -159,13 +159,13 @@ TEST_P(RendezvousPutTest, AMappingMadeLaterIsFoundWithTheFirstLongMessage) {
   EXPECT_EQ(callbacks_b_.arrived[0].payload, data);
 }
 
-TEST(RendezvousPutSettings, FromWhichLengthOnCanBeSaid) {
+TEST(RendezvousPutSettings, ReadsThresholdFromVariable) {
   const base::EnvironmentGuard length("PENSTOCK_RENDEZVOUS_PUT", "1M");
   EXPECT_EQ(settings_for(coherence::Mode::software)->rendezvous_put_min_bytes, 1u << 20);
 }
 
 /// The sender's slot has a new owner, which the receiver has not resolved.
-TEST_P(RendezvousPutTest, NothingIsStoredOfANewOwnerWhenTheReceiverHasClosed) {
+TEST_P(RendezvousPutTest, NewOwnerStoresNothingAfterReceiverCloses) {
   const auto slot = a_->address().slot;
   a_.reset();
   a_ = open(side_a_, callbacks_a_);

@@ -16,7 +16,7 @@ class ReplacedOnTwoNodesTest : public TransportTest {
   ReplacedOnTwoNodesTest() { nodes_ = 2; }
 };
 
-TEST_P(ReplacedTest, AnAnswerIsForWhoAskedNotForWhoHasItsNumberNow) {
+TEST_P(ReplacedTest, RefusesAnswerToNewOwnerOfSlot) {
   auto data = pattern(8, 1);
   SendOp question = op_of(data, 1), late = op_of(data, 2), answer = op_of(data, 3);
   ASSERT_TRUE(a_->send(to_b_, &question));
@@ -37,7 +37,7 @@ TEST_P(ReplacedTest, AnAnswerIsForWhoAskedNotForWhoHasItsNumberNow) {
   EXPECT_EQ(callbacks_a_.arrived[0].header.tag, 3u);
 }
 
-TEST_P(ReplacedTest, WhoWasReplacedBeforeItWasMissedIsStillToldOf) {
+TEST_P(ReplacedTest, ReportsPeerReplacedBeforeNoticed) {
   auto data = pattern(8 << 20, 1), few = pattern(8, 2);
   SendOp lost = op_of(data, 1), hello = op_of(few, 2);
   lost.notify_delivered = true;
@@ -58,7 +58,7 @@ TEST_P(ReplacedTest, WhoWasReplacedBeforeItWasMissedIsStillToldOf) {
 }
 
 /// An endpoint that closes in the middle of a message frees its channel's memory.
-TEST_P(ReplacedTest, NobodyStoresToTheChannelOfWhoClosedInTheMidstOfAMessage) {
+TEST_P(ReplacedTest, StoresNothingAfterSenderClosesMidMessage) {
   base::EnvironmentGuard cells("PENSTOCK_CELLS", "128");  // otherwise one poll takes all of them
   a_.reset();
   a_ = open(side_a_, callbacks_a_);
@@ -88,7 +88,7 @@ TEST_P(ReplacedTest, NobodyStoresToTheChannelOfWhoClosedInTheMidstOfAMessage) {
 }
 
 /// The cells are full at the close; the first of them still holds another message.
-TEST_P(ReplacedTest, WhatWasCompleteBeforeTheOneThatIsBrokenOffArrives) {
+TEST_P(ReplacedTest, DeliversMessagesBeforeBrokenOffOne) {
   base::EnvironmentGuard cells("PENSTOCK_CELLS", "32");
   a_.reset();
   a_ = open(side_a_, callbacks_a_);
@@ -112,7 +112,7 @@ TEST_P(ReplacedTest, WhatWasCompleteBeforeTheOneThatIsBrokenOffArrives) {
 
 /// The last word that the receiver has processed is still that of an earlier endpoint, since the new
 /// owner has moved; and the channel that this word names is unchanged.
-TEST_P(ReplacedOnTwoNodesTest, TheChannelOfWhoHadTheSlotBeforeIsNotOpenedAgain) {
+TEST_P(ReplacedOnTwoNodesTest, DoesNotReopenPredecessorsChannel) {
   constexpr std::uint64_t calls_to_check = 512, words = 20;
   const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "16");
   Recorder callbacks_c;

@@ -80,7 +80,7 @@ TEST_P(TransportTest, RingWrapsManyTimes) {
   }
 }
 
-TEST_P(TransportTest, AMessageThatNobodyWaitsForIsHeldBackForAWhile) {
+TEST_P(TransportTest, DefersUnexpectedMessageForAWhile) {
   auto data = pattern(100000, 1);
   SendOp ops[] = {op_of(data, 1), op_of(data, 2), op_of(data, 3)};
   const auto send_and_look = [&](SendOp& op) {
@@ -106,7 +106,7 @@ TEST_P(TransportTest, AMessageThatNobodyWaitsForIsHeldBackForAWhile) {
 }
 
 /// Not in hardware mode, where 12 KiB go through a cell.
-TEST_P(TransportTest, AnEagerMessageHoldsUpNoneBehindIt) {
+TEST_P(TransportTest, EagerMessageDoesNotBlockLaterOnes) {
   if (GetParam() == coherence::Mode::hardware)
     GTEST_SKIP() << "eager messages are short ones there";
   auto data = pattern(12 << 10, 1);
@@ -119,7 +119,7 @@ TEST_P(TransportTest, AnEagerMessageHoldsUpNoneBehindIt) {
   EXPECT_EQ(callbacks_b_.arrived[0].payload, data);
 }
 
-TEST_P(TransportTest, WhoAsksForMessagesThatNobodyWaitsForHasThemAtOnce) {
+TEST_P(TransportTest, StopDeferringDeliversUnexpectedAtOnce) {
   auto data = pattern(100000, 1);
   SendOp op = op_of(data, 1);
   callbacks_b_.ready = false;
@@ -149,7 +149,7 @@ TEST_P(TransportTest, ScatteredBuffersOnBothSides) {
   }
 }
 
-TEST_P(TransportTest, AShortReceiveBufferDropsTheRestOnly) {
+TEST_P(TransportTest, ShortReceiveBufferDropsOnlyRest) {
   callbacks_b_.capacity = 1000;
   for (const std::uint64_t size : {4096u, 300000u}) {
     auto data = pattern(size, 9);
@@ -164,7 +164,7 @@ TEST_P(TransportTest, AShortReceiveBufferDropsTheRestOnly) {
   }
 }
 
-TEST_P(TransportTest, DeliveredIsSaidOnlyAfterTheReceiverTookIt) {
+TEST_P(TransportTest, ReportsDeliveryAfterReceiverConsumed) {
   auto data = pattern(5000, 1);
   SendOp op = op_of(data, 4);
   op.notify_delivered = true;
@@ -177,7 +177,7 @@ TEST_P(TransportTest, DeliveredIsSaidOnlyAfterTheReceiverTookIt) {
   EXPECT_EQ(callbacks_b_.arrived.size(), 1u);
 }
 
-TEST_P(TransportTest, CancelTakesBackOnlyWhatHasNotLeft) {
+TEST_P(TransportTest, CancelsOnlyOpsThatHaveNotBegun) {
   auto big = pattern(4 << 20, 1), small = pattern(100, 2);
   SendOp first = op_of(big, 1), second = op_of(small, 2);
   ASSERT_FALSE(*a_->send(to_b_, &first));
@@ -190,7 +190,7 @@ TEST_P(TransportTest, CancelTakesBackOnlyWhatHasNotLeft) {
 }
 
 /// Ops that have begun or are not wanted stay, in their order.
-TEST_P(TransportTest, QueuedOpsAreTakenBackInOrder) {
+TEST_P(TransportTest, TakesBackQueuedOpsInOrder) {
   auto big = pattern(8 << 20, 1), small = pattern(10, 2);
   SendOp first = op_of(big, 2);
   std::vector<SendOp> others;
@@ -212,7 +212,7 @@ TEST_P(TransportTest, QueuedOpsAreTakenBackInOrder) {
   EXPECT_EQ(a_->take_back(to_a_, even), nullptr) << "nothing was sent there";
 }
 
-TEST_P(TransportTest, UrgentOnesOvertakeWhatIsQueued) {
+TEST_P(TransportTest, UrgentOpsOvertakeQueuedOnes) {
   constexpr std::uint64_t count = 600;
   auto data = pattern(20'000, 1), word = pattern(8, 2);
   std::deque<SendOp> ops;
@@ -238,7 +238,7 @@ TEST_P(TransportTest, UrgentOnesOvertakeWhatIsQueued) {
   EXPECT_EQ(urgent, (std::vector<std::uint64_t>{1'000'001, 1'000'002}));
 }
 
-TEST_P(TransportTest, ClosingForgetsWhatIsQueuedAndDoesNotTouchItsBuffers) {
+TEST_P(TransportTest, CloseDropsQueuedOpsUntouched) {
   auto big = std::make_unique<std::vector<std::byte>>(pattern(8 << 20, 1));
   SendOp first = op_of(*big, 1), second = op_of(*big, 2);
   ASSERT_FALSE(*a_->send(to_b_, &first));
@@ -255,7 +255,7 @@ TEST_P(TransportTest, ClosingForgetsWhatIsQueuedAndDoesNotTouchItsBuffers) {
   b_.reset();
 }
 
-TEST_P(TransportTest, ToOneselfLikeToOthers) {
+TEST_P(TransportTest, SendsToItself) {
   const Peer self = *a_->resolve(a_->address());
   auto small = pattern(10, 1), big = pattern(100000, 2);
   SendOp op = op_of(big, 2);
@@ -283,7 +283,7 @@ TEST_P(TransportTest, BothDirectionsAtOnce) {
   }
 }
 
-TEST_P(TransportTest, AddressesOfOthersAreRefused) {
+TEST_P(TransportTest, RefusesForeignAddresses) {
   Address address = b_->address();
   address.job ^= 1;
   auto other_job = a_->resolve(address);
@@ -302,7 +302,7 @@ TEST_P(TransportTest, AddressesOfOthersAreRefused) {
   EXPECT_EQ(a_->try_inject(77, {}, nullptr).error().code, ErrorCode::invalid_argument);
 }
 
-TEST_P(TransportTest, SlotIsReusedByALaterEndpointThatHearsOnlyItsOwn) {
+TEST_P(TransportTest, LaterEndpointReceivesOnlyItsMessages) {
   for (int round = 0; round < 50; ++round) {
     auto data = pattern(2000, static_cast<unsigned>(round));
     SendOp op = op_of(data, static_cast<std::uint64_t>(round));
@@ -322,7 +322,7 @@ TEST_P(TransportTest, SlotIsReusedByALaterEndpointThatHearsOnlyItsOwn) {
   }
 }
 
-TEST_P(TransportTest, MemoryGoesBackWhenEndpointsClose) {
+TEST_P(TransportTest, FreesMemoryWhenEndpointsClose) {
   // tiles stay allocated: make the needed ones first
   ASSERT_TRUE(EndpointTable::open(*side_a_.arena)->words(b_->address().slot, a_->address().slot));
   a_.reset();
@@ -350,7 +350,7 @@ void fill(arena::Arena& arena) {
 }
 
 /// Without coherence such streams use cells only if there is memory for them; with coherence always.
-TEST_P(TransportTest, AStreamInAFullPoolGoesInLines) {
+TEST_P(TransportTest, StreamUsesLinesInFullPool) {
   const bool has_lines = GetParam() != coherence::Mode::hardware;
   const auto data = pattern(8000, 1);
   const Header header{1, 0, data.size(), 0};
@@ -377,7 +377,7 @@ TEST_P(TransportTest, AStreamInAFullPoolGoesInLines) {
   EXPECT_EQ(callbacks_b_.arrived.back().payload, data);
 }
 
-TEST_P(TransportTest, AFullPoolIsAnErrorThatNamesWhatIsNeeded) {
+TEST_P(TransportTest, FullPoolErrorNamesNeededBytes) {
   fill(*side_a_.arena);
   auto data = pattern(100, 1);
   SendOp op = op_of(data, 1);
@@ -390,7 +390,7 @@ TEST_P(TransportTest, AFullPoolIsAnErrorThatNamesWhatIsNeeded) {
 }
 
 /// For an answer that finds no memory: the error code travels with the credits, which need none.
-TEST_P(TransportTest, TroubleIsToldWithoutAMessage) {
+TEST_P(TransportTest, SendsErrorWithoutMessage) {
   ASSERT_TRUE(*a_->try_inject(to_b_, {1, 0, 0, 0}, nullptr));
   progress_until([&] { return callbacks_b_.arrived.size() == 1; });
   EXPECT_EQ(a_->trouble_of(to_b_), 0u);
@@ -405,7 +405,7 @@ TEST_P(TransportTest, TroubleIsToldWithoutAMessage) {
 }
 
 /// The caller and other senders get their turn while a long message arrives.
-TEST_P(TransportTest, OneCallTakesAPartOfALongMessage) {
+TEST_P(TransportTest, OneCallTakesPartOfLongMessage) {
   constexpr std::uint64_t bytes = 32 << 20, max_per_call = (512 + 128) << 10;
   auto data = pattern(bytes, 1);
   SendOp op = op_of(data, 1);
@@ -421,7 +421,7 @@ TEST_P(TransportTest, OneCallTakesAPartOfALongMessage) {
 }
 
 /// The process that holds the pool's lock may be stopped.
-TEST_P(TransportTest, TroubleIsToldWhenTheLockIsFree) {
+TEST_P(TransportTest, SendsErrorOnceLockIsFree) {
   auto data = pattern(8, 1);
   SendOp op = op_of(data, 1);
   ASSERT_TRUE(a_->send(to_b_, &op));
@@ -445,7 +445,7 @@ INSTANTIATE_TEST_SUITE_P(Modes, SizesTest, modes, mode_of);
 
 /// The peer takes the message, acknowledges it and leaves, all during one call of progress(), which
 /// then checks whether peers are still there.
-TEST_P(TransportTest, WhatWasAcknowledgedBeforeThePeerLeftIsDelivered) {
+TEST_P(TransportTest, ReportsDeliveryAcknowledgedBeforePeerLeft) {
   constexpr int calls_to_look = 512;
   Recorder other_callbacks;
   auto other = open(side_b_, other_callbacks);
@@ -477,7 +477,7 @@ TEST_P(TransportTest, WhatWasAcknowledgedBeforeThePeerLeftIsDelivered) {
 }
 
 /// One thread drives all endpoints: the closing one must let the others make progress.
-TEST_P(TransportTest, AClosingEndpointLetsOthersBeMoved) {
+TEST_P(TransportTest, ClosingEndpointLetsOthersProgress) {
   Options options{"test"};
   options.while_closing = [this] { b_->progress(); };
   Recorder callbacks;
@@ -489,7 +489,7 @@ TEST_P(TransportTest, AClosingEndpointLetsOthersBeMoved) {
   EXPECT_EQ(callbacks_b_.arrived.size(), 5u);
 }
 
-TEST_P(TransportTest, SaysWhatItWaitsForWhenNothingMoves) {
+TEST_P(TransportTest, PublishesWaitWhenNothingMoves) {
   const auto told = [&] {
     for (const auto& record : side_b_.pool->processes())
       if (record.rank == 0) return record.activity;

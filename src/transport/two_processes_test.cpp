@@ -89,7 +89,7 @@ TEST_P(TwoProcesses, EchoOfEverySize) {
   EXPECT_EQ(status, 0);
 }
 
-TEST_P(TwoProcesses, AKilledPeerIsNamedAndNothingHangs) {
+TEST_P(TwoProcesses, NamesKilledPeerWithoutHanging) {
   const pid_t pid = fork_peer([](Endpoint& endpoint, Recorder&, Peer) {
     for (;;) endpoint.progress();
   });
@@ -113,7 +113,7 @@ TEST_P(TwoProcesses, AKilledPeerIsNamedAndNothingHangs) {
   EXPECT_EQ(again.error().code, ErrorCode::peer_dead);
 }
 
-TEST_P(TwoProcesses, WhoLeftInOrderIsNotTakenForDeadWhenItsSlotIsReused) {
+TEST_P(TwoProcesses, ReportsClosedPeerAsLeftAfterSlotReuse) {
   const pid_t pid = fork_peer([](Endpoint& endpoint, Recorder&, Peer parent) {
     if (auto sent = endpoint.try_inject(parent, {1, 0, 0, 0}, nullptr); !sent || !*sent) _exit(4);
   });
@@ -130,7 +130,7 @@ TEST_P(TwoProcesses, WhoLeftInOrderIsNotTakenForDeadWhenItsSlotIsReused) {
   EXPECT_TRUE(callbacks_a_.dead.empty()) << callbacks_a_.dead[0];
 }
 
-TEST_P(TwoProcesses, BothCloseAtOnceAndNothingIsLost) {
+TEST_P(TwoProcesses, LosesNothingWhenBothClose) {
   const pid_t pid = fork_peer([](Endpoint& endpoint, Recorder& callbacks, Peer parent) {
     std::uint64_t word = 1;
     for (int i = 0; i < 500; ++i)
@@ -148,7 +148,7 @@ TEST_P(TwoProcesses, BothCloseAtOnceAndNothingIsLost) {
   EXPECT_EQ(status, 0);
 }
 
-TEST_P(TwoProcesses, AStoppedPeerIsWaitedFor) {
+TEST_P(TwoProcesses, WaitsForStoppedPeer) {
   const pid_t pid = fork_peer([](Endpoint& endpoint, Recorder& callbacks, Peer) {
     while (callbacks.arrived.empty()) endpoint.progress();
   });
@@ -178,7 +178,7 @@ Endpoint& TwoProcesses::replace(pid_t child) {
   return *others_.back();
 }
 
-TEST_P(TwoProcesses, WhatIsHalfReceivedFailsThoughItsSenderWasReplacedBeforeItWasMissed) {
+TEST_P(TwoProcesses, FailsHalfReceivedMessageOfReplacedSender) {
   const pid_t pid = fork_peer([](Endpoint& endpoint, Recorder&, Peer parent) {
     auto data = pattern(8 << 20, 1);
     SendOp op;
@@ -195,7 +195,7 @@ TEST_P(TwoProcesses, WhatIsHalfReceivedFailsThoughItsSenderWasReplacedBeforeItWa
   EXPECT_EQ(callbacks_a_.dead.size(), 1u);
 }
 
-TEST_P(TwoProcesses, TheLastOfOneWhoWasReplacedArrivesThoughNoReceiveWaitedForIt) {
+TEST_P(TwoProcesses, DeliversUnexpectedLastMessageOfReplacedSender) {
   const pid_t pid = fork_peer([](Endpoint& endpoint, Recorder& callbacks, Peer parent) {
     if (auto sent = endpoint.try_inject(parent, {1, 0, 0, 0}, nullptr); !sent || !*sent) _exit(4);
     while (callbacks.arrived.empty()) endpoint.progress();
@@ -223,7 +223,7 @@ TEST_P(TwoProcesses, TheLastOfOneWhoWasReplacedArrivesThoughNoReceiveWaitedForIt
 }
 
 /// The watch finds the death before the poller finds the new owner.
-TEST_P(TwoProcesses, TheLastOfOneWhoWasReplacedArrivesThoughItsDeathIsFoundFirst) {
+TEST_P(TwoProcesses, DeliversLastMessageWhenDeathIsFoundFirst) {
   const pid_t pid = fork_peer([](Endpoint& endpoint, Recorder& callbacks, Peer parent) {
     if (auto sent = endpoint.try_inject(parent, {1, 0, 0, 0}, nullptr); !sent || !*sent) _exit(4);
     while (callbacks.arrived.empty()) endpoint.progress();
@@ -253,7 +253,7 @@ TEST_P(TwoProcesses, TheLastOfOneWhoWasReplacedArrivesThoughItsDeathIsFoundFirst
 }
 
 /// The peer stores its credits later, into memory that gets no new owner until the job has ended.
-TEST_P(TwoProcesses, WhereAPeerStillHasToReturnCreditsNobodyElseIs) {
+TEST_P(TwoProcesses, KeepsMemoryUntilPeerReturnsCredits) {
   const pid_t pid = fork_peer(
       [](Endpoint& endpoint, Recorder&, Peer parent) {
         if (auto sent = endpoint.try_inject(parent, {1, 0, 0, 0}, nullptr); !sent || !*sent)

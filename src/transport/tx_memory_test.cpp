@@ -38,7 +38,7 @@ class TxMemoryTest : public TransportTest {
 };
 
 /// Each one takes its predecessor's slot, so a_ finds a later generation there.
-TEST_P(TxMemoryTest, ALongLivedEndpointTalksToManyShortLivedOnes) {
+TEST_P(TxMemoryTest, ReusesMemoryOverManyShortLivedPeers) {
   b_.reset();
   std::uint64_t after_first = 0;
   for (int i = 0; i < 40; ++i) {
@@ -51,7 +51,7 @@ TEST_P(TxMemoryTest, ALongLivedEndpointTalksToManyShortLivedOnes) {
   }
 }
 
-TEST_P(TxMemoryTest, WhoCanDoWithoutDoesNotWaitForTheLock) {
+TEST_P(TxMemoryTest, OptionalAllocationDoesNotWaitForLock) {
   TxMemory memory(*side_a_.arena, table(), {0, 0, 998, 1});
   const auto guard = side_b_.pool->lock();
   ASSERT_TRUE(guard);
@@ -60,7 +60,7 @@ TEST_P(TxMemoryTest, WhoCanDoWithoutDoesNotWaitForTheLock) {
   EXPECT_EQ(none.error().code, ErrorCode::deadline);
 }
 
-TEST_P(TxMemoryTest, ADeadlineLeavesOnlyWhatItsPeersMayStoreTo) {
+TEST_P(TxMemoryTest, CloseDeadlineLeavesOnlyMemoryInUse) {
   // Make all memory that stays before counting the rest: tiles, and the first piece of b_, which
   // a_'s process made together with its own.
   talk_to(*b_, callbacks_b_);
@@ -82,7 +82,7 @@ TEST_P(TxMemoryTest, ADeadlineLeavesOnlyWhatItsPeersMayStoreTo) {
   }
 }
 
-TEST_P(TxMemoryTest, MemoryComesBackWhenPeersLeave) {
+TEST_P(TxMemoryTest, FreesMemoryWhenPeersLeave) {
   std::deque<Recorder> all_callbacks(6);
   std::vector<std::unique_ptr<Endpoint>> others;
   for (Recorder& callbacks : all_callbacks) {
@@ -96,7 +96,7 @@ TEST_P(TxMemoryTest, MemoryComesBackWhenPeersLeave) {
 }
 
 /// A killed peer's credits may arrive at any later time.
-TEST_P(TxMemoryTest, MemoryComesBackWhenAPeerDies) {
+TEST_P(TxMemoryTest, FreesMemoryWhenPeerDies) {
   int pipe[2];
   ASSERT_EQ(::pipe(pipe), 0);
   const Address own = a_->address();
@@ -128,7 +128,7 @@ TEST_P(TxMemoryTest, MemoryComesBackWhenAPeerDies) {
 }
 
 /// A block that a dead peer may still store to is not reused; a block of a peer that left is.
-TEST_P(TxMemoryTest, WhatTheDeadMayStoreToIsNotUsedAgain) {
+TEST_P(TxMemoryTest, DoesNotReuseMemoryOfDeadPeer) {
   TxMemory memory(*side_a_.arena, table(), {0, 0, 77, 1});
   const std::uint64_t before = used();
   std::byte* const first = *memory.allocate(8 << 10, "a test");
@@ -144,7 +144,7 @@ TEST_P(TxMemoryTest, WhatTheDeadMayStoreToIsNotUsedAgain) {
 }
 
 /// A piece goes back to the arena with its last block.
-TEST_P(TxMemoryTest, AnUnusedPieceGoesBack) {
+TEST_P(TxMemoryTest, ReturnsUnusedPiece) {
   TxMemory memory(*side_a_.arena, table(), {0, 0, 77, 1});
   const std::uint64_t before = used();
   for (int round = 0; round < 3; ++round) {
