@@ -85,7 +85,7 @@ void Answers::keep(Answer* answer, const Error& error) {
   }
   if (now < answer->late_at_ns) return waiting_.push_back(answer);
   base::log(base::Level::error, "a peer gets no answer: {}", error.message);
-  ep_.transport->tell_trouble(answer->to, static_cast<std::uint32_t>(-errno_of(error)));
+  ep_.transport->send_error(answer->to, static_cast<std::uint32_t>(-errno_of(error)));
   release(answer);
 }
 

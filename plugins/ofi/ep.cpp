@@ -390,7 +390,7 @@ ssize_t Ep::receive(ReceiveRequest& request, fi_addr_t from, std::uint64_t flags
   }
   if (!request.tagged) return -FI_EINVAL;
   if ((flags & FI_PEEK) != 0) {
-    transport->flush();
+    transport->stop_deferring();
     transport->progress();
     const auto how = (flags & FI_CLAIM) != 0     ? Matcher::Peek::claim
                      : (flags & FI_DISCARD) != 0 ? Matcher::Peek::discard

@@ -73,7 +73,7 @@ struct Ep : fid_ep,
       transport->report_waiting(matcher.pending_receives());
     if (answers.owes()) [[unlikely]]
       answers.try_again();
-    if (rma_origin.awaits()) rma_origin.look_for_trouble();
+    if (rma_origin.awaits()) rma_origin.check_for_errors();
   }
 
   Domain* domain = nullptr;

@@ -246,7 +246,7 @@ void RmaOrigin::peer_dead(Peer peer, int error, int detail) {
 }
 
 /// A look is a device access that hardly ever finds anything, so looks are rare.
-void RmaOrigin::look_for_trouble() {
+void RmaOrigin::check_for_errors() {
   constexpr std::uint32_t calls_a_look = 1u << 12;
   if (++looks_ % calls_a_look != 0) return;
   Peer looked_at = any_peer;
@@ -254,7 +254,7 @@ void RmaOrigin::look_for_trouble() {
     const Part* part = posted_[i].part;
     if (part == nullptr || !part->sent || part->peer == looked_at) continue;
     looked_at = part->peer;
-    const auto error = static_cast<int>(ep_.transport->trouble_of(looked_at));
+    const auto error = static_cast<int>(ep_.transport->take_error(looked_at));
     if (error == 0) continue;
     const std::string text = fmt::format(
         "a peer cannot answer: {}; its log says what was needed and found", fi_strerror(error));

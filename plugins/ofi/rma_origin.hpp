@@ -71,8 +71,9 @@ class RmaOrigin {
   /// Ends operations that wait for an answer of this peer.
   void peer_dead(Peer peer, int error, int detail);
   bool awaits() const { return free_slots_.size() != posted_.size(); }
-  /// To be called while it awaits answers: checks now and then if a peer has reported trouble.
-  void look_for_trouble();
+  /// To be called while it awaits answers: checks periodically whether a peer has reported an
+  /// error.
+  void check_for_errors();
   /// Another peer has this number now.
   void forget(Peer peer) {
     if (peer < regions_.size()) regions_[peer].reset();

@@ -54,13 +54,13 @@ void RmaTarget::refuse(Peer to, const Header& request, int error) {
   const auto code = static_cast<std::uint64_t>(error);
   Answers::Answer* answer = ep_.answers.make(
       {request.tag, request.data, 0, kind_of(Service::refusal)}, &code, sizeof code);
-  answer != nullptr ? ep_.answers.post(to, answer) : ep_.transport->tell_trouble(to, FI_ENOMEM);
+  answer != nullptr ? ep_.answers.post(to, answer) : ep_.transport->send_error(to, FI_ENOMEM);
 }
 
 void RmaTarget::reply_error(Peer to, std::uint64_t id, int error) {
   Answers::Answer* answer = ep_.answers.make(
       {id, static_cast<std::uint64_t>(error), 0, kind_of(Service::reply)}, nullptr, 0);
-  answer != nullptr ? ep_.answers.post(to, answer) : ep_.transport->tell_trouble(to, FI_ENOMEM);
+  answer != nullptr ? ep_.answers.post(to, answer) : ep_.transport->send_error(to, FI_ENOMEM);
 }
 
 // ---- requests ----------------------------------------------------------------------------------
@@ -231,7 +231,7 @@ ReceiveBuffer RmaTarget::begin_request(Peer from, const Header& header) {
     return {};
   }
   Request* arrival = requests_.take();
-  if (arrival == nullptr) return ep_.transport->tell_trouble(from, FI_ENOMEM), ReceiveBuffer{};
+  if (arrival == nullptr) return ep_.transport->send_error(from, FI_ENOMEM), ReceiveBuffer{};
   arrival->target = this;
   arrival->header = header;
   arrival->from = from;
@@ -244,7 +244,7 @@ ReceiveBuffer RmaTarget::begin_request(Peer from, const Header& header) {
     arrival->heap = allocate(header.bytes);
     if (arrival->heap == nullptr) {
       requests_.give(arrival);
-      ep_.transport->tell_trouble(from, FI_ENOMEM);  // an atomic may wait for an answer of its own
+      ep_.transport->send_error(from, FI_ENOMEM);  // an atomic may wait for an answer of its own
       return {};
     }
     arrival->pieces.iov[0] = {arrival->heap, header.bytes};

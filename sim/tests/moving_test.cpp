@@ -338,9 +338,9 @@ class Counting final : public transport::EndpointCallbacks {
   std::uint32_t arrived = 0;
 };
 
-/// The receiver reports trouble in its place while the channel has moved on. The sender looks there
-/// a last time, and holds a copy of an earlier report.
-TEST(Moving, TroubleToldBeforeTheReceiverFollowsIsHeard) {
+/// The receiver reports an error in its place while the channel has moved on. The sender looks
+/// there a last time, and holds a copy of an earlier report.
+TEST(Moving, SeesErrorSentBeforeReceiverMoves) {
   const auto pool = pool_with_endpoints();
   const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "16");
   constexpr std::uint32_t words = 40, code = 28;
@@ -349,7 +349,7 @@ TEST(Moving, TroubleToldBeforeTheReceiverFollowsIsHeard) {
     bool heard = false, looked = false, told = false;
     bool sent = false, followed = false, over = false;
   };
-  Scenario scenario = pool->scenario("channel, moving, trouble", 2);
+  Scenario scenario = pool->scenario("channel, moving, error", 2);
   scenario.max_steps = 20'000'000;
   scenario.body = [&](World& world) {
     auto all = std::make_shared<Stages>();
@@ -364,16 +364,16 @@ TEST(Moving, TroubleToldBeforeTheReceiverFollowsIsHeard) {
       };
       send_word();
       world.until([&] { return all->heard; });
-      world.require(self.endpoint->trouble_of(peer) == 0,
-                    "trouble was reported before there was any");
+      world.require(self.endpoint->take_error(peer) == 0,
+                    "an error was reported before there was any");
       all->looked = true;
       world.until([&] { return all->told; });
-      world.require(self.endpoint->trouble_of(peer) == code - 1, "the first report is heard late");
+      world.require(self.endpoint->take_error(peer) == code - 1, "the first report is heard late");
       for (std::uint32_t n = 1; n < words; ++n) send_word();
       all->sent = true;
       world.until([&] { return all->followed; });
-      world.require(self.endpoint->trouble_of(peer) == code, "the report is not heard");
-      world.require(self.endpoint->trouble_of(peer) == 0, "the report is heard twice");
+      world.require(self.endpoint->take_error(peer) == code, "the report is not heard");
+      world.require(self.endpoint->take_error(peer) == 0, "the report is heard twice");
       all->over = true;
     });
     world.spawn(1, [&, all] {
@@ -387,11 +387,11 @@ TEST(Moving, TroubleToldBeforeTheReceiverFollowsIsHeard) {
       look_until([&] { return self.callbacks.arrived == 1; });
       all->heard = true;
       world.until([&] { return all->looked; });
-      self.endpoint->tell_trouble(peer, code - 1);
+      self.endpoint->send_error(peer, code - 1);
       world.memory().full_fence();
       all->told = true;
       world.until([&] { return all->sent; });
-      self.endpoint->tell_trouble(peer, code);
+      self.endpoint->send_error(peer, code);
       look_until([&] { return self.callbacks.arrived == words; });
       const std::uint64_t until = world.now_ns() + ns_a_s;
       look_until([&] { return world.now_ns() >= until; });  // all credits are returned

@@ -7,7 +7,7 @@ namespace penstock::transport {
 namespace {
 
 /// A running sender ends its stores within this time after a clear-to-send is withdrawn.
-constexpr std::uint64_t run_of_stores_ns = 100'000'000;
+constexpr std::uint64_t store_run_ns = 100'000'000;
 
 /// Drops messages that arrive while an endpoint closes.
 class NoCallbacks final : public EndpointCallbacks {
@@ -33,7 +33,7 @@ bool Endpoint::drained() const {
 
 /// Ends the wait at its deadline. A sender reads its clear-to-send before each run of stores, so
 /// one run may still be in flight.
-void Endpoint::Impl::leave_what_peers_use(const Error& error, Peer remaining) {
+void Endpoint::Impl::abandon_memory_in_use(const Error& error, Peer remaining) {
   base::log(peers_may_take_later ? base::Level::debug : base::Level::warn,
             "endpoint {} closes although {} has not taken all: {}", self.slot,
             peers.describe(remaining), error.message);
@@ -44,7 +44,7 @@ void Endpoint::Impl::leave_what_peers_use(const Error& error, Peer remaining) {
     peer.rx->withdraw_clear_to_send();
     cleared = true;
   }
-  base::Waiter run("the stores that are on their way", cleared ? run_of_stores_ns : 1, {},
+  base::Waiter run("the stores that are on their way", cleared ? store_run_ns : 1, {},
                    base::WaitPolicy::for_processes(pool.local_processes()));
   while (cleared && run.pause()) progress_rx();
   tx_memory->leave_to_burial();
@@ -75,7 +75,7 @@ void Endpoint::Impl::drain_for_close() {
     });
     if (remaining.empty()) break;
     if (auto waited = waiter.pause(); !waited)
-      return leave_what_peers_use(waited.error(), remaining.front());
+      return abandon_memory_in_use(waited.error(), remaining.front());
   }
   poller.return_all_credits();
   const auto may_store = [this](Peer peer) {  // a faulty peer may be alive and store

@@ -27,8 +27,9 @@ Endpoint::Impl::Impl(arena::Arena& arena, EndpointTable table_in, EndpointCallba
       rx_context{.pool = pool, .memory = memory, .settings = settings, .self = self},
       peers(pool, table),
       publisher(arena, table, self_in, peers),
-      poller(table, peers, rx_context,
-             [this](Peer source, std::uint32_t generation) { meet(source, generation); }) {
+      poller(table, peers, rx_context, [this](Peer source, std::uint32_t generation) {
+        prepare_for_channel(source, generation);
+      }) {
   tx_context.staging.resize(std::max<std::size_t>(settings.cell_bytes, settings.lines_max_bytes));
   tx_waiting.reserve(table.count());
 }
@@ -208,34 +209,35 @@ Result<bool> Endpoint::answer(Peer to, std::uint32_t generation, SendOp* op) {
   return send(to, op);
 }
 
-void Endpoint::tell_trouble(Peer from, std::uint32_t code) {
+void Endpoint::send_error(Peer from, std::uint32_t code) {
   if (from >= impl_->peers.size() || !impl_->peers[from].rx) return;
-  impl_->troubles.push_back({from, impl_->peers[from].rx->source_generation(), code});
-  impl_->tell_troubles();
+  impl_->credit_reports.push_back({from, impl_->peers[from].rx->source_generation(), code});
+  impl_->send_credit_reports();
 }
 
 /// A closed endpoint no longer waits, and its channel's memory may have a new owner. The memory is
 /// freed under the pool's lock after the endpoint's line says closed, so this takes the lock. If a
 /// stopped process holds it, a later call tries again.
-void Endpoint::Impl::tell_troubles() {
-  if (troubles.empty()) return;
+void Endpoint::Impl::send_credit_reports() {
+  if (credit_reports.empty()) return;
   const auto guard = pool.lock(briefly_ns);
   // drops pure credits: they are checked again in a second, and the next message returns them
-  if (!guard) std::erase_if(troubles, [](const Trouble& trouble) { return !trouble.code; });
+  if (!guard)
+    std::erase_if(credit_reports, [](const CreditReport& report) { return !report.code; });
   if (!guard) return;
-  for (const Trouble& trouble : troubles) {
-    RxChannel* const channel = peers[trouble.peer].rx.get();
-    const auto line = table.read(trouble.peer);
-    if (channel && channel->source_generation() == trouble.generation && line && line->open() &&
-        line->generation == trouble.generation && channel->current())
-      trouble.code ? channel->tell_trouble(*trouble.code) : channel->return_credits();
+  for (const CreditReport& report : credit_reports) {
+    RxChannel* const channel = peers[report.peer].rx.get();
+    const auto line = table.read(report.peer);
+    if (channel && channel->source_generation() == report.generation && line && line->open() &&
+        line->generation == report.generation && channel->current())
+      report.code ? channel->send_error(*report.code) : channel->return_credits();
   }
-  troubles.clear();
+  credit_reports.clear();
 }
 
-std::uint32_t Endpoint::trouble_of(Peer to) {
+std::uint32_t Endpoint::take_error(Peer to) {
   if (to >= impl_->peers.size() || !impl_->peers[to].tx) return 0;
-  return impl_->peers[to].tx->trouble();
+  return impl_->peers[to].tx->take_error();
 }
 
 bool Endpoint::cancel(Peer to, SendOp* op) {

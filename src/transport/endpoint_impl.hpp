@@ -23,7 +23,7 @@ struct Endpoint::Impl {
   Result<TxChannel*> channel_to(Peer to);
   void deliver_to_self(SendOp* op);
   unsigned progress_tx();
-  void tell_troubles();
+  void send_credit_reports();
   // progress.cpp
   unsigned progress_rx() { return poller.poll(*callbacks); }
   void idle();
@@ -37,7 +37,7 @@ struct Endpoint::Impl {
   void look_for_damage(Peer source, std::uint64_t now);
   void repair(Peer to);
   // peer_ends.cpp
-  void meet(Peer source, std::uint32_t generation);
+  void prepare_for_channel(Peer source, std::uint32_t generation);
   void watch_peer(Peer peer, std::uint32_t generation, std::uint64_t token);
   void end_rx(Peer source, const Error& error);
   void end_tx(Peer to, PeerFate fate, const Error& error);
@@ -46,7 +46,7 @@ struct Endpoint::Impl {
   void predecessor_gone(Peer peer, std::uint32_t generation, PeerFate fate, const Error& error);
   // closing.cpp
   void drain_for_close();
-  void leave_what_peers_use(const Error& error, Peer posted);
+  void abandon_memory_in_use(const Error& error, Peer posted);
 
   pool::Pool& pool;
   coherence::Memory memory;
@@ -64,14 +64,14 @@ struct Endpoint::Impl {
   Peers peers;
   Publisher publisher;
   Poller poller;
-  struct Trouble {
+  struct CreditReport {
     Peer peer;
     std::uint32_t generation;
     std::optional<std::uint32_t> code;  ///< none: only credits
-    bool operator==(const Trouble&) const = default;
+    bool operator==(const CreditReport&) const = default;
   };
-  std::vector<Trouble> troubles;  ///< sent when the pool's lock is free
-  std::vector<Peer> tx_waiting;   ///< channels with queued operations
+  std::vector<CreditReport> credit_reports;  ///< sent when the pool's lock is free
+  std::vector<Peer> tx_waiting;              ///< channels with queued operations
   std::uint32_t idle_polls = 0;
   std::uint32_t looks = 1;  ///< settings.warm_looks if every rank has a core, else 1
   std::uint64_t next_look_around_ns = 0;

@@ -112,14 +112,14 @@ Result<void> check(const TableHead& head, const arena::Object& object, const poo
 
 }  // namespace
 
-EndpointTable::EndpointTable(arena::Arena& arena, std::byte* head, const TableHead& said)
+EndpointTable::EndpointTable(arena::Arena& arena, std::byte* head, const TableHead& checked_head)
     : arena_(&arena),
       memory_(arena.pool().memory()),
       head_(reinterpret_cast<TableHeadLines*>(head)),
-      body_(arena.pool().base() + said.body_offset),
-      key_(said.key),
-      processes_(said.processes),
-      tiles_(arena, head, said) {}
+      body_(arena.pool().base() + checked_head.body_offset),
+      key_(checked_head.key),
+      processes_(checked_head.processes),
+      tiles_(arena, head, checked_head) {}
 
 Result<EndpointTable> EndpointTable::open(arena::Arena& arena) {
   auto object = arena.open(table_name);
@@ -223,7 +223,7 @@ Result<Address> EndpointTable::claim(std::uint64_t job) {
 
 /// Loads a line that this process may store to, then checks that this process was not declared dead
 /// meanwhile. A process that was stopped for long may have lost its slot; it ends here.
-EndpointLine EndpointTable::look_at_own(std::uint32_t slot) const {
+EndpointLine EndpointTable::load_own_line(std::uint32_t slot) const {
   EndpointLine line;
   memory_.observe_line(&line, line_of(slot));
   arena_->pool().confirm();
@@ -233,12 +233,12 @@ EndpointLine EndpointTable::look_at_own(std::uint32_t slot) const {
 /// No other process claims the slot: it is the process's own, or the caller holds the pool's lock.
 Address EndpointTable::claim_slot(std::uint32_t slot, std::uint64_t job) {
   pool::Pool& pool = arena_->pool();
-  EndpointLine before = look_at_own(slot);
+  EndpointLine before = load_own_line(slot);
   if (!is_whole(before, slot)) {  // it was never used, or its claimer died
     const std::vector<std::byte> zeros(tiles_.layout().box_bytes());
     memory_.publish_bulk(tiles_.box(slot), zeros.data(), zeros.size());
     memory_.store_fence();  // a whole line implies a valid box
-    before = look_at_own(slot);
+    before = load_own_line(slot);
   }
   // Generations grow even after a damaged line. Addresses and channel headers hold 32 bits; 0 is
   // never a generation.
@@ -274,7 +274,7 @@ void EndpointTable::publish_hint(std::uint32_t slot) {
 /// process lives, no other process writes the line.
 void EndpointTable::change(const Address& address, std::uint64_t EndpointLine::*word,
                            std::uint64_t value) {
-  const EndpointLine line = look_at_own(address.slot);
+  const EndpointLine line = load_own_line(address.slot);
   if (!is_whole(line, address.slot) || line.generation != address.generation) return;
   auto* at = reinterpret_cast<EndpointLine*>(line_of(address.slot));
   memory_.publish_word(&(at->*word), value);
@@ -307,7 +307,7 @@ std::byte* EndpointTable::word_in(std::uint64_t entry, std::uint32_t sender) con
 
 Result<MailboxWords> EndpointTable::words(std::uint32_t owner, std::uint32_t sender,
                                           std::uint64_t timeout_ns) {
-  const auto entry = PENSTOCK_TRY(tiles_.reach(owner, sender, timeout_ns));
+  const auto entry = PENSTOCK_TRY(tiles_.find_or_make(owner, sender, timeout_ns));
   return MailboxWords{word_in(entry, sender), tiles_.box(owner) + TableLayout::bell};
 }
 

@@ -47,7 +47,7 @@ class EndpointTable {
   /// The word of mailbox `owner` that endpoint `sender` writes; null if it has no tile yet.
   std::byte* find_word(std::uint32_t owner, std::uint32_t sender) const;
   /// See MailboxTiles.
-  void keep_lock_line(std::uint32_t slot) { tiles_.keep_lock_line(slot); }
+  void repair_lock_line(std::uint32_t slot) { tiles_.repair_lock_line(slot); }
 
   const MailboxTiles& tiles() const { return tiles_; }
   /// The rows of statistics of a slot's endpoint.
@@ -56,9 +56,9 @@ class EndpointTable {
   std::byte* line_of(std::uint32_t slot) const { return body_ + tiles_.layout().line(slot); }
 
  private:
-  EndpointTable(arena::Arena& arena, std::byte* head, const TableHead& said);
+  EndpointTable(arena::Arena& arena, std::byte* head, const TableHead& checked_head);
   bool is_whole(const EndpointLine& line, std::uint32_t slot) const;
-  EndpointLine look_at_own(std::uint32_t slot) const;
+  EndpointLine load_own_line(std::uint32_t slot) const;
   Address claim_slot(std::uint32_t slot, std::uint64_t job);
   Result<std::uint32_t> find_slot() const;
   std::optional<std::uint32_t> find_free(std::uint32_t first, std::uint32_t number,

@@ -231,13 +231,13 @@ struct ClearToSend {
   std::uint64_t checksum = 0;  ///< of the words above; a torn line does not match
 };
 
-constexpr std::uint32_t trouble_bits = 12;
+constexpr std::uint32_t error_bits = 12;
 
 struct CreditLine {
   std::uint64_t lines;  ///< nonce + ring lines consumed
   std::uint64_t cells;  ///< nonce + cells consumed
   ClearToSend clear_to_send;
-  std::uint64_t trouble;  ///< 0, or nonce + (number << 12 | code): a request cannot be answered
+  std::uint64_t error;  ///< 0, or nonce + (number << 12 | code): a request cannot be answered
 };
 static_assert(sizeof(CreditLine) == line_bytes);
 

@@ -27,11 +27,11 @@ class Mailbox {
   std::uint32_t lines() const { return static_cast<std::uint32_t>(lines_.size()); }
   /// Invalidates a part; effective after the next load fence, which must precede sweep().
   void drop_copies(Part part) const;
-  /// Calls heard(sender, word) for each changed word. If the call returns false, the word counts as
-  /// changed again in the next sweep. Returns the number of calls that returned true. Newly found
-  /// lines are swept the next time.
-  template <class Heard>
-  unsigned sweep(Part part, Heard&& heard) {
+  /// Calls handle(sender, word) for each changed word. If the call returns false, the word counts
+  /// as changed again in the next sweep. Returns the number of calls that returned true. Newly
+  /// found lines are swept the next time.
+  template <class Handle>
+  unsigned sweep(Part part, Handle&& handle) {
     unsigned events = 0;
     for (std::uint32_t i = part.first; i < part.first + part.lines; ++i) {
       std::uint64_t words[words_a_line];
@@ -40,7 +40,7 @@ class Mailbox {
         const Peer sender = lines_[i].first + w;
         if (words[w] == lines_[i].seen[w]) continue;
         if (sender != owner_ && sender < table_.count()) {
-          if (!heard(sender, words[w])) continue;
+          if (!handle(sender, words[w])) continue;
           ++events;
         }
         lines_[i].seen[w] = words[w];
@@ -58,7 +58,7 @@ class Mailbox {
   /// Returns the possible senders one after the other. There must be some.
   Peer next_to_audit();
   /// Looks for lines whose announcing word was overwritten.
-  void look_for_untold() { read_directory(); }
+  void rescan_directory() { read_directory(); }
 
  private:
   struct Line {

@@ -57,14 +57,14 @@ class MailboxTiles::Guard {
   sync::Lock lock_;
 };
 
-MailboxTiles::MailboxTiles(arena::Arena& arena, std::byte* head, const TableHead& said)
+MailboxTiles::MailboxTiles(arena::Arena& arena, std::byte* head, const TableHead& checked_head)
     : arena_(&arena),
       memory_(arena.pool().memory()),
-      body_(arena.pool().base() + said.body_offset),
-      locks_(arena.pool().base() + said.locks_offset),
+      body_(arena.pool().base() + checked_head.body_offset),
+      locks_(arena.pool().base() + checked_head.locks_offset),
       states_(reinterpret_cast<TilesStates*>(head + sizeof(TableHeadLines))),
-      layout_(said.slots),
-      key_(said.key) {}
+      layout_(checked_head.slots),
+      key_(checked_head.key) {}
 
 sync::Lock MailboxTiles::lock_of(std::uint32_t sender, sync::AliveCheck alive) const {
   sync::Lock lock(memory_, locks_ + layout_.lock(sender / senders_a_tile), senders_a_tile,
@@ -78,7 +78,7 @@ void MailboxTiles::clear_lock_line(std::uint32_t slot) {
   lock_of(slot, {}).repair();
 }
 
-void MailboxTiles::keep_lock_line(std::uint32_t slot) {
+void MailboxTiles::repair_lock_line(std::uint32_t slot) {
   sync::Lock lock = lock_of(slot, {});
   if (lock.intact()) return;
   arena_->pool().confirm();
@@ -128,8 +128,8 @@ std::optional<std::uint64_t> MailboxTiles::find(TilePlace place) const {
   return entry;
 }
 
-Result<std::uint64_t> MailboxTiles::reach(std::uint32_t owner, std::uint32_t sender,
-                                          std::uint64_t timeout_ns) {
+Result<std::uint64_t> MailboxTiles::find_or_make(std::uint32_t owner, std::uint32_t sender,
+                                                 std::uint64_t timeout_ns) {
   const TilePlace place{owner, sender / senders_a_tile};
   const std::uint32_t line = sender % senders_a_tile / words_a_line;
   if (const auto entry = find(place); entry && has_line(*entry, line)) return *entry;

@@ -17,8 +17,8 @@ struct TilePlace {
 
 class MailboxTiles {
  public:
-  /// `head`: the object "penstock.endpoints"; `said`: its checked contents.
-  MailboxTiles(arena::Arena& arena, std::byte* head, const TableHead& said);
+  /// `head`: the object "penstock.endpoints"; `checked_head`: its checked contents.
+  MailboxTiles(arena::Arena& arena, std::byte* head, const TableHead& checked_head);
 
   std::byte* box(std::uint32_t owner) const { return body_ + layout_.box(owner); }
   std::byte* at(std::uint64_t tile) const { return arena_->pool().base() + tile; }
@@ -32,14 +32,14 @@ class MailboxTiles {
   /// access, or makes it under the lock of the group. `sender`: an endpoint of this process.
   /// `timeout_ns`: limit of the wait for the lock (0: the default). Errors: no_space, those of the
   /// lock.
-  Result<std::uint64_t> reach(std::uint32_t owner, std::uint32_t sender,
-                              std::uint64_t timeout_ns = 0);
+  Result<std::uint64_t> find_or_make(std::uint32_t owner, std::uint32_t sender,
+                                     std::uint64_t timeout_ns = 0);
   /// Resets the lock line of a slot. A claimer calls it: the last owner may have died while it held
   /// or awaited the lock, and its line would block the group.
   void clear_lock_line(std::uint32_t slot);
   /// Publishes this process's lock line again if it was overwritten: other processes never skip the
   /// line of a living token. Called by the endpoint's thread.
-  void keep_lock_line(std::uint32_t slot);
+  void repair_lock_line(std::uint32_t slot);
 
  private:
   class Guard;

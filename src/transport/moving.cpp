@@ -21,8 +21,8 @@ std::uint64_t TxChannel::bytes_of(const ChannelLayout& layout) {
 
 /// Called once a lap. A slow pair keeps its small ring for ever.
 void TxChannel::note_lap() {
-  next_lap_ = small() ? head_ + layout_.ring_lines() : ~0ull;
-  if (!small()) return;
+  next_lap_ = is_small() ? head_ + layout_.ring_lines() : ~0ull;
+  if (!is_small()) return;
   const std::uint64_t now = context_.coarse_ns;
   if (now - lap_ns_ <= busy_lap_ns) want_larger();
   lap_ns_ = now;
@@ -39,8 +39,8 @@ void TxChannel::want_cells() {
 
 /// Moves to a larger ring if possible now. The receiver takes the old ring's messages first.
 bool TxChannel::try_to_move() {
-  if (left_.at != nullptr || cells_consumed_ != cells_head_) refresh_credits();
-  if (ended_ || left_.at != nullptr || delivering_.first || cells_consumed_ != cells_head_)
+  if (previous_.at != nullptr || cells_consumed_ != cells_head_) refresh_credits();
+  if (ended_ || previous_.at != nullptr || delivering_.first || cells_consumed_ != cells_head_)
     return false;
   wants_larger_ = false;
   if (move(context_.settings.ring_lines)) return true;
@@ -56,8 +56,8 @@ bool TxChannel::move(std::uint32_t ring_lines) {
   auto at = context_.tx_memory.allocate(bytes_of(layout), "a channel", false);
   if (!at) return false;
   publish_position();  // last one of the old channel: shows the receiver if data are missing there
-  left_ = {base_, bytes_of(layout_), nonce_, trouble_, consumed_ == head_, header_};
-  if (trouble_ != trouble_told_) trouble_of_left_ = trouble_;
+  previous_ = {base_, bytes_of(layout_), nonce_, error_seen_, consumed_ == head_, header_};
+  if (error_seen_ != error_taken_) previous_error_ = error_seen_;
   header_.previous = static_cast<std::uint32_t>(channel_offset_ / channel_alignment);
   header_.lines_before = static_cast<std::uint32_t>(head_);
   base_ = *at;
@@ -68,24 +68,25 @@ bool TxChannel::move(std::uint32_t ring_lines) {
 }
 
 /// Reads the receiver's credits in the old channel, until the receiver has moved.
-void TxChannel::look_at_old(std::uint64_t lines_consumed) {
+void TxChannel::read_previous_credits(std::uint64_t lines_consumed) {
   CreditLine last;
-  memory_.observe_line(&last, left_.at + ChannelLayout::credits);
-  ended_ = ended_ || last.lines == broken_off(left_.nonce);
+  memory_.observe_line(&last, previous_.at + ChannelLayout::credits);
+  ended_ = ended_ || last.lines == broken_off(previous_.nonce);
   if (lines_consumed > head_) return;  // no credits in the new channel yet
-  const std::uint64_t trouble = last.trouble - left_.nonce;
-  if (last.trouble != 0 && trouble >> 32 == 0 && trouble != left_.trouble)
-    trouble_of_left_ = static_cast<std::uint32_t>(trouble);
-  context_.tx_memory.give_back(left_.at, left_.bytes, true);  // its stores there are at the device
-  left_ = {};
+  const std::uint64_t error = last.error - previous_.nonce;
+  if (last.error != 0 && error >> 32 == 0 && error != previous_.error)
+    previous_error_ = static_cast<std::uint32_t>(error);
+  context_.tx_memory.give_back(previous_.at, previous_.bytes,
+                               true);  // its stores there are at the device
+  previous_ = {};
 }
 
-bool TxChannel::old_consumed() const {
-  return left_.at == nullptr || left_.consumed;
+bool TxChannel::previous_consumed() const {
+  return previous_.at == nullptr || previous_.consumed;
 }
 
 /// False: more cells are wanted, but the receiver has not consumed the present ones yet.
-bool TxChannel::cells_settled() {
+bool TxChannel::cells_are_ready() {
   if (!wants_cells_) return true;
   if (cells_consumed_ != cells_head_) refresh_credits();
   if (cells_consumed_ != cells_head_) return false;
@@ -107,12 +108,12 @@ void TxChannel::give_back_idle(std::uint64_t now_ns) {
   if (now_ns < next_idle_look_ns_ || ended_) return;
   const std::uint64_t idle_ns = context_.settings.idle_ns;
   next_idle_look_ns_ = now_ns + std::min(look_ns, idle_ns);
-  if (left_.at != nullptr) refresh_credits();
+  if (previous_.at != nullptr) refresh_credits();
   const bool idle = context_.coarse_ns - announced_ns_ >= idle_ns;
-  if (!idle || waiting() || left_.at != nullptr || (least() && cells_ == nullptr)) return;
+  if (!idle || waiting() || previous_.at != nullptr || (is_smallest() && cells_ == nullptr)) return;
   if (!consumed() || ended_ || cells_consumed_ != cells_head_) return;
   give_cells_back();
-  if (least() || !move(context_.settings.first_ring_lines)) return;
+  if (is_smallest() || !move(context_.settings.first_ring_lines)) return;
   // announces the offset but no message; ordered by the statistics' store fence
   memory_.publish_word(mailbox_.announcement, MailboxWord::pack(channel_offset_, announced_));
 }

@@ -7,7 +7,7 @@
 namespace penstock::transport {
 
 /// Prepares for a new channel from this endpoint, before the poller replaces the old one.
-void Endpoint::Impl::meet(Peer source, std::uint32_t generation) {
+void Endpoint::Impl::prepare_for_channel(Peer source, std::uint32_t generation) {
   if (!peers.watch.watched(source, generation)) {
     const auto line = table.read(source);
     if (line && line->generation == generation)
@@ -67,9 +67,9 @@ void Endpoint::Impl::watch_peer(Peer peer, std::uint32_t generation, std::uint64
 
 /// Delivers the messages that the sender had published; fails a half-received one.
 void Endpoint::Impl::end_rx(Peer source, const Error& error) {
-  if (peers[source].hears()) {
+  if (peers[source].has_live_rx()) {
     poller.wake(source);
-    poller.take_the_last(source, *callbacks);
+    poller.drain_closed(source, *callbacks);
   }
   peers[source].rx->fail(error);
   poller.rest(source);
@@ -82,7 +82,7 @@ void Endpoint::Impl::peer_gone(Peer gone, std::uint32_t generation, PeerFate fat
   // channel to which the peer had moved.
   for (int channel = 0; channel < 2; ++channel) {
     poller.sweep();
-    poller.take_the_last(gone, *callbacks);
+    poller.drain_closed(gone, *callbacks);
   }
   if (peer.tx && fate != PeerFate::faulty) peer.tx->notify_delivered(*callbacks);
   const char* how = fate == PeerFate::dead     ? "died"

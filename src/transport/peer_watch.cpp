@@ -36,8 +36,8 @@ PeerFate PeerWatch::fate_of(Watched& watched) {
   // after the liveness check.
   const bool alive = pool_.alive(watched.token);
   const auto line = table_.read(watched.peer);
-  if (!line && ++watched.looks_in_vain < max_vain_looks) return PeerFate::present;
-  if (line) watched.looks_in_vain = 0;
+  if (!line && ++watched.torn_looks < max_torn_looks) return PeerFate::present;
+  if (line) watched.torn_looks = 0;
   const bool same = line && line->generation == watched.generation;
   if (same && line->closed()) return PeerFate::closed;
   // the slot has a new owner; the line says how the old one ended

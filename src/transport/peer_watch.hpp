@@ -46,13 +46,13 @@ class PeerWatch {
 
  private:
   static constexpr std::size_t peers_a_look = 16;
-  static constexpr unsigned max_vain_looks = 50;
+  static constexpr unsigned max_torn_looks = 50;
   struct Watched {
     Peer peer;
     std::uint32_t generation;
     std::uint64_t token;
-    unsigned looks_in_vain = 0;  ///< consecutive looks that found a torn line
-    bool found_dead = false;     ///< an earlier look found it dead and did not report it
+    unsigned torn_looks = 0;  ///< consecutive looks that found a torn line
+    bool found_dead = false;  ///< an earlier look found it dead and did not report it
   };
   PeerFate fate_of(Watched& watched);
 

@@ -24,9 +24,9 @@ struct PeerState {
   std::string description;  ///< of the peer that ended
   EndpointStats counts;     ///< messages exchanged with the endpoint of `counted_generation`
   std::uint32_t counted_generation = 0;
-  bool active = false;              ///< the poller polls `rx`
-  std::uint32_t polls_in_vain = 0;  ///< consecutive empty polls of the active channel
-  bool misses = false;              ///< the last look did not find data that the sender published
+  bool active = false;            ///< the poller polls `rx`
+  std::uint32_t empty_polls = 0;  ///< consecutive empty polls of the active channel
+  bool data_missing = false;      ///< the last look did not find data that the sender published
 
   /// Compares generations modulo 2^32.
   bool gone(std::uint32_t generation) const {
@@ -35,7 +35,7 @@ struct PeerState {
   bool dead() const { return gone(address.generation); }
   /// True unless `rx` belongs to an ended endpoint. Its sender may be a new owner of the slot that
   /// is not resolved yet.
-  bool hears() const { return rx && !gone(rx->source_generation()); }
+  bool has_live_rx() const { return rx && !gone(rx->source_generation()); }
   /// True if `rx` belongs to a later endpoint of the slot.
   bool is_after(std::uint32_t generation) const {
     return rx && static_cast<std::int32_t>(generation - rx->source_generation()) < 0;
@@ -44,7 +44,7 @@ struct PeerState {
   /// user.
   bool uses_our_memory() const {
     const bool sends = tx && !dead() && !tx->consumed();
-    return sends || (hears() && rx->cleared());
+    return sends || (has_live_rx() && rx->cleared());
   }
 };
 

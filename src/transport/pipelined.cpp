@@ -108,7 +108,7 @@ bool TxChannel::push_cells(SendOp* op) {
 }
 
 TxChannel::Started TxChannel::start_pipelined(SendOp* op) {
-  if (!cells_settled()) return Started::no_credit;
+  if (!cells_are_ready()) return Started::no_credit;
   if (!cells_) {
     if (auto made = make_cells(true); !made) {
       memory_error_ = made.error();
@@ -214,11 +214,11 @@ void RxChannel::take_cells(std::uint32_t count) {
 bool RxChannel::continue_pipelined() {
   const std::uint32_t batch = std::max(1u, context_.settings.batch_bytes / cell_bytes_);
   while (got_ < header_.bytes) {
-    if (!context_.may_go_on()) return false;
+    if (!context_.has_budget()) return false;
     if (may_extend_clear_to_send()) extend_clear_to_send();
     if (ready_ == 0) ready_ = ready_cells();
-    if (broken_off_) return end_for_good();
-    if (ready_ == 0) return in_vain();
+    if (broken_off_) return end_channel();
+    if (ready_ == 0) return count_retry();
     const std::uint64_t left = (header_.bytes - got_ + cell_bytes_ - 1) / cell_bytes_;
     const auto take = static_cast<std::uint32_t>(std::min<std::uint64_t>({ready_, left, batch}));
     if (!stored_)

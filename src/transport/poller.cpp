@@ -30,21 +30,22 @@ constexpr std::uint64_t unrung_sweep_ns = 20'000'000;
 /// At the slow pace, the bell is checked this often.
 constexpr std::uint64_t bell_ns = 200'000;
 /// Limit of polls for the last messages of an ended peer.
-constexpr int polls_for_the_last = 16'000;
+constexpr int max_drain_polls = 16'000;
 /// Mailbox words whose channels each audit checks.
 constexpr std::uint32_t audits_a_check = 16;
 /// Audits between scans for mailbox lines whose announcement was lost: about a second.
-constexpr std::uint32_t audits_to_look_for_untold = 50;
+constexpr std::uint32_t audits_per_rescan = 50;
 
 }  // namespace
 
-Poller::Poller(const EndpointTable& table, Peers& peers, RxContext& context, Newcomer newcomer)
+Poller::Poller(const EndpointTable& table, Peers& peers, RxContext& context,
+               OnNewChannel on_new_channel)
     : table_(table),
       peers_(peers),
       context_(context),
       memory_(context.memory),
       intra_node_memory_(memory_.intra_node()),
-      newcomer_(std::move(newcomer)),
+      on_new_channel_(std::move(on_new_channel)),
       mailbox_(table, memory_, context.self.slot) {
   active_.reserve(table.count());
 }
@@ -57,7 +58,7 @@ unsigned Poller::poll(EndpointCallbacks& callbacks) {
   unsigned events = poll_active(callbacks);
   if (!part.empty()) events += sweep(part);
   if (events != 0 || (pace_.slow() && mailbox_.rung())) {
-    go_on();
+    speed_up();
   } else if (memory_.mode() != coherence::Mode::hardware) {
     slow_down(memory_.device_reads() - read);
   }
@@ -80,12 +81,12 @@ bool Poller::has_rung() {
   mailbox_.drop_bell();
   memory_.load_fence();
   const bool rung = mailbox_.rung();
-  if (rung) go_on();
+  if (rung) speed_up();
   return rung;
 }
 
 /// Returns to the fast pace: a message has arrived or will at once.
-void Poller::go_on() {
+void Poller::speed_up() {
   pace_.reset();
   watches_bell_ = false;
   quiet_since_ns_ = resting_since_ns_ = next_sweep_ns_ = 0;
@@ -158,17 +159,17 @@ unsigned Poller::poll_active(EndpointCallbacks& callbacks) {
     const std::int64_t left = context_.bytes_left;
     unsigned messages = peer.rx->poll(callbacks);
     if (messages == 0 && context_.bytes_left != left) messages = 1;  // part of a long message
-    peer.polls_in_vain = messages != 0 ? 0 : peer.polls_in_vain + 1;
+    peer.empty_polls = messages != 0 ? 0 : peer.empty_polls + 1;
     events += messages;
     // the next poll begins with the channels after this one
-    if (!context_.may_go_on()) break;
+    if (!context_.has_budget()) break;
   }
   return events;
 }
 
 unsigned Poller::sweep(Mailbox::Part part) {
   return mailbox_.sweep(part, [this](Peer source, std::uint64_t word) {
-    return activate(source, word) != Heard::again;
+    return activate(source, word) != ActivateResult::retry;
   });
 }
 
@@ -194,41 +195,43 @@ std::optional<bool> Poller::is_intra_node(Peer source, std::uint32_t generation)
   return pool.alive(line->token) ? std::nullopt : std::optional(false);
 }
 
-/// `follow`: fails with `again` until the sender's previous channel is drained.
-Poller::Heard Poller::open(Peer source, std::uint64_t offset, bool follow) {
+/// `follow`: returns `retry` until the sender's previous channel is drained.
+Poller::ActivateResult Poller::open(Peer source, std::uint64_t offset, bool follow) {
   auto channel =
       RxChannel::open(context_, offset, source, peers_[source].counts,
                       [&](std::uint32_t generation) { return is_intra_node(source, generation); });
   if (!channel) {
     base::log(base::Level::debug, "endpoint {}: {}", context_.self.slot, channel.error().message);
     // otherwise the word belongs to an earlier owner of the slot, or comes from a dying process
-    return channel.error().code == ErrorCode::unavailable ? Heard::again : Heard::nothing;
+    return channel.error().code == ErrorCode::unavailable ? ActivateResult::retry
+                                                          : ActivateResult::ignored;
   }
   PeerState& peer = peers_[source];
   const std::uint32_t generation = (*channel)->source_generation();
   // Ignore an ended or faulty endpoint, also on a new channel. The word may still name an earlier
   // endpoint of the slot while the receiver has not moved to its successor's channel yet.
-  if (peer.gone(generation) || peer.is_after(generation)) return Heard::nothing;
-  if (follow && (*channel)->previous() != 0 && !is_done_with_previous(**channel)) {
+  if (peer.gone(generation) || peer.is_after(generation)) return ActivateResult::ignored;
+  if (follow && (*channel)->previous() != 0 && !previous_is_drained(**channel)) {
     if (peer.rx) wake(source);
-    return Heard::again;
+    return ActivateResult::retry;
   }
-  newcomer_(source, generation);
-  peer.misses = false;
+  on_new_channel_(source, generation);
+  peer.data_missing = false;
   peer.rx = std::move(*channel);
-  return Heard::yes;
+  return ActivateResult::activated;
 }
 
 /// After a move, the messages of the previous channel come first, even if it was never polled. The
 /// sender keeps that channel until then.
-bool Poller::is_done_with_previous(const RxChannel& next) {
+bool Poller::previous_is_drained(const RxChannel& next) {
   const Peer source = next.source();
   const auto is_it = [&](const RxChannel* rx) {
     return rx != nullptr && rx->offset() == next.previous() &&
            rx->source_generation() == next.source_generation();
   };
   if (next.lines_before() == 0) return true;
-  if (!is_it(peers_[source].rx.get()) && open(source, next.previous(), false) != Heard::yes)
+  if (!is_it(peers_[source].rx.get()) &&
+      open(source, next.previous(), false) != ActivateResult::activated)
     return false;  // overwritten: the sender publishes it again
   const RxChannel& previous = *peers_[source].rx;
   return previous.fault().empty() && previous.taken(next.lines_before());  // a fault is reported
@@ -236,30 +239,31 @@ bool Poller::is_done_with_previous(const RxChannel& next) {
 
 /// Returns credits on the new channel, so the sender can free the previous one. If nothing was sent
 /// there yet, the sender does not wait and may have closed: then a later check comes first.
-void Poller::tell_followed(Peer source) {
+void Poller::ack_move(Peer source) {
   RxChannel& channel = *peers_[source].rx;
   if (channel.quiet())
-    followed_.push_back(source);
+    moved_senders_.push_back(source);
   else
     channel.return_credits();
 }
 
-Poller::Heard Poller::activate(Peer source, std::uint64_t word) {
-  if (source == context_.self.slot) return Heard::nothing;
+Poller::ActivateResult Poller::activate(Peer source, std::uint64_t word) {
+  if (source == context_.self.slot) return ActivateResult::ignored;
   PeerState& peer = peers_[source];
   const std::uint64_t offset = MailboxWord::offset(word);
   // The nonce shows whether this offset still holds the same channel. It is loaded only if the
   // channel was at rest or the word is implausible, so not for each message.
   const bool known = peer.rx && peer.rx->offset() == offset &&
                      ((peer.active && peer.rx->plausible(word)) || peer.rx->current());
-  if (known && !peer.rx->fault().empty()) return Heard::nothing;
+  if (known && !peer.rx->fault().empty()) return ActivateResult::ignored;
   if (!known) {
-    if (const Heard heard = open(source, offset); heard != Heard::yes) return heard;
+    if (const ActivateResult result = open(source, offset); result != ActivateResult::activated)
+      return result;
   }
   peer.rx->announced(word);
-  if (!known && peer.rx->previous() != 0) tell_followed(source);
+  if (!known && peer.rx->previous() != 0) ack_move(source);
   wake(source);
-  return Heard::yes;
+  return ActivateResult::activated;
 }
 
 void Poller::look_again(Peer source) {
@@ -272,12 +276,12 @@ void Poller::look_again(Peer source) {
 /// A new sender's channel could announce itself by exactly the word that the old one left there.
 /// That is very unlikely, but would lose a message for ever, so each audit checks some words.
 void Poller::audit() {
-  if (audits_++ % audits_to_look_for_untold == 0) mailbox_.look_for_untold();
+  if (audits_++ % audits_per_rescan == 0) mailbox_.rescan_directory();
   const std::uint32_t words = words_a_line * mailbox_.lines();
   for (std::uint32_t i = 0; i < audits_a_check && i < words; ++i) {
     const Peer source = mailbox_.next_to_audit();
     const PeerState& peer = peers_[source];
-    if (!ever_heard(source) || !peer.rx || peer.active) continue;
+    if (!has_announced(source) || !peer.rx || peer.active) continue;
     if (!peer.rx->current()) activate(source, mailbox_.seen(source));
   }
 }
@@ -286,9 +290,9 @@ void Poller::wake(Peer source) {
   PeerState& peer = peers_[source];
   if (peer.active) return;
   peer.active = true;
-  peer.polls_in_vain = 0;
+  peer.empty_polls = 0;
   active_.push_back(source);
-  go_on();
+  speed_up();
 }
 
 void Poller::rest(Peer source) {
@@ -297,11 +301,11 @@ void Poller::rest(Peer source) {
 }
 
 /// Skips channels whose faults are not reported yet.
-void Poller::deactivate_quiet(std::uint32_t polls_in_vain) {
+void Poller::deactivate_quiet(std::uint32_t empty_polls) {
   for (std::size_t i = 0; i < active_.size();) {
     PeerState& peer = peers_[active_[i]];
     const bool rests = peer.rx->quiet() && peer.rx->fault().empty();
-    if (!rests || peer.polls_in_vain < polls_in_vain) {
+    if (!rests || peer.empty_polls < empty_polls) {
       ++i;
       continue;
     }
@@ -323,11 +327,11 @@ void Poller::idle(std::uint32_t polls) {
   if (polls % polls_to_rest == 0) deactivate_quiet(polls_to_rest);
 }
 
-void Poller::take_the_last(Peer source, EndpointCallbacks& callbacks) {
+void Poller::drain_closed(Peer source, EndpointCallbacks& callbacks) {
   PeerState& peer = peers_[source];
   const std::uint64_t no_deferral_until_ns =
       std::exchange(context_.no_deferral_until_ns, ~std::uint64_t{0});
-  for (int polls_left = polls_for_the_last; polls_left > 0 && peer.active; --polls_left) {
+  for (int polls_left = max_drain_polls; polls_left > 0 && peer.active; --polls_left) {
     peer.rx->invalidate_window();
     memory_.load_fence();
     context_.bytes_left = bytes_a_poll;

@@ -16,8 +16,9 @@ constexpr std::uint32_t polls_to_clock = 512;
 /// A conversation is warm for this many empty polls after its last event.
 constexpr std::uint32_t warm_polls = 32;
 
-/// No message is deferred for this long after flush(): a program that probes will probe again.
-constexpr std::uint64_t flush_ns = 100'000'000;
+/// No message is deferred for this long after stop_deferring(): a program that probes will probe
+/// again.
+constexpr std::uint64_t no_deferral_ns = 100'000'000;
 
 constexpr std::uint64_t check_every_ns = 20'000'000;
 /// Minimum pause between looks at slowly changing state, and additional pause for each line that
@@ -45,7 +46,7 @@ unsigned Endpoint::progress() {
     impl_->idle();
   else
     impl_->idle_polls = 0;
-  if (events != 0 && impl_->publisher.stands_still())
+  if (events != 0 && impl_->publisher.is_idle())
     impl_->publisher.publish_activity(base::now_ns(), impl_->tx_waiting);
   if (++impl_->calls % polls_to_clock == 0) impl_->look_at_clock();
   return events;
@@ -67,8 +68,8 @@ void Endpoint::report_waiting(const PendingReceives& pending) {
   impl_->publisher.report_waiting(pending);
 }
 
-void Endpoint::flush() {
-  impl_->rx_context.no_deferral_until_ns = base::now_ns() + flush_ns;
+void Endpoint::stop_deferring() {
+  impl_->rx_context.no_deferral_until_ns = base::now_ns() + no_deferral_ns;
 }
 
 std::uint64_t InvalidatedPrefix::of_this_thread() const {
@@ -119,9 +120,9 @@ void Endpoint::Impl::slow_checks(std::uint64_t now) {
   poller.audit();
   look_for_damage(now);
   look_for_faults();
-  for (const Peer source : poller.take_followed())
-    troubles.push_back({source, peers[source].rx->source_generation(), std::nullopt});
-  tell_troubles();
+  for (const Peer source : poller.take_moved_senders())
+    credit_reports.push_back({source, peers[source].rx->source_generation(), std::nullopt});
+  send_credit_reports();
   peers.watch.look(
       [&](Peer peer, std::uint32_t generation, PeerFate fate, const std::string& description) {
         peer_gone(peer, generation, fate, description);
@@ -141,7 +142,7 @@ void Endpoint::Impl::look_around(std::uint64_t now) {
 void Endpoint::Impl::look_for_faults() {
   for (std::size_t i = 0; i < poller.active().size(); ++i) {
     const Peer source = poller.active()[i];
-    if (!peers[source].hears() || peers[source].rx->fault().empty()) continue;
+    if (!peers[source].has_live_rx() || peers[source].rx->fault().empty()) continue;
     base::log(base::Level::error, "damaged message: {}", peers[source].rx->fault());
     peer_gone(source, peers[source].rx->source_generation(), PeerFate::faulty,
               peers.describe(source));

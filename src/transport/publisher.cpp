@@ -64,7 +64,7 @@ void Publisher::publish_activity(std::uint64_t now_ns, std::span<const Peer> wai
     moved_ns_ = now_ns;
   }
   const bool quiet = now_ns - moved_ns_ >= quiet_ns;
-  if (quiet == stands_still()) return;
+  if (quiet == is_idle()) return;
   wants_report_of_waiting_ = quiet && waiting.empty();
   activity_ = quiet ? waiting_text(waiting) : "";
   if (!quiet) return pool_.publish_activity("");
@@ -73,7 +73,7 @@ void Publisher::publish_activity(std::uint64_t now_ns, std::span<const Peer> wai
 
 void Publisher::report_waiting(const PendingReceives& pending) {
   wants_report_of_waiting_ = false;
-  if (!stands_still() || pending.receives == 0) return;
+  if (!is_idle() || pending.receives == 0) return;
   const std::string from = pending.from_anybody ? "anybody" : peers_.describe(pending.from);
   activity_ = fmt::format("receives from {}, tag {:#x}", from, pending.tag);
   pool_.publish_activity(base::since_text(activity_, base::now_ns() - moved_ns_));

@@ -24,7 +24,7 @@ class Publisher {
   /// with queued sends.
   void publish_activity(std::uint64_t now_ns, std::span<const Peer> waiting);
   /// True if no message has moved for a while, and the pool says so.
-  bool stands_still() const { return !activity_.empty(); }
+  bool is_idle() const { return !activity_.empty(); }
 
   /// True if report_waiting() would give a more precise text.
   bool wants_report_of_waiting() const { return wants_report_of_waiting_; }

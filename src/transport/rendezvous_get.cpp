@@ -138,10 +138,10 @@ bool RxChannel::continue_get() {
     memory_.load_fence();  // in every mode: the line is loaded before the payload
     deliver(get_ + got_, bytes);
   } else if (got_ < header_.bytes) {
-    return in_vain();
+    return count_retry();
   }
   if (got_ < header_.bytes) return true;
-  if (!still_in_place()) return end_for_good();
+  if (!still_in_place()) return end_channel();
   tail_ += pieces_;
   finish();
   return true;

@@ -16,7 +16,7 @@ constexpr std::uint64_t max_window = 16;
 constexpr unsigned max_messages_per_poll = 64;
 /// Limits of deferring an unexpected long message, and how many are taken after a vain deferral.
 constexpr std::uint64_t short_bytes = 8192, defer_ns = 20'000, defer_for_room_ns = 1'000'000;
-constexpr std::uint32_t taken_after_one_held = 64;
+constexpr std::uint32_t undeferred_after_late = 64;
 
 }  // namespace
 
@@ -141,7 +141,7 @@ void RxChannel::fetch(std::uint64_t until) {
 unsigned RxChannel::poll(EndpointCallbacks& callbacks) {
   const std::uint64_t tail_before = tail_;
   unsigned messages = 0;
-  while (!ended_ && messages < max_messages_per_poll && context_.may_go_on()) {
+  while (!ended_ && messages < max_messages_per_poll && context_.has_budget()) {
     bool advanced = false;
     switch (stage_) {
       case Stage::header:
@@ -207,7 +207,7 @@ bool RxChannel::poll_header(EndpointCallbacks& callbacks) {
     case Form::rendezvous_get:
       return check_get(line) && ask_for_buffer(callbacks, true) && begin_get(line);
     case Form::withdrawn:
-      return end_for_good();
+      return end_channel();
   }
   return broken(fmt::format("message line {:#x} from endpoint {}", line.meta, source_));
 }
@@ -215,11 +215,11 @@ bool RxChannel::poll_header(EndpointCallbacks& callbacks) {
 /// A long message that comes shortly before its receive waits in the pool: an extra copy into fresh
 /// memory and out of it would triple the cost. It waits only briefly, since the user may need a
 /// message behind it. After a receive that came too late, the next messages do not wait.
-bool RxChannel::may_be_held() const {
-  if (header_.bytes <= short_bytes || not_to_hold_ > 0) return false;
+bool RxChannel::may_defer() const {
+  if (header_.bytes <= short_bytes || undeferred_left_ > 0) return false;
   const std::uint64_t now = base::now_ns();
   return now >= context_.no_deferral_until_ns &&
-         (held_since_ns_ == 0 || now - held_since_ns_ < defer_ns);
+         (deferred_since_ns_ == 0 || now - deferred_since_ns_ < defer_ns);
 }
 
 /// Waits for room in this process: otherwise the sender's next messages would fill its memory
@@ -227,14 +227,14 @@ bool RxChannel::may_be_held() const {
 bool RxChannel::may_wait_for_room() const {
   if (header_.bytes <= short_bytes || context_.no_deferral_until_ns == ~std::uint64_t{0})
     return false;
-  return held_since_ns_ == 0 || base::now_ns() - held_since_ns_ < defer_for_room_ns;
+  return deferred_since_ns_ == 0 || base::now_ns() - deferred_since_ns_ < defer_for_room_ns;
 }
 
 /// Reports the message to matching and gets a buffer. False: the message stays in the pool for now.
 /// `deferrable`: false for an eager message, whose lines were fetched with the first one and would
 /// block the lines behind them.
 bool RxChannel::ask_for_buffer(EndpointCallbacks& callbacks, bool deferrable) {
-  const bool may_wait = deferrable && may_be_held();
+  const bool may_wait = deferrable && may_defer();
   const bool for_room = deferrable && may_wait_for_room();
   const ReceiveBuffer buffer = callbacks.on_message({.from = source_,
                                                      .header = header_,
@@ -242,14 +242,14 @@ bool RxChannel::ask_for_buffer(EndpointCallbacks& callbacks, bool deferrable) {
                                                      .may_wait = may_wait,
                                                      .may_wait_for_room = for_room});
   if ((may_wait && buffer.match == Match::later) || (for_room && buffer.match == Match::no_room)) {
-    if (held_since_ns_ == 0) held_since_ns_ = base::now_ns();
+    if (deferred_since_ns_ == 0) deferred_since_ns_ = base::now_ns();
     context_.deferred = true;
     return false;
   }
-  held_since_ns_ = 0;
+  deferred_since_ns_ = 0;
   if (deferrable && buffer.match != Match::posted && header_.bytes > short_bytes)
-    not_to_hold_ = not_to_hold_ > 0 ? not_to_hold_ - 1 : taken_after_one_held;
-  land(buffer);
+    undeferred_left_ = undeferred_left_ > 0 ? undeferred_left_ - 1 : undeferred_after_late;
+  set_receive_buffer(buffer);
   return true;
 }
 
@@ -260,7 +260,7 @@ void RxChannel::count(std::uint64_t bytes) {
 }
 
 /// Sets the buffer for the payload, and `direct_` if it is contiguous and long enough.
-void RxChannel::land(const ReceiveBuffer& receive_buffer) {
+void RxChannel::set_receive_buffer(const ReceiveBuffer& receive_buffer) {
   receive_buffer_ = receive_buffer;
   direct_ = receive_buffer.iov_count == 1 && receive_buffer.iov[0].iov_len >= header_.bytes
                 ? static_cast<std::byte*>(receive_buffer.iov[0].iov_base)
@@ -278,7 +278,7 @@ void RxChannel::finish() {
 
 /// The closing sender has withdrawn a message: neither that one nor later ones will be delivered. A
 /// closing sender waits for this line, the last store to its channel.
-bool RxChannel::end_for_good() {
+bool RxChannel::end_channel() {
   const bool begun = stage_ != Stage::header;
   stage_ = Stage::header;
   end_clear_to_send();
@@ -302,8 +302,8 @@ void RxChannel::return_credits() {
   memory_.store_fence();
 }
 
-void RxChannel::tell_trouble(std::uint32_t code) {
-  trouble_ = ((trouble_ >> trouble_bits) + 1) << trouble_bits | code;
+void RxChannel::send_error(std::uint32_t code) {
+  error_ = ((error_ >> error_bits) + 1) << error_bits | code;
   return_credits();
 }
 
@@ -315,7 +315,7 @@ void RxChannel::publish_credits() {
   line.cells = nonce_ + cell_;
   line.clear_to_send = clear_to_send_;
   line.clear_to_send.checksum = checksum_of(clear_to_send_);
-  line.trouble = trouble_ == 0 ? 0 : nonce_ + trouble_;
+  line.error = error_ == 0 ? 0 : nonce_ + error_;
   // pairs with TxChannel::refresh_credits
   memory_.publish_line(base_ + ChannelLayout::credits, &line);
   credited_lines_ = tail_;

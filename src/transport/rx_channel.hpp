@@ -32,7 +32,7 @@ struct RxContext {
   std::int64_t bytes_left = std::numeric_limits<std::int64_t>::max();
   /// Owners of receive buffers get reports; false while the endpoint closes.
   bool reports = true;
-  bool may_go_on() const { return bytes_left > 0; }
+  bool has_budget() const { return bytes_left > 0; }
   void took(std::uint64_t bytes) { bytes_left -= static_cast<std::int64_t>(bytes); }
 
   /// Pool offset of a long message's receive buffer. If it is not known, checks at most every 100
@@ -74,7 +74,7 @@ class RxChannel {
   /// Publishes the credits, with a store fence.
   void return_credits();
   /// Sends an error code to the sender, with the credits.
-  void tell_trouble(std::uint32_t code);
+  void send_error(std::uint32_t code);
   bool credits_due() const {
     return fault_.empty() && (credited_lines_ != tail_ || credited_cells_ != cell_);
   }
@@ -100,7 +100,7 @@ class RxChannel {
   /// One device access if nothing has moved.
   Stall look_for_stall(std::uint64_t now_ns);
   /// Marks the channel as broken: polls have not found the missing lines or cells.
-  void give_up_missing();
+  void fail_missing();
 
   /// Describes the impossible data that the sender wrote; "" if none. Later polls do nothing.
   const std::string& fault() const { return fault_; }
@@ -114,7 +114,7 @@ class RxChannel {
 
   bool poll_header(EndpointCallbacks& callbacks);
   bool ask_for_buffer(EndpointCallbacks& callbacks, bool deferrable);
-  bool may_be_held() const;
+  bool may_defer() const;
   bool may_wait_for_room() const;
   bool begin_eager(const MessageLine& line);
   bool check_cells(const MessageLine& line);
@@ -134,7 +134,7 @@ class RxChannel {
   void extend_clear_to_send();
   void end_clear_to_send();
   void deliver(const std::byte* from, std::uint64_t bytes);
-  void land(const ReceiveBuffer& receive_buffer);
+  void set_receive_buffer(const ReceiveBuffer& receive_buffer);
   void report_failure(const Error& error);
   void finish();
   void fetch(std::uint64_t until);
@@ -142,12 +142,12 @@ class RxChannel {
   void publish_credits();
   void drop_consumed();
   void count(std::uint64_t bytes);
-  bool in_vain() {
+  bool count_retry() {
     ++counts_.retries;
     return false;
   }
   bool broken(std::string text);
-  bool end_for_good();
+  bool end_channel();
 
   const std::byte* line_at(std::uint64_t number) const { return base_ + layout_.line(number); }
   /// The line that holds the next cell's flag.
@@ -176,14 +176,14 @@ class RxChannel {
   std::uint64_t window_ = 1;         ///< lines looked at together by a poll
   bool backlog_ = false;             ///< the last poll found something
   std::uint64_t credited_lines_ = 0, credited_cells_ = 0;
-  std::uint32_t trouble_ = 0;  ///< as last published
+  std::uint32_t error_ = 0;  ///< as last published
   std::uint32_t consumed_messages_, announced_;
 
   // the message being received
   Stage stage_ = Stage::header;
   Header header_;
-  std::uint64_t held_since_ns_ = 0;  ///< 0: not deferred
-  std::uint32_t not_to_hold_ = 0;    ///< next unexpected messages that are not deferred
+  std::uint64_t deferred_since_ns_ = 0;  ///< 0: not deferred
+  std::uint32_t undeferred_left_ = 0;    ///< next unexpected messages that are not deferred
   ReceiveBuffer receive_buffer_;
   std::byte* direct_ = nullptr;  ///< its only buffer, if that is long enough
   /// Holds an eager message whose receive buffer is scattered or too short. Each channel has its

@@ -237,10 +237,10 @@ class Endpoint {
   Result<bool> answer(Peer to, std::uint32_t generation, SendOp* op);
   /// Reports to a peer that a message of it cannot be answered; `code` is defined by the user, 1 to
   /// 4095. Needs no pool memory, unlike an answer.
-  void tell_trouble(Peer from, std::uint32_t code);
-  /// The code that a peer reported by tell_trouble() since the last call; 0: none. One device
+  void send_error(Peer from, std::uint32_t code);
+  /// The code that a peer reported by send_error() since the last call; 0: none. One device
   /// access.
-  std::uint32_t trouble_of(Peer to);
+  std::uint32_t take_error(Peer to);
   /// Takes a queued op back if it has not begun. True: it will not be sent.
   bool cancel(Peer to, SendOp* op);
   /// Takes back all queued ops that have not begun and that `wanted` accepts, in order, linked by
@@ -260,7 +260,7 @@ class Endpoint {
   bool wants_report_of_waiting() const;
   void report_waiting(const PendingReceives& pending);
   /// Turns deferral of unexpected messages off for 0.1 s; for a user that probes for them.
-  void flush();
+  void stop_deferring();
   /// True if nothing is queued or half received, and peers have consumed everything sent.
   bool drained() const;
 

@@ -124,7 +124,7 @@ TEST_P(TransportTest, StopDeferringDeliversUnexpectedAtOnce) {
   SendOp op = op_of(data, 1);
   callbacks_b_.ready = false;
   ASSERT_TRUE(a_->send(to_b_, &op));
-  b_->flush();
+  b_->stop_deferring();
   while (callbacks_b_.asked == 0) b_->progress();
   EXPECT_EQ(callbacks_b_.begun, 1u);
   progress_until([&] { return callbacks_b_.arrived.size() == 1; });
@@ -349,7 +349,8 @@ void fill(arena::Arena& arena) {
     }
 }
 
-/// Without coherence such streams use cells only if there is memory for them; with coherence always.
+/// Without coherence such streams use cells only if there is memory for them; with coherence
+/// always.
 TEST_P(TransportTest, StreamUsesLinesInFullPool) {
   const bool has_lines = GetParam() != coherence::Mode::hardware;
   const auto data = pattern(8000, 1);
@@ -393,15 +394,15 @@ TEST_P(TransportTest, FullPoolErrorNamesNeededBytes) {
 TEST_P(TransportTest, SendsErrorWithoutMessage) {
   ASSERT_TRUE(*a_->try_inject(to_b_, {1, 0, 0, 0}, nullptr));
   progress_until([&] { return callbacks_b_.arrived.size() == 1; });
-  EXPECT_EQ(a_->trouble_of(to_b_), 0u);
+  EXPECT_EQ(a_->take_error(to_b_), 0u);
   for (int i = 0; i < 3; ++i) {
-    b_->tell_trouble(to_a_, 28);
-    EXPECT_EQ(a_->trouble_of(to_b_), 28u);
-    EXPECT_EQ(a_->trouble_of(to_b_), 0u) << "told once";
+    b_->send_error(to_a_, 28);
+    EXPECT_EQ(a_->take_error(to_b_), 28u);
+    EXPECT_EQ(a_->take_error(to_b_), 0u) << "told once";
   }
   ASSERT_TRUE(*a_->try_inject(to_b_, {2, 0, 0, 0}, nullptr));
   progress_until([&] { return callbacks_b_.arrived.size() == 2; });
-  EXPECT_EQ(a_->trouble_of(to_b_), 0u);
+  EXPECT_EQ(a_->take_error(to_b_), 0u);
 }
 
 /// The caller and other senders get their turn while a long message arrives.
@@ -429,10 +430,10 @@ TEST_P(TransportTest, SendsErrorOnceLockIsFree) {
   {
     const auto guard = side_a_.pool->lock();
     ASSERT_TRUE(guard);
-    b_->tell_trouble(to_a_, 28);
-    EXPECT_EQ(a_->trouble_of(to_b_), 0u);
+    b_->send_error(to_a_, 28);
+    EXPECT_EQ(a_->take_error(to_b_), 0u);
   }
-  progress_until([&] { return a_->trouble_of(to_b_) == 28; });
+  progress_until([&] { return a_->take_error(to_b_) == 28; });
 }
 
 constexpr auto mode_of = [](const testing::TestParamInfo<coherence::Mode>& mode) {
@@ -456,7 +457,7 @@ TEST_P(TransportTest, ReportsDeliveryAcknowledgedBeforePeerLeft) {
   ASSERT_FALSE(*a_->send(to_b_, &op));
   timespec more_than_a_check{0, 50'000'000};
   nanosleep(&more_than_a_check, nullptr);
-    // each call polls the channel of the other one
+  // each call polls the channel of the other one
   for (int i = 1; i < calls_to_look; ++i) {
     if (i % 16 == 0) {
       ASSERT_TRUE(*other->try_inject(to_a, {7, 0, 0, 0}, nullptr));

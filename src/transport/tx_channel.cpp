@@ -23,7 +23,7 @@ std::uint64_t random_nonce() {
 }
 
 /// True if on_sent waits until the receiver has consumed it: on request, or for a rendezvous get.
-bool told_when_consumed(const SendOp& op) {
+bool reports_on_consume(const SendOp& op) {
   return op.notify_delivered || op.get_lines != 0;
 }
 
@@ -90,7 +90,7 @@ void TxChannel::begin(std::uint32_t ring_lines) {
   announced_ = static_cast<std::uint32_t>(nonce_);
   head_ = consumed_ = cells_head_ = cells_consumed_ = looked_at_ = 0;
   next_lap_ = ring_lines;
-  trouble_ = trouble_told_ = 0;
+  error_seen_ = error_taken_ = 0;
   position_ = {};
   clear_to_send_ = {};
   header_.magic = channel_magic;
@@ -116,18 +116,18 @@ void TxChannel::refresh_credits() {
   if (lines <= head_ && lines > consumed_) consumed_ = lines;
   if (cells <= cells_head_ && cells > cells_consumed_) cells_consumed_ = cells;
   accept(line.clear_to_send);
-  const std::uint64_t trouble = line.trouble - nonce_;
-  if (line.trouble != 0 && trouble >> 32 == 0) trouble_ = static_cast<std::uint32_t>(trouble);
-  if (left_.at != nullptr) look_at_old(lines);
+  const std::uint64_t error = line.error - nonce_;
+  if (line.error != 0 && error >> 32 == 0) error_seen_ = static_cast<std::uint32_t>(error);
+  if (previous_.at != nullptr) read_previous_credits(lines);
 }
 
-std::uint32_t TxChannel::trouble() {
+std::uint32_t TxChannel::take_error() {
   refresh_credits();
-  const std::uint32_t of_left = std::exchange(trouble_of_left_, 0);
-  if (of_left != 0) return of_left & ((1u << trouble_bits) - 1);
-  if (trouble_ == trouble_told_) return 0;
-  trouble_told_ = trouble_;
-  return trouble_ & ((1u << trouble_bits) - 1);
+  const std::uint32_t of_left = std::exchange(previous_error_, 0);
+  if (of_left != 0) return of_left & ((1u << error_bits) - 1);
+  if (error_seen_ == error_taken_) return 0;
+  error_taken_ = error_seen_;
+  return error_seen_ & ((1u << error_bits) - 1);
 }
 
 bool TxChannel::room(std::uint64_t lines) {
@@ -153,7 +153,7 @@ bool TxChannel::cell_room() {
 bool TxChannel::consumed() {
   if (waiting()) return false;
   break_off();
-  const auto all = [this] { return ended_ || (consumed_ == head_ && old_consumed()); };
+  const auto all = [this] { return ended_ || (consumed_ == head_ && previous_consumed()); };
   if (!all()) refresh_credits();
   return all();
 }
@@ -240,7 +240,7 @@ Result<bool> TxChannel::send(SendOp* op) {
   }
   switch (start(op)) {
     case Started::complete:
-      if (!told_when_consumed(*op)) return true;
+      if (!reports_on_consume(*op)) return true;
       delivering_.push(op);
       return false;
     case Started::no_memory:
@@ -308,7 +308,7 @@ unsigned TxChannel::advance(EndpointCallbacks& callbacks) {
     }
     if (op->sent_bytes < op->header.bytes) break;
     queue_.pop();
-    if (told_when_consumed(*op))
+    if (reports_on_consume(*op))
       delivering_.push(op);
     else
       callbacks.on_sent(op);
@@ -334,9 +334,10 @@ void TxChannel::break_off() {
   breaks_off_ = false;
 }
 
-void TxChannel::give_memory_back(bool still) {
-  context_.tx_memory.give_back(base_, bytes_of(layout_), still);
-  if (left_.at != nullptr) context_.tx_memory.give_back(left_.at, left_.bytes, still);
+void TxChannel::give_memory_back(bool quiescent) {
+  context_.tx_memory.give_back(base_, bytes_of(layout_), quiescent);
+  if (previous_.at != nullptr)
+    context_.tx_memory.give_back(previous_.at, previous_.bytes, quiescent);
   give_cells_back();
 }
 

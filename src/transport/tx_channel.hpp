@@ -51,8 +51,8 @@ class TxChannel {
   /// Reports operations that the receiver has consumed. One device access if any operation waits
   /// for that.
   unsigned notify_delivered(EndpointCallbacks& callbacks);
-  /// The code that RxChannel::tell_trouble published since the last call. One device access.
-  std::uint32_t trouble();
+  /// The code that RxChannel::send_error published since the last call. One device access.
+  std::uint32_t take_error();
   /// Gives memory of an idle channel back. Call it periodically.
   void give_back_idle(std::uint64_t now_ns);
   /// Publishes the channel's position if it has changed. The caller does the store fence.
@@ -68,9 +68,9 @@ class TxChannel {
   /// Drops queued operations without a report: their buffers may be freed already. If a message was
   /// half sent, consumed() tells the receiver when there is room.
   void abandon();
-  /// The last call, when the receiver has ended. `still`: it closed in order, so none of its
+  /// The last call, when the receiver has ended. `quiescent`: it closed in order, so none of its
   /// credits can still arrive.
-  void give_memory_back(bool still);
+  void give_memory_back(bool quiescent);
 
  private:
   struct List {
@@ -87,21 +87,21 @@ class TxChannel {
   static std::uint64_t bytes_of(const ChannelLayout& layout);
   void begin(std::uint32_t ring_lines);
   // moving.cpp
-  bool small() const { return layout_.ring_lines() < context_.settings.ring_lines; }
-  bool least() const { return layout_.ring_lines() == context_.settings.first_ring_lines; }
+  bool is_small() const { return layout_.ring_lines() < context_.settings.ring_lines; }
+  bool is_smallest() const { return layout_.ring_lines() == context_.settings.first_ring_lines; }
   void note_lap();
   void want_larger();
   void want_cells();
   /// False while the receiver has yet to move to a small ring; that may take until the next
   /// message.
   bool may_grow() const {
-    return small() && left_.at == nullptr && context_.coarse_ns >= no_larger_until_ns_;
+    return is_small() && previous_.at == nullptr && context_.coarse_ns >= no_larger_until_ns_;
   }
   bool try_to_move();
   bool move(std::uint32_t ring_lines);
-  void look_at_old(std::uint64_t lines_consumed);
-  bool old_consumed() const;
-  bool cells_settled();
+  void read_previous_credits(std::uint64_t lines_consumed);
+  bool previous_consumed() const;
+  bool cells_are_ready();
   void give_cells_back();
   Result<bool> inject_now(const Header& header, const void* payload);
   Started start(SendOp* op);
@@ -150,20 +150,20 @@ class TxChannel {
   std::uint64_t announced_ns_ = 0;  ///< time of the last announcement, by the coarse clock
   std::uint64_t channel_offset_;
   std::uint32_t announced_ = 0;
-  bool refused_ = false;                          ///< the last inject() found no credit
-  bool breaks_off_ = false;                       ///< ends a message early, not yet announced
-  std::uint32_t trouble_ = 0, trouble_told_ = 0;  ///< as last read, and as last returned
-  std::uint64_t sent_at_poll_ = ~0ull;            ///< TxContext::polls at the last eager message
+  bool refused_ = false;                            ///< the last inject() found no credit
+  bool breaks_off_ = false;                         ///< ends a message early, not yet announced
+  std::uint32_t error_seen_ = 0, error_taken_ = 0;  ///< as last read, and as last returned
+  std::uint64_t sent_at_poll_ = ~0ull;              ///< TxContext::polls at the last eager message
   // sizes
-  struct Left {
+  struct Previous {
     std::byte* at = nullptr;
     std::uint64_t bytes = 0, nonce = 0;
-    std::uint32_t trouble = 0;
+    std::uint32_t error = 0;
     bool consumed = false;  ///< the receiver consumed everything sent there
     ChannelHeader header{};
   };
-  Left left_;  ///< the previous channel, while the receiver may still store there
-  std::uint32_t trouble_of_left_ = 0;  ///< last one read there, not returned yet
+  Previous previous_;  ///< the previous channel, while the receiver may still store there
+  std::uint32_t previous_error_ = 0;  ///< last one read there, not returned yet
   bool wants_larger_ = false, wants_cells_ = false;
   std::uint64_t next_lap_ = 0;  ///< the lap ends at this line number
   std::uint64_t lap_ns_ = 0, no_larger_until_ns_ = 0, next_idle_look_ns_ = 0;

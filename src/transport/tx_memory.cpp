@@ -100,9 +100,9 @@ Result<std::byte*> TxMemory::allocate(std::uint64_t bytes, const char* what, boo
     return fail(ErrorCode::deadline, "{}: the pool's lock is not free", what);
   Result<Slab*> fresh = unexpected(Error{});
   const bool shared = bytes <= next_piece_bytes_ / 2;
-  const bool waits_as_it_may = shared && (!needed || first_.is_left());
+  const bool deadline_is_final = shared && (!needed || first_.is_left());
   if (shared) fresh = shared_piece(what, needed);
-  if (!fresh && !(waits_as_it_may && fresh.error().code == ErrorCode::deadline))
+  if (!fresh && !(deadline_is_final && fresh.error().code == ErrorCode::deadline))
     fresh = piece(bytes, what, needed);  // a large block, or the pool is nearly full
   if (!fresh) return unexpected(fresh.error());
   return take_from(**fresh, bytes);
@@ -114,13 +114,13 @@ void TxMemory::leave_to_burial() {
   std::erase_if(pieces_, [](const Slab& piece) { return piece.used != 0; });
 }
 
-void TxMemory::give_back(std::byte* at, std::uint64_t bytes, bool still) {
+void TxMemory::give_back(std::byte* at, std::uint64_t bytes, bool quiescent) {
   bytes = base::align_up(bytes, channel_alignment);
   for (auto piece = pieces_.begin(); piece != pieces_.end(); ++piece) {
     if (!piece->holds(at)) continue;
     piece->used -= bytes;
-    piece->quiet = piece->quiet && still;
-    if (still) piece->free.push_back({at, bytes});
+    piece->quiet = piece->quiet && quiescent;
+    if (quiescent) piece->free.push_back({at, bytes});
     if (piece->used == 0) give_empty_pieces_back(briefly_ns);
     return;
   }

@@ -22,10 +22,10 @@ class TxMemory {
   /// and `penstock ps` shows that the pool is full. Errors: no_space, with `what` and a remedy; if
   /// not `needed`, also deadline (the pool's lock, whose holder may be stopped, is not free soon).
   Result<std::byte*> allocate(std::uint64_t bytes, const char* what, bool needed = true);
-  /// Returns a block; `bytes` as allocated. `still`: no other process can store there any more.
+  /// Returns a block; `bytes` as allocated. `quiescent`: no other process can store there any more.
   /// Otherwise this object never reuses the block: it goes back with its piece, and the arena keeps
   /// space that a dead process may have stored to in quarantine.
-  void give_back(std::byte* at, std::uint64_t bytes, bool still);
+  void give_back(std::byte* at, std::uint64_t bytes, bool quiescent);
   /// Leaves memory in use, to which a living peer may still store, until the job is reclaimed. The
   /// last call.
   void leave_to_burial();
