@@ -1,4 +1,4 @@
-// Attaching under a given identity: Pool::attach() uses this process's own, tests use others to
+// Attaching under a given identity: Pool::attach() uses this process's own; tests use others to
 // emulate several hosts.
 #pragma once
 

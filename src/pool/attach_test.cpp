@@ -19,7 +19,7 @@ class AttachTest : public PoolTest {
     file.seekp(static_cast<std::streamoff>(offset));
     file.write(static_cast<const char*>(bytes), static_cast<std::streamsize>(count));
   }
-  /// Changes the superblock and checksums it again, as a faulty writer would.
+  /// Changes the superblock and recomputes its checksum, as a faulty writer could.
   template <class Change>
   void change_superblock(Change change) const {
     auto parts = open_parts(spec_, Access::write);
@@ -60,7 +60,7 @@ TEST_F(AttachTest, AbsentNamesTheCommand) {
 TEST_F(AttachTest, PermissionDeniedNamesOwnerAndMode) {
   create();
   std::filesystem::permissions(folder_.path(), std::filesystem::perms::all);
-  // Root may open everything, so another user tries.
+  // root may open everything, so another user tries
   Child child([&](const Child::Report&) {
     if (::geteuid() == 0 && ::setuid(65534) != 0) return 2;
     if (::getuid() != 65534) ::chmod(spec_.c_str(), 0);
@@ -237,7 +237,7 @@ TEST_F(AttachTest, OnlyMetadataIsTouched) {
   struct stat status;
   ASSERT_EQ(::fstat(fd, &status), 0);
   ::close(fd);
-  // At most a huge page beyond the tables.
+  // at most a huge page beyond the tables
   EXPECT_LE(static_cast<std::uint64_t>(status.st_blocks) * 512, info.arena_offset + (2u << 20));
 }
 
@@ -255,7 +255,7 @@ TEST_F(AttachTest, AThousandAttachmentsLeaveNothing) {
   auto threads = [] {
     return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
   };
-  ASSERT_TRUE(attach());  // with the first thread a sanitizer starts one of its own, for ever
+  ASSERT_TRUE(attach());  // a sanitizer starts a permanent thread with the first thread
   const auto files_before = open_files();
   const auto threads_before = threads();
   std::uint64_t last_generation = 0;

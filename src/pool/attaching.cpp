@@ -8,14 +8,14 @@ namespace penstock::pool {
 
 AttachingLine AttachingTable::next(std::uint32_t number, const HostIdentity& host,
                                    const ProcessIdentity& process, std::uint64_t id) const {
-  // a token holds 48 bits of it: one that was overwritten must not make all later ones too great
+  // tokens hold 48 bits of it: an overwritten value must not make all later ones too great
   constexpr std::uint64_t greatest_generation = std::uint64_t{1} << 47;
   AttachingLine before;
   const bool whole =
       id != 0 ||
       observe_checksummed_line<AttachingLine>(memory_, base_, place(number), &before).has_value();
-  // Who died in a line had the generation that stands there or, where that word had not come, the
-  // next one. Others may have given it up by now.
+  // A process that died while writing the line had the generation in it or, if that word is
+  // missing, the next one. It may have been declared dead by now.
   const std::uint64_t later = before.generation % greatest_generation + (whole ? 1 : 2);
   return {.generation = id != 0 ? id : later,
           .beat = 1,
@@ -31,8 +31,8 @@ void AttachingTable::publish(std::uint64_t number, const AttachingLine& line) co
   publish_checksummed_line(memory_, base_, place(number), line);
 }
 
-/// By a look of this moment: if the process was stopped after it the visit may have been given up,
-/// and the line be another's.
+/// Repeats the look if the process was stopped after it: the visit may have been declared dead and
+/// the line have a new owner.
 void AttachingTable::leave(std::uint64_t token) const {
   const std::uint64_t number = attaching_number_of(token);
   std::optional<AttachingLine> line;

@@ -1,8 +1,8 @@
-// A process that is just attaching has no slot yet, but takes locks, and the processes that wait
-// for these must be able to find it dead. So it writes an attaching line first, and uses an
-// attaching token: generation << 16 | 0x8000 | number of the line. The line of a node is its
-// processes', of which one attaches at a time: the host lock ensures that. While a host has no node
-// number yet its process uses the line of its name (docs/protocols/renaming.md).
+// A process that is attaching has no slot yet, but takes locks, and processes that wait for these
+// locks must be able to find it dead. So it first writes an attaching line and uses an attaching
+// token: generation << 16 | 0x8000 | number of the line. A node's line serves all its processes, of
+// which only one attaches at a time, thanks to the host lock. While a host has no node number yet,
+// its process uses the line of its name (docs/protocols/renaming.md).
 #pragma once
 
 #include <optional>
@@ -25,7 +25,7 @@ constexpr std::uint64_t attaching_token(std::uint64_t generation, std::uint64_t 
 constexpr bool is_attaching(std::uint64_t token) {
   return (token & attaching_bit) != 0;
 }
-/// An attaching process's has the attaching bit.
+/// For an attaching process the result has the attaching bit.
 constexpr std::uint64_t slot_of(std::uint64_t token) {
   return token & slot_mask;
 }
@@ -48,30 +48,30 @@ class AttachingTable {
         nodes_(superblock.max_nodes),
         lines_(superblock.max_nodes + names_of(superblock.max_nodes)) {}
 
-  /// A node's line has the node's number.
+  /// A node's line has the node's number; lines of names follow.
   std::uint32_t line_of_name(std::uint32_t name) const { return nodes_ + name; }
 
-  /// The line with which a visit begins. The host lock is held. `id`: generation of the visit, of
-  /// names; 0: one more than the last.
+  /// The first line of a visit. Requires the host lock. `id`: generation of the visit, for names;
+  /// 0: one more than the last.
   AttachingLine next(std::uint32_t number, const HostIdentity& host, const ProcessIdentity& process,
                      std::uint64_t id = 0) const;
   void publish(std::uint64_t number, const AttachingLine& line) const;
   void full_fence() const { memory_.full_fence(); }
-  /// The visit of `token` is over: the last store to the line. Nothing if another has begun.
+  /// Ends the visit of `token`: the last store to the line. No effect if another visit has begun.
   void leave(std::uint64_t token) const;
-  /// The line as last published; nullopt when it was never written, is unreadable, or `number` is
-  /// none.
+  /// The line as last published; nullopt: never written, unreadable, or `number` is out of range.
   std::optional<AttachingLine> read(std::uint64_t number) const;
   struct Visit {
     AttachingLine line;  ///< as read, whole or not
     bool whole = true;
   };
   bool has(std::uint64_t number) const { return number < lines_; }
-  /// `number` is one.
+  /// `number` must be in range.
   Visit look(std::uint64_t number) const;
-  /// As read(), of all names. One serialized device access.
+  /// As read(), for all names. One serialized device access.
   std::vector<std::optional<AttachingLine>> read_names() const;
-  /// Nodes on which a process may be attaching apart. One serialized device access.
+  /// Nodes on which a process may be attaching without the pool's lock. One serialized device
+  /// access.
   std::vector<std::uint32_t> nodes_apart() const;
 
  private:
@@ -85,17 +85,18 @@ class AttachingTable {
   std::uint64_t lines_;
 };
 
-/// A process at a line of the table, which it knows by heart: what another has stored there, a
-/// process that came too late for the line, say, is gone with the next beat.
+/// A process's visit in a line of the table. It keeps a private copy, so a foreign store, for
+/// example by a process that came too late for the line, is overwritten by the next beat.
 class Visit {
  public:
   Visit(const AttachingTable& table, std::uint32_t number, const AttachingLine& line)
       : table_(table), number_(number), line_(line) {}
   std::uint64_t token() const { return attaching_token(line_.generation, number_); }
-  /// What is loaded next is newer, as is what those load who see it.
+  /// Publishes with a full fence: loads after it are newer, also those of processes that see the
+  /// line.
   void begin() const;
-  /// Stays alive. It must not be given up already. The caller does the store fence. `apart`: see
-  /// AttachingLine.
+  /// Renews the heartbeat. The process must not be declared dead already. The caller does the store
+  /// fence. `apart`: see AttachingLine.
   void beat(bool apart);
   void leave() const { table_.leave(token()); }
 

@@ -1,5 +1,5 @@
-// Which processes have died, what that means for the caches of their nodes, and when their memory
-// may be given back (docs/protocols/quarantine.md).
+// Reclaiming dead processes: which processes have died, what that means for the caches of their
+// nodes, and when their memory may be freed (docs/protocols/quarantine.md).
 #include <algorithm>
 #include <set>
 #include <span>
@@ -12,20 +12,21 @@ namespace penstock::pool {
 
 namespace {
 
-/// False for a line that is not whole: it proves nothing.
+/// False for a torn line: it proves nothing.
 bool has_ended(const SlotView& view) {
   return view.whole && !view.attached();
 }
 
-/// It has published what it stored, so its node's caches hold nothing of it.
+/// True if the process detached in order: it has published its stores, so its node's caches hold
+/// nothing of it.
 bool left_in_order(const SlotView& view) {
   return view.whole && (view.is(SlotState::detached) || view.is(SlotState::left));
 }
 
 }  // namespace
 
-/// Its stores may be dirty in its node's caches, and other processes' stores to its memory in
-/// theirs: those may have died too, unnoticed so far.
+/// Stores of the dead may be dirty in their nodes' caches, and stores of other processes to their
+/// memory in the caches of those: these may have died too, unnoticed so far.
 void Pool::Impl::record_deaths(const std::vector<SlotView>& dead) const {
   auto nodes = nodes_of_others();
   for (const SlotView& each : dead) nodes.insert(each.line.node);
@@ -42,7 +43,7 @@ std::set<std::uint32_t> Pool::Impl::all_nodes() const {
   return nodes;
 }
 
-/// The nodes on which processes are attached, by the table.
+/// The nodes with attached processes other than this one, by the table.
 std::set<std::uint32_t> Pool::Impl::nodes_of_others() const {
   std::set<std::uint32_t> nodes;
   if (!memory.loads_may_be_stale()) return nodes;
@@ -59,7 +60,7 @@ void Pool::Impl::note_death(std::uint64_t of_token) {
   if (recorded.count(of_token) == 0) noted.insert(of_token);
 }
 
-/// Most often there are none, and then nobody who attaches is waited for.
+/// Usually there are none, and then no wait for attaching processes is needed.
 void Pool::record_known_deaths() {
   {
     const std::lock_guard hold(impl_->noted_mutex);
@@ -84,7 +85,8 @@ void Pool::record_unknown_deaths() {
   impl_->flushes.record_deaths(impl_->nodes_of_others());
 }
 
-/// What costs no device access first: most are of other hosts, or were reaped long ago.
+/// Checks without device access come first: most slots belong to other hosts or were reaped long
+/// ago.
 bool Pool::given_up_still_here() const {
   for (const SlotView& view : impl_->processes.used()) {
     if (!view.is(SlotState::reaped) && !view.attached()) continue;
@@ -103,8 +105,8 @@ bool Pool::stands_here(std::uint64_t token) const {
          impl_->liveness.still_exists(view);
 }
 
-/// A survivor that has not noticed the death yet may still write to the dead process's memory, such
-/// as the credits of a channel. The two ends of a channel belong to one job.
+/// A survivor that has not noticed the death may still write to the dead process's memory, for
+/// example the credits of a channel. Both ends of a channel belong to one job.
 bool Pool::Impl::outlived_by_its_job(const SlotView& dead) {
   const std::string job = processes.job(dead.slot);
   if (job.empty()) return false;
@@ -130,13 +132,14 @@ Pool::Impl::Jobs Pool::Impl::look_at(std::set<std::string> jobs) {
   return found;
 }
 
-/// All who may have stored to its memory have published that, or their deaths were recorded.
+/// True if every process that may have stored to its memory has published that, or its death was
+/// recorded.
 bool Pool::Impl::leaves_nothing_dirty(const SlotView& view, const Jobs& jobs) const {
   const std::string job = processes.job(view.slot);
   return left_in_order(view) && !job.empty() && jobs.attached.count(job) == 0;
 }
 
-/// Liveness checks are slow, so the lock is not held meanwhile.
+/// Runs without the lock: liveness checks are slow.
 std::vector<std::uint32_t> Pool::Impl::seem_dead() {
   std::vector<std::uint32_t> found;
   for (const SlotView& view : processes.used()) {
@@ -145,8 +148,8 @@ std::vector<std::uint32_t> Pool::Impl::seem_dead() {
   return found;
 }
 
-/// One look takes nobody of another host for dead, and what those have left who left waits for a
-/// first process of some node, or until space is needed.
+/// A single look never declares processes of other hosts dead. Objects of processes that left wait
+/// for the first process of some node, or until space is needed.
 std::vector<std::uint32_t> Pool::Impl::seem_dead_near() {
   const auto near = blocks.near(node);
   if (!near) return seem_dead();
@@ -167,7 +170,7 @@ std::vector<std::uint32_t> Pool::Impl::seem_dead_near() {
   return first ? seem_dead() : found;
 }
 
-/// Under the lock. Work common to all suspects is done once.
+/// Requires the lock. Does the work that is common to all suspects once.
 std::uint32_t Pool::Impl::reap_some(std::span<const std::uint32_t> suspects,
                                     const OnDead& on_dead) {
   begin_burial();
@@ -194,7 +197,7 @@ std::uint32_t Pool::Impl::reap_some(std::span<const std::uint32_t> suspects,
   if (on_dead) on_dead(tokens);
   for (const SlotView& view : dead) {
     confirm();
-    // a process that left may live on without the pool; a dead one that runs was given up
+    // a process that left may go on without the pool; a dead one that still runs was declared dead
     const bool left = view.whole && view.is(SlotState::left);
     processes.set_state(view.slot, view.line, left ? SlotState::detached : SlotState::reaped);
   }
@@ -211,7 +214,7 @@ Result<std::uint32_t> Pool::reap(const OnDead& on_dead, Among among) {
     left = left.subspan(some.size());
     auto guard = lock();
     if (!guard && reaped == 0) return unexpected(guard.error());
-    if (!guard) break;  // the rest is left to a later call
+    if (!guard) break;  // a later call reclaims the rest
     reaped += impl_->reap_some(some, on_dead);
   }
   return reaped;

@@ -1,6 +1,6 @@
-// A line that proves itself whole: its last word is a checksum of the others and of the offset it
-// is meant for. Publishes may arrive in part (CPUs without 64-byte stores) and a writer may be
-// killed within one; a reader then sees a wrong checksum, never a mixture of two lines.
+// A line whose last word is a checksum of the other words and of the line's offset. A publish may
+// arrive in part (CPUs without 64-byte stores), and a writer may be killed within one; a reader
+// then sees a wrong checksum, never a mixture of two lines.
 #pragma once
 
 #include <optional>
@@ -10,10 +10,10 @@
 
 namespace penstock::pool {
 
-/// Computes the checksum of the 56 bytes before it; 0 for a line of zeros.
+/// The checksum of the first 56 bytes of a line; 0 for a line of zeros.
 std::uint64_t line_checksum(const void* line, std::uint64_t place);
 
-/// `place` distinguishes lines of the same contents: the line's offset in the pool.
+/// `place`: the line's offset in the pool; distinguishes lines with equal contents.
 template <class Line>
 void publish_checksummed_line(const coherence::Memory& memory, std::byte* base, std::uint64_t place,
                               const Line& contents,
@@ -24,9 +24,9 @@ void publish_checksummed_line(const coherence::Memory& memory, std::byte* base, 
   memory.publish_line(base + place, &line, site);
 }
 
-/// Loads without invalidating: after the caller's batch of invalidations. When the checksum is
-/// wrong the line is observed a few times more; nullopt when it stays wrong. `raw`, if given,
-/// receives the words as last read, each of which is whole.
+/// Loads a line that the caller has invalidated. If the checksum is wrong, observes the line a few
+/// more times; nullopt if it stays wrong. `raw`: receives the words as last read; single words are
+/// never torn.
 template <class Line>
 std::optional<Line> load_checksummed_line(const coherence::Memory& memory, const std::byte* base,
                                           std::uint64_t place, Line* raw = nullptr,

@@ -60,7 +60,7 @@ Result<void> check_replaceable(const Part& part, const CreateOptions& options) {
   return fail(ErrorCode::already_exists, "{} exists; {}", part.path, how_to_replace(options.spec));
 }
 
-/// The size of a device; for a file, the part size of the pool being replaced, 0 where none exists.
+/// The size of a device; for a file, the part size of the pool to be replaced, 0 if there is none.
 /// A superblock that is damaged or of another layout may hold any number: then the file's length
 /// counts.
 std::uint64_t bytes_there(const Part& part, const CreateOptions& options) {
@@ -159,7 +159,7 @@ Result<Superblock> plan(const CreateOptions& options, const std::vector<Part>& p
   return s;
 }
 
-/// Returns devices as opened and files with space reserved, in the order of `parts`.
+/// Returns devices as opened, and files with reserved space, in the order of `parts`.
 Result<std::vector<OpenPart>> reserve(const std::vector<Part>& parts, std::vector<OpenPart> devices,
                                       std::uint64_t part_bytes, std::uint64_t at_once) {
   std::vector<OpenPart> open;
@@ -178,8 +178,8 @@ Result<std::vector<OpenPart>> reserve(const std::vector<Part>& parts, std::vecto
   return open;
 }
 
-/// Zeroes the superblock page and tables; the arena keeps its contents and is formatted later.
-/// write_superblock() does a store fence before the word that makes this a pool.
+/// Zeroes the superblock page and the tables; the arena keeps its contents and is formatted later.
+/// write_superblock() does a store fence before the magic.
 void zero_metadata(const coherence::Memory& memory, std::byte* base, std::uint64_t bytes) {
   alignas(64) static constexpr std::array<std::byte, page_bytes> zeros{};
   for (std::uint64_t at = 0; at < bytes; at += zeros.size()) {
@@ -187,7 +187,7 @@ void zero_metadata(const coherence::Memory& memory, std::byte* base, std::uint64
   }
 }
 
-/// Names the parts; on failure removes those named so far.
+/// Gives the parts their names; on failure removes the names given so far.
 Result<void> name_parts(const std::vector<OpenPart>& parts, const CreateOptions& options) {
   for (std::size_t i = 0; i < parts.size(); ++i) {
     auto named = name_part(parts[i], options);
@@ -200,8 +200,8 @@ Result<void> name_parts(const std::vector<OpenPart>& parts, const CreateOptions&
   return {};
 }
 
-/// Before any process attaches, data goes to the pool itself, also in the simulated mode, whose
-/// nodes have views of it only later.
+/// Before any process attaches, data goes directly to the pool, also in simulated mode, where nodes
+/// get their views later.
 Result<coherence::View> creators_view(const Mapping& mapping, const Superblock& superblock,
                                       const std::string& path) {
   const auto mode = static_cast<coherence::Mode>(superblock.mode);
@@ -213,7 +213,7 @@ Result<coherence::View> creators_view(const Mapping& mapping, const Superblock& 
 
 Result<void> write_pool(const std::vector<OpenPart>& parts, const Superblock& superblock) {
   for (const OpenPart& part : parts) {
-    // From here to the end the device is no pool, so that no process attaches to half of one.
+    // Until the end the device is not a pool, so that no process attaches to a half-made one.
     if (!part.device) continue;
     if (auto wiped = wipe_superblock(part); !wiped) return wiped;
   }
@@ -228,7 +228,7 @@ Result<void> write_pool(const std::vector<OpenPart>& parts, const Superblock& su
   return {};
 }
 
-/// Refuses what is not a pool, also with `force`.
+/// Refuses anything that is not a pool, also with `force`.
 Result<void> check_is_pool(const OpenPart& open) {
   if (is_pool(open)) return {};
   return fail(ErrorCode::wrong_format, "{} is not a Penstock pool, so it was left alone{}",
@@ -278,7 +278,7 @@ Result<Info> create(const CreateOptions& options) {
   superblock.pool_id = PENSTOCK_TRY(random_id());
   superblock.created_wall_ns = base::wall_ns();
 
-  // the tables, in whichever stripes of the parts they lie
+  // the tables, whichever stripes of the parts they occupy
   const std::uint64_t tables =
       metadata_bytes(superblock) +
       (parts.size() > 1 ? superblock.data_offset + superblock.stripe_bytes : 0);

@@ -194,7 +194,7 @@ TEST_F(CreateTest, AMissingFolder) {
 TEST_F(CreateTest, AFolderOfOthers) {
   std::filesystem::permissions(
       folder_.path(), std::filesystem::perms::owner_read | std::filesystem::perms::others_read);
-  // Root may write to every folder, so another user tries.
+  // root may write to every folder, so another user tries
   Child child([&](const Child::Report&) {
     if (::geteuid() == 0 && ::setuid(65534) != 0) return 2;
     auto created = pool::create(create_options());
@@ -224,7 +224,7 @@ TEST_F(CreateTest, AFileLimitIsAnErrorNotASignal) {
   EXPECT_EQ(folder_.entries(), 0u);
 }
 
-/// Creates a pool on a file system of 8 MiB. Exit status 77: this machine does not let us mount.
+/// Creates a pool on a file system of 8 MiB. Exit status 77: mounting is not permitted here.
 int create_on_small_tmpfs(const std::string& at) {
   const uid_t user = ::geteuid();
   const gid_t users_group = ::getegid();
@@ -232,7 +232,7 @@ int create_on_small_tmpfs(const std::string& at) {
   auto write = [](const char* path, const std::string& text) {
     return static_cast<bool>((std::ofstream(path) << text).flush());
   };
-  // Files of a user that the new namespace does not know cannot be created.
+  // files of a user that the new namespace does not know cannot be created
   if (user != 0 && !(write("/proc/self/uid_map", fmt::format("0 {} 1", user)) &&
                      write("/proc/self/setgroups", "deny") &&
                      write("/proc/self/gid_map", fmt::format("0 {} 1", users_group)))) {
@@ -261,7 +261,7 @@ TEST_F(CreateTest, AFullFileSystemIsAnErrorAndLeavesNothing) {
 }
 
 TEST_F(CreateTest, ShmErrorsNameTheRemount) {
-  // More than any machine has.
+  // more than any machine has
   const Error error = create_error({.spec = "shm:" + unique_name(), .bytes = 1ull << 50});
   EXPECT_EQ(error.code, ErrorCode::no_space);
   EXPECT_THAT(error.message, AllOf(HasSubstr("needs 1024 TiB"), HasSubstr("free"),

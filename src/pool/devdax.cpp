@@ -59,7 +59,7 @@ Result<DevdaxGeometry> devdax_geometry_of(const std::string& name, const std::st
     return fail(ErrorCode::not_found, "no size of dax device {} in {}/size; see: daxctl list", name,
                 folder);
   }
-  // Kernels before 5.10 do not report the alignment; 2 MiB was the default.
+  // kernels before 5.10 do not report the alignment; 2 MiB was the default
   const std::uint64_t alignment = read_number(folder + "/align").value_or(2ull << 20);
   if (alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > (1ull << 30)) {
     return fail(ErrorCode::wrong_format,

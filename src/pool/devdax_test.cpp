@@ -10,7 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// A sysfs with one dax device.
+/// A fake sysfs with one dax device.
 class FakeSysfs {
  public:
   explicit FakeSysfs(const std::string& driver) {
@@ -53,7 +53,7 @@ TEST(Devdax, SystemRamModeNamesTheCommand) {
   EXPECT_EQ(geometry.error().code, ErrorCode::mismatch);
   EXPECT_THAT(geometry.error().message,
               HasSubstr("daxctl reconfigure-device --mode=devdax --force dax0.0"));
-  // The node in /dev disappears when the device serves as system memory.
+  // the node in /dev disappears while the device serves as system memory
   const Error absent = devdax_absent("/dev/dax0.0", sysfs.root());
   EXPECT_EQ(absent.code, ErrorCode::mismatch);
   EXPECT_THAT(absent.message, HasSubstr("system-ram mode; run: daxctl reconfigure-device"));

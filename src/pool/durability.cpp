@@ -16,7 +16,7 @@ namespace penstock::pool {
 
 namespace {
 
-/// A file on a file system that maps the device itself. Others refuse the flag.
+/// True for a file system that maps its device directly. Others refuse the flag.
 bool maps_device(const OpenPart& part) {
   void* at =
       ::mmap(nullptr, page_bytes, PROT_READ, MAP_SHARED_VALIDATE | MAP_SYNC, part.fd.get(), 0);
@@ -38,7 +38,8 @@ Durability durability_of(const OpenPart& part) {
 }  // namespace
 
 Durability durability_of(const std::vector<OpenPart>& parts, coherence::Mode mode) {
-  if (mode == coherence::Mode::simulated) return Durability::device;  // its file stands for one
+  if (mode == coherence::Mode::simulated)
+    return Durability::device;  // its file stands for a device
   Durability least = Durability::device;
   for (const OpenPart& part : parts) least = std::min(least, durability_of(part));
   return least;

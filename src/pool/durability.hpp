@@ -1,4 +1,4 @@
-// Whether the parts of a pool keep their contents when hosts are switched off, by the kind of file.
+// Whether the parts of a pool keep their data when hosts are switched off, by the kind of file.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace penstock::pool {
 
-/// The least of all parts.
+/// The least durability of all parts.
 Durability durability_of(const std::vector<OpenPart>& parts, coherence::Mode mode);
 
 }  // namespace penstock::pool

@@ -33,11 +33,11 @@ void note(const std::string& name) {
   if (!folder.empty()) (void)make(folder, name);
 }
 
-/// Opens a file that this process holds until it ends, so that its close reports the end.
+/// Opens a file that this process holds until it ends; its close then reports the end.
 base::ProcessFd presence_in(const std::string& folder) {
   base::UniqueFd file = make(folder, fmt::format("process.{}", ::getpid()));
-  // The launcher learns of an end when a low descriptor is closed. Linux defers the closes of an
-  // ending process and does the last one first, so a high one is closed before those.
+  // The launcher notices an end when a low descriptor is closed. Linux defers the closes of an
+  // ending process and does the last one first, so a high descriptor is closed before those.
   constexpr int high = 1000;
   const int moved = ::fcntl(file.get(), F_DUPFD_CLOEXEC, high);
   return base::ProcessFd(moved >= 0 ? moved : file.release());

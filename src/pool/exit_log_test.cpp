@@ -1,4 +1,4 @@
-// Which processes left the pool without detaching, in the order of their ends.
+// The exit log: which processes ended without detaching, in the order of their ends.
 #include <filesystem>
 
 #include "base/environment_guard.hpp"

@@ -9,24 +9,24 @@ namespace {
 struct alignas(64) FlushLine {
   std::uint64_t ticks = 0;
   std::uint64_t last_death = 0;  ///< tick of the last death
-  std::uint64_t leader = 0;      ///< this and the next: of flushes
+  std::uint64_t leader = 0;      ///< this and the next: in flush lines
   std::uint64_t steps = 0;
   std::uint64_t unused[3] = {};
   std::uint64_t checksum = 0;
 };
 static_assert(sizeof(FlushLine) == coherence::line_bytes);
 
-/// A line that is only half written counts as the worst possible case.
+/// A half-written line counts as the worst case.
 constexpr std::uint64_t unknown_death = UINT64_MAX;
 
 }  // namespace
 
-// The first copy is published first, so of two whole ones it is the newer. If neither is whole they
-// were damaged: then everything waits for every node.
+// The first copy is published first, so of two whole copies it is the newer one. If neither is
+// whole, both were damaged: then everything waits for every node.
 FlushTable::Clock FlushTable::clock() const {
   memory_.invalidate(base_ + clock_place(0), 2 * coherence::line_bytes);
   memory_.load_fence();
-  // A process that was stopped within a tick and taken for dead may still store one of the two.
+  // a process that was stopped within a tick and declared dead may still store one of the two
   std::optional<FlushLine> newest;
   for (std::uint32_t copy = 0; copy < 2; ++copy) {
     const auto line = load_checksummed_line<FlushLine>(memory_, base_, clock_place(copy));
@@ -40,7 +40,7 @@ void FlushTable::publish_clock(const Clock& clock) const {
   FlushLine line;
   line.ticks = clock.ticks;
   line.last_death = clock.last_death;
-  memory_.store_fence();  // the last tick's second copy first: one of the two is whole at any time
+  memory_.store_fence();  // the last tick's second copy first: one copy is always whole
   if (confirm_) confirm_();
   publish_checksummed_line(memory_, base_, clock_place(0), line);  // pairs with clock()
   memory_.store_fence();

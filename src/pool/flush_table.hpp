@@ -1,21 +1,20 @@
-// Which nodes may hold dirty lines of dead processes, and the tick up to which each has flushed.
+// Which nodes may hold dirty lines of dead processes, and up to which tick each node has flushed.
 //
-// A process that is killed leaves lines that it stored to dirty in its node's caches; they reach
-// the device at any later time, when the memory may have another owner. So memory that a node's
-// dead processes may have stored to changes hands only after that node has flushed it
-// (docs/protocols/quarantine.md).
+// A killed process leaves its stores dirty in its node's caches. They may reach the device at any
+// later time, when the memory may have a new owner. So memory that a node's dead processes may have
+// stored to gets a new owner only after that node has flushed it (docs/protocols/quarantine.md).
 //
 //   clock    two lines   number of such events so far, in two copies
 //   deaths   N lines     when a process of the node died last
-//   flushes  N lines     the tick up to which the node has flushed, and who flushes for it
+//   flushes  N lines     the tick up to which the node has flushed, and its flushing process
 //
 //   clock | ticks | last death | 0 ...                | checksum |
 //   death | ticks | 0 ...                             | checksum |
 //   flush | ticks | 0 | token | steps | 0 ...         | checksum |
 //
-// Clock and deaths are written under the pool's lock; a line of flushes by processes of its host,
-// of which the last one stays: an older number only asks for one more flush. Token and steps are a
-// hint: the process that flushes for the node, and how often it has shown that it goes on.
+// Clock and deaths are written under the pool's lock. A flush line is written by processes of its
+// host; the last write stays, and an older number only causes one more flush. Token and steps are a
+// hint: the process that flushes for the node, and a counter that grows while it does.
 #pragma once
 
 #include <cstdint>
@@ -48,22 +47,23 @@ class FlushTable {
     std::uint64_t ticks = 0;
     std::uint64_t last_death = 0;  ///< 0: no process has died yet
   };
-  /// Ticks from this number on come from a damaged clock.
+  /// Ticks from this value on come from a damaged clock.
   static constexpr std::uint64_t unreadable_ticks = UINT64_MAX / 2;
-  /// May be called without the lock: the result may then be older. One serialized device access.
+  /// Without the lock the result may be out of date. One serialized device access.
   Clock clock() const;
-  /// One more tick. Under the lock; the caller has fenced whatever must be visible with it.
+  /// Advances the clock. Requires the lock; the caller has fenced stores that must be visible
+  /// first.
   void tick() const;
 
-  /// Processes of the nodes died. Under the lock, before anything that they owned is given back or
-  /// they are marked as reaped: the deaths reach the device before later publishes.
+  /// Records that processes of the nodes died. Requires the lock. Call it before their objects are
+  /// freed or they are marked as reaped: the deaths reach the device before later publishes.
   void record_deaths(const std::set<std::uint32_t>& nodes) const;
-  /// No store of the node's dead will arrive any more. Under the lock.
+  /// Records that no store of the node's dead will arrive any more. Requires the lock.
   void forget_deaths(std::uint32_t node) const;
   struct Flush {
-    std::uint64_t ticks = 0;   ///< the node has flushed all that was in quarantine by then
-    std::uint64_t leader = 0;  ///< token of the process that flushes for the node; 0: none does
-    std::uint64_t steps = 0;   ///< of the leader: others look whether they grow
+    std::uint64_t ticks = 0;   ///< the node has flushed all memory that was in quarantine then
+    std::uint64_t leader = 0;  ///< token of the process that flushes for the node; 0: none
+    std::uint64_t steps = 0;   ///< of the leader; grows while it makes progress
     bool operator==(const Flush&) const = default;
   };
   /// Called by a process of the node's host.
@@ -71,11 +71,11 @@ class FlushTable {
 
   /// Ticks, by node; one serialized device access.
   struct Times {
-    std::vector<std::uint64_t> deaths;  ///< 0: none; the greatest number where a line is torn
+    std::vector<std::uint64_t> deaths;  ///< 0: none; the greatest number for a torn line
     std::vector<std::uint64_t> flushes;
   };
   Times times() const;
-  /// As last recorded; nothing where the line is torn.
+  /// As last recorded; zero if the line is torn.
   Flush flush(std::uint32_t node) const;
   /// The tick up to which the node has flushed; 0: never, or the line is torn.
   std::uint64_t flushed(std::uint32_t node) const { return flush(node).ticks; }
@@ -92,7 +92,7 @@ class FlushTable {
   std::byte* base_;
   std::uint64_t offset_;
   std::uint32_t nodes_;
-  std::function<void()> confirm_;  ///< called before each line that is written under the lock
+  std::function<void()> confirm_;  ///< called before each line is written under the lock
 };
 
 }  // namespace penstock::pool

@@ -1,4 +1,4 @@
-// Children that an attached process forks: the attachment, its locks and its end are the parent's.
+// Children forked by an attached process: attachment, locks and exit belong to the parent.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -17,7 +17,8 @@ class ForkTest : public PoolTest {
  protected:
   ForkTest() { create(); }
 
-  /// A process that attaches, does `first`, forks a child that lives until released, and is killed.
+  /// A process that attaches, calls `first`, forks a child that lives until it is released, and is
+  /// killed.
   std::unique_ptr<Child> killed_with_a_child_left(const std::function<void(Pool&)>& first) {
     EXPECT_EQ(::pipe2(hold_, O_CLOEXEC), 0);
     auto parent = std::make_unique<Child>([&](const Child::Report& report) {

@@ -37,7 +37,7 @@ bool has_holes(const OpenPart& part) {
          static_cast<std::uint64_t>(status.st_size);
 }
 
-/// The unit in which the file system gives space.
+/// The allocation unit of the file system.
 std::uint64_t block_bytes_of(int fd) {
   struct statfs system;
   return ::fstatfs(fd, &system) == 0 ? static_cast<std::uint64_t>(system.f_bsize) : page_bytes;
@@ -49,7 +49,7 @@ bool lies_in_huge_pages(int fd) {
          static_cast<std::uint32_t>(system.f_type) == HUGETLBFS_MAGIC;
 }
 
-/// The superuser may also take the blocks that file systems keep back for it.
+/// The superuser may also use the blocks that file systems reserve for it.
 std::uint64_t free_bytes_of(int fd) {
   struct statvfs room;
   if (::fstatvfs(fd, &room) != 0) return UINT64_MAX;
@@ -63,7 +63,7 @@ FileRange whole_blocks_around(const FileRange& range) {
   return {range.fd, begin, base::align_up(range.offset + range.bytes, unit) - begin};
 }
 
-/// The blocks of `range` that the file lacks; nullopt if the file system does not tell.
+/// The blocks of `range` that the file lacks; nullopt if the file system cannot say.
 std::optional<std::vector<FileRange>> missing_in(const FileRange& range) {
   constexpr std::size_t batch = 64;
   alignas(fiemap) std::byte buffer[sizeof(fiemap) + batch * sizeof(fiemap_extent)];
@@ -117,7 +117,7 @@ bool cannot_reserve(int error) {
   return error == EOPNOTSUPP || error == ENOSYS;
 }
 
-/// The parts of `range` without data: blocks that are reserved and not yet written are among them.
+/// The holes of `range`; includes blocks that are reserved but not yet written.
 std::vector<FileRange> holes_in(const FileRange& range) {
   const auto end = static_cast<off_t>(range.offset + range.bytes);
   std::vector<FileRange> holes;
@@ -132,7 +132,7 @@ std::vector<FileRange> holes_in(const FileRange& range) {
   return holes;
 }
 
-/// The blocks at both ends, of which a neighbour may have a part, and what lies between them.
+/// Splits off the blocks at both ends, which may be shared with a neighbour.
 std::vector<FileRange> ends_apart(const FileRange& range) {
   const std::uint64_t unit = block_bytes_of(range.fd);
   if (range.bytes <= 2 * unit) return block_by_block(range);
@@ -141,8 +141,8 @@ std::vector<FileRange> ends_apart(const FileRange& range) {
           {range.fd, range.offset + range.bytes - unit, unit}};
 }
 
-/// Takes the blocks of `range` that the file lacks. Adds them to `taken`; the caller gives these
-/// back if the request fails. They held nothing before.
+/// Allocates the blocks of `range` that the file lacks, and adds them to `taken`. They held no data
+/// before; the caller returns them if the request fails.
 int take_missing(const FileRange& range, std::vector<FileRange>& taken) {
   const FileRange whole = whole_blocks_around(range);
   const auto missing = missing_in(whole);
@@ -150,13 +150,13 @@ int take_missing(const FileRange& range, std::vector<FileRange>& taken) {
   const auto pieces = missing ? *missing : huge ? block_by_block(whole) : ends_apart(whole);
   std::uint64_t needed = 0;
   for (const FileRange& piece : pieces) needed += missing ? piece.bytes : 0;
-  // Otherwise other programs would find the file system full until this request has failed.
+  // checked first, so that other programs do not find the file system full during a failing request
   if (needed > free_bytes_of(range.fd)) return ENOSPC;
   for (const FileRange& piece : pieces) {
     const std::uint64_t before = taken_by(range.fd);
     const int error = take(piece);
     // A file system may keep the part of a piece that it had room for; tmpfs does not. Tmpfs and
-    // files of huge pages tell only how many blocks they have, not which.
+    // huge page files say only how many blocks they have, not which.
     if (missing || taken_by(range.fd) != before) {
       const auto given = missing || huge ? std::vector{piece} : holes_in(piece);
       taken.insert(taken.end(), given.begin(), given.end());

@@ -1,6 +1,6 @@
-// For pools in sparse files: the space of an object is reserved before it is used, so that a full
-// file system is an error and never a SIGBUS. A request that fails leaves the file system as it
-// was. Space that no object needs any more goes back on request.
+// For pools in sparse files: an object's space is reserved before its first use, so that a full
+// file system is an error and never a SIGBUS. A failed request leaves the file system unchanged.
+// Space that no object needs is returned on request.
 #pragma once
 
 #include <optional>
@@ -13,22 +13,22 @@
 
 namespace penstock::pool {
 
-/// A piece of a file.
+/// A range of a file.
 struct FileRange {
   int fd = -1;
   std::uint64_t offset = 0, bytes = 0;
 };
 
-/// Reserves all of the ranges, or takes no space at all. Errors: no_space.
+/// Reserves all of the ranges or none. Errors: no_space.
 Result<void> reserve(const std::vector<FileRange>& ranges);
-/// Can the file system of `fd` reserve space in a file?
+/// True if the file system of `fd` can reserve space in a file.
 bool can_reserve(int fd);
 
-/// The files under a pool that was made without space for all of it. Used under the pool's lock.
+/// The files of a pool that was made without reserving all its space. Used under the pool's lock.
 class Growth {
  public:
-  /// Takes the descriptors of files that lack space; of a pool that was made sparse those of all
-  /// files, because another process may give space back later.
+  /// Takes the descriptors of files that lack space; in a sparse pool of all files, because another
+  /// process may return space later.
   static Growth of(std::vector<OpenPart>& parts, const Superblock& superblock);
 
   bool grows() const { return !files_.empty(); }
@@ -38,7 +38,7 @@ class Growth {
   std::uint64_t give_back(const Info& info, std::uint64_t offset, std::uint64_t bytes) const;
 
  private:
-  /// One for each part in which some of [offset, offset + bytes) lies.
+  /// One range for each part that overlaps [offset, offset + bytes).
   std::vector<FileRange> ranges(const Info& info, std::uint64_t offset, std::uint64_t bytes) const;
 
   std::vector<base::ProcessFd> files_;  ///< by part; invalid: a device

@@ -1,4 +1,4 @@
-// Space that a sparse pool takes and gives back. Full file systems: tests/e2e/pool_files_test.py.
+// Space that a sparse pool takes and returns. Full file systems: tests/e2e/pool_files_test.py.
 #include "pool/growth.hpp"
 
 #include <sys/stat.h>
@@ -55,7 +55,7 @@ TEST_F(GrowthTest, AReservedPoolKeepsItsSpace) {
   EXPECT_EQ(taken(spec_), before);
 }
 
-/// Without this a process would end by SIGBUS when a file system is full.
+/// Otherwise a full file system would end a process by SIGBUS.
 TEST_F(GrowthTest, EachFileReservesItsStripes) {
   const std::string one = folder_.file("one"), other = folder_.file("other");
   make(one + "," + other, true);
@@ -74,7 +74,7 @@ TEST_F(GrowthTest, EachFileReservesItsStripes) {
   EXPECT_EQ(pool_->give_back(begin, bytes), bytes);
 }
 
-/// Another process may give space back after this one has attached.
+/// Another process may return space after this one has attached.
 TEST_F(GrowthTest, AFullSparsePoolStillGrows) {
   make(spec_, true);
   ASSERT_TRUE(pool_->reserve(0, pool_->bytes()));

@@ -42,7 +42,7 @@ bool Heartbeat::beat_now() {
   return true;
 }
 
-/// The others count from when they see the beat, which is later than this.
+/// Others count from the time they see the beat, which is later than `before`.
 void Heartbeat::beat_locked() {
   const std::uint64_t before = base::coarse_ns();
   beat_();

@@ -16,11 +16,11 @@ namespace penstock::pool {
 
 class Heartbeat {
  public:
-  /// One beat. Returns when others know that this attachment lives; ends the process if they have
-  /// taken it for dead.
+  /// One beat. Returns when others can see that this attachment lives; exits the process if it was
+  /// declared dead.
   using Beat = std::function<void()>;
 
-  /// The caller has just published the first beat.
+  /// The caller must have published the first beat.
   Heartbeat(std::uint64_t lease_ns, Beat beat);
   /// Waits for a beat in progress, not for the next one. After fork() the child has no such thread:
   /// there the object must be leaked, not destroyed.
@@ -28,14 +28,14 @@ class Heartbeat {
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
 
-  /// From now on calls `beat` instead, at once for the first time; a beat in progress has ended on
-  /// return. `chores` run after each beat of the thread's own: however long they take, only the
-  /// next of these beats waits for them.
+  /// Calls `beat` instead from now on, the first time at once; on return no earlier beat is in
+  /// progress. `chores` run after each beat of the heartbeat's thread; if they take long, they
+  /// delay only its next beat.
   void replace(Beat beat, std::function<void()> chores = {});
 
-  /// Call it before an action that is forbidden to a dead process: beats if the last beat is so old
-  /// that others may have taken this process for dead, and once more if it was stopped within that
-  /// beat. No system call otherwise. Returns base::coarse_ns(), as it had to be read.
+  /// Call it before an action that is forbidden to a dead process. Beats if the last beat is so old
+  /// that others may have declared this process dead, and again if it was stopped within that beat.
+  /// No system call otherwise. Returns base::coarse_ns().
   std::uint64_t confirm() {
     std::uint64_t now = base::coarse_ns();
     while (now >= certain_until_ns_.load(std::memory_order_acquire) && beat_now())
@@ -45,7 +45,7 @@ class Heartbeat {
 
  private:
   void run();
-  /// False: in a forked child, which has none.
+  /// False in a forked child, which has no heartbeat.
   bool beat_now();
   void beat_locked();
   std::mutex mutex_;

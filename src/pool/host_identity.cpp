@@ -17,7 +17,7 @@ namespace penstock::pool {
 
 namespace {
 
-/// A small file, without trailing white space; nullopt when it is unreadable.
+/// Reads a small file without trailing white space; nullopt if it is unreadable.
 std::optional<std::string> read_small_file(const char* path) {
   constexpr std::size_t most = 64 << 10;
   const base::UniqueFd fd(::open(path, O_RDONLY | O_CLOEXEC));
@@ -86,7 +86,7 @@ Result<HostIdentity> this_host() {
   char name[256] = {};
   if (::gethostname(name, sizeof name - 1) != 0) std::strcpy(name, "?");
   host.host = name;
-  // Distinguishes running machines that were cloned from one image, by their names.
+  // distinguishes running machines that were cloned from one image, by their names
   std::uint64_t mixed;
   std::memcpy(&mixed, host.machine_id.data(), sizeof mixed);
   mixed ^= base::xxh64(name, std::strlen(name), 0);
@@ -100,7 +100,7 @@ std::optional<ProcStat> read_proc_stat(std::uint64_t pid) {
 }
 
 std::optional<ProcStat> parse_proc_stat(std::string_view text) {
-  // "PID (program) STATE ...": the program may itself hold spaces and parentheses.
+  // "PID (program) STATE ...": the program name may contain spaces and parentheses
   const std::size_t end_of_name = text.rfind(')');
   if (end_of_name == text.npos || end_of_name + 2 >= text.size()) return std::nullopt;
   ProcStat stat{.state = text[end_of_name + 2]};
@@ -120,7 +120,7 @@ std::optional<ProcStat> parse_proc_stat(std::string_view text) {
 }
 
 bool shows_own_pid_namespace(std::string_view status) {
-  // NSpid has a number for each namespace, from that of /proc down to the process's own.
+  // NSpid lists a number for each namespace, from that of /proc down to the process's own
   constexpr std::string_view field = "\nNSpid:";
   const std::size_t at = status.find(field);
   if (at == status.npos) return true;  // older than 4.1
@@ -144,7 +144,7 @@ Result<ProcessIdentity> this_process() {
   }
   process.start_time = stat->start_time;
   const bool has_times = ::stat("/proc/self/ns/time", &of_times) == 0;  // from 5.6 on
-  // A process that reads another namespace's /proc gets a scope of its own.
+  // a process that reads another namespace's /proc gets a scope of its own
   const bool reads_own = shows_own_pid_namespace(*status);
   const std::uint64_t of_what[] = {of_pids.st_ino, has_times ? of_times.st_ino : 0,
                                    reads_own ? 0 : process.pid, reads_own ? 0 : process.start_time};

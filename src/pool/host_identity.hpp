@@ -12,30 +12,30 @@ namespace penstock::pool {
 struct HostIdentity {
   std::string host;
   Uuid boot_id{};
-  Uuid machine_id{};  ///< zero when the host has none
+  Uuid machine_id{};  ///< zero if the host has none
 };
 
-/// A process's numbers do not mean the same everywhere on a host: pids depend on the pid namespace,
-/// start times on the reader's time namespace, and both on the mounted /proc.
+/// The numbers of a process depend on where they are read: pids on the pid namespace, start times
+/// on the reader's time namespace, and both on the mounted /proc.
 struct ProcessIdentity {
   std::uint64_t pid = 0;
   std::uint64_t start_time = 0;
-  /// A hash of these three. Processes of a host with the same hash may ask the kernel about each
+  /// A hash of these three. Processes of one host with the same scope may ask the kernel about each
   /// other.
   std::uint32_t scope = 0;
   std::uint32_t pool_file = 0;  ///< pool_file_of() the pool that it attaches to
   std::string program;
 };
 
-/// Error: /proc cannot be read.
+/// Errors: unavailable (/proc cannot be read).
 Result<HostIdentity> this_host();
 Result<ProcessIdentity> this_process();
 
-/// True if a /proc with this /proc/self/status is of the process's own pid namespace. Another /proc
-/// shows the process under another number, and its number may be another process's.
+/// True if the /proc with this /proc/self/status belongs to the process's own pid namespace. In
+/// another /proc the process has another number, and its own number may belong to another process.
 bool shows_own_pid_namespace(std::string_view status);
 
-/// Reads /proc/PID/stat; nullopt when it cannot be read.
+/// Reads /proc/PID/stat; nullopt if it is unreadable.
 struct ProcStat {
   char state = '?';
   std::uint64_t threads = 1;

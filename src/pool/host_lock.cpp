@@ -13,13 +13,13 @@ namespace penstock::pool {
 
 Result<HostLock> HostLock::acquire(int fd, std::uint64_t timeout_ns,
                                    const std::function<bool()>& unless) {
-  // Each poll is a system call and the holder needs the core: sleep early, and long where hundreds
-  // start at once.
+  // Each poll is a system call, and the holder needs the core: sleep early, and long if hundreds of
+  // processes start together.
   base::WaitPolicy policy{
       .spins = 4, .yields = 20, .sleep_ns = 200'000, .late_sleep_ns = 30'000'000};
   base::Waiter waiter("another process of this host to leave the pool's lock", timeout_ns, {},
                       policy);
-  constexpr std::uint64_t lines_a_look = 20;  // at the device, in a look-up of a name
+  constexpr std::uint64_t lines_a_look = 20;  // read from the device by a look-up of a name
   base::Pace pace;
   for (;;) {
     if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return HostLock(fd);

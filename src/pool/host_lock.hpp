@@ -1,6 +1,6 @@
-// Exclusion between the processes of one host: flock on the first part's file. The kernel drops it
-// when the holder dies. Every attachment has opened the file by itself, so two attachments of one
-// process exclude each other as well.
+// Exclusion between the processes of one host: flock on the first part's file. The kernel releases
+// it when the holder dies. Every attachment has its own open file, so two attachments of one
+// process exclude each other too.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ namespace penstock::pool {
 
 class HostLock {
  public:
-  /// `fd` outlives the lock. `unless`: asked while another has it. Errors: deadline, unavailable;
-  /// already_exists when `unless` says true.
+  /// `fd` must outlive the lock. `unless`: called while another process holds it. Errors: deadline,
+  /// unavailable; already_exists (`unless` returned true).
   static Result<HostLock> acquire(int fd, std::uint64_t timeout_ns,
                                   const std::function<bool()>& unless = {});
   HostLock(HostLock&& other) noexcept : fd_(other.fd_) { other.fd_ = -1; }

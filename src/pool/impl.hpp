@@ -51,7 +51,7 @@ struct Pool::Impl final : PoolMappings::Attachments {
   static const Impl& of(const Pool& pool) { return *pool.impl_; }
   Result<void> join();
   Result<void> take_slot(const std::shared_ptr<Visit>& visit);
-  /// What a slot may have been that is taken: better ones first.
+  /// Kinds of slots that a process may take, in order of preference.
   enum class SlotUse : std::uint8_t { free, given_up, dead };
   std::optional<SlotView> choose_apart();
   std::optional<SlotView> choose_locked();
@@ -89,7 +89,8 @@ struct Pool::Impl final : PoolMappings::Attachments {
   std::set<std::uint32_t> all_nodes() const;
   void note_death(std::uint64_t of_token);
   bool outlived_by_its_job(const SlotView& dead);
-  /// Jobs that have a process in the table that has not left, dead or not; and a living one.
+  /// Jobs with a process in the table that has not detached, dead or alive; and jobs with a living
+  /// one.
   struct Jobs {
     std::set<std::string> attached, living;
   };
@@ -102,7 +103,7 @@ struct Pool::Impl final : PoolMappings::Attachments {
   void keep_lock_line();
   ProcessRecord record(const SlotView& slot_view) const;
   std::vector<PoolMappings::Attachment> of_this_process() const override;
-  /// Those in which processes of `nodes`, all of this host, are; others' may be among them.
+  /// Slots of the processes of `nodes`, all on this host. May include slots of other nodes.
   std::vector<SlotView> slots_of_this_host(const std::vector<std::uint32_t>& nodes) const;
   bool stands(const PoolMappings::Attachment& attachment) const override {
     return processes.held_attached(attachment.slot, attachment.generation);
@@ -142,23 +143,23 @@ struct Pool::Impl final : PoolMappings::Attachments {
   std::uint32_t slot = 0, node = 0;
   std::uint64_t generation = 0;
   StateLine own_state;                     // as last published
-  bool burying = false;                    // under the lock: said so
-  bool lock_line_doubted = false;          // at the last beat
+  bool burying = false;                    // the reclaim mark is set; under the lock
+  bool lock_line_doubted = false;          // damaged at the last beat
   std::uint64_t beats = 1, beaten_ns = 0;  // under the heartbeat's mutex
   std::mutex noted_mutex;
-  std::set<std::uint64_t> noted, recorded;  // tokens of the dead that alive() has met
+  std::set<std::uint64_t> noted, recorded;  // dead tokens that alive() has found
   std::mutex chores_mutex;
   std::map<const void*, std::function<void()>> chores;  // run after each heartbeat
-  std::mutex own_lines;  // stats and activity may come from several threads
+  std::mutex own_lines;  // several threads may publish stats and activity
 
   std::atomic<bool> leaves_to_burial{false};
   std::atomic<bool> held{false};                    // by a thread of this attachment
-  std::atomic<std::uint64_t> waited_in_vain_ns{0};  // last wait for the lock; 0: none since
-  std::atomic<std::uint64_t> rival{0};              // the last holder or waiter in our way
+  std::atomic<std::uint64_t> waited_in_vain_ns{0};  // last failed wait for the lock; 0: none since
+  std::atomic<std::uint64_t> rival{0};              // last holder or waiter before us in the lock
   std::optional<HostLock> host_lock;
   std::optional<sync::Lock> lock;
   ExitLogEntry exit_log_entry;
-  std::unique_ptr<Heartbeat> heartbeat;  // last: stopped before anything it uses goes
+  std::unique_ptr<Heartbeat> heartbeat;  // last member: stops before the others are destroyed
 };
 
 }  // namespace penstock::pool

@@ -21,7 +21,7 @@ std::uint64_t number(std::string_view text) {
   return value;
 }
 
-/// Takes the text up to the next `end`, and the `end` too, off the line.
+/// Removes the text up to the next `end`, and `end` itself, from the line; returns the text.
 std::string_view take(std::string_view& text, char end) {
   const std::size_t at = std::min(text.find(end), text.size());
   const std::string_view taken = text.substr(0, at);
@@ -42,7 +42,7 @@ void write_job_counts(const std::string& folder) {
     if (const std::uint64_t calls = each->calls_.load())
       text += fmt::format("{} {} {}\n", calls, each->bytes_.load(), each->what_);
   if (text.empty()) return;
-  // Each of our libraries in a process has counters of its own.
+  // each of our libraries in a process has its own counters
   const auto library = reinterpret_cast<std::uintptr_t>(&all_counters);
   auto file = base::OutputFile::open(
       fmt::format("{}/{}{}.{:x}", folder, prefix, static_cast<long>(::getpid()), library));

@@ -1,4 +1,4 @@
-// Counts of a process's calls other than messages, for the totals of `penstock run`.
+// Counts of a process's calls that are not messages, for the totals of `penstock run`.
 #pragma once
 
 #include <atomic>
@@ -13,11 +13,11 @@ struct JobCount {
   bool operator==(const JobCount&) const = default;
 };
 
-/// Calls of one kind, counted from the start of the process. A static object for each kind: nothing
-/// is allocated, locked or shared by add(). Threads that add at the same moment may lose a count.
+/// Counts calls of one kind since the start of the process. One static object per kind; add()
+/// neither allocates nor locks. Concurrent calls of add() may lose a count.
 class JobCounter {
  public:
-  /// `what` is printed: "one-sided operations". A literal of one line.
+  /// `what`: printed name, such as "one-sided operations"; a one-line literal.
   explicit JobCounter(const char* what);
   JobCounter(const JobCounter&) = delete;
   JobCounter& operator=(const JobCounter&) = delete;
@@ -34,10 +34,10 @@ class JobCounter {
   JobCounter* next_;
 };
 
-/// Writes the counts of this library in this process into a file of its own, which it replaces.
-/// Does nothing if the folder cannot be written.
+/// Writes the counts of this library in this process to their own file, replacing it. Does nothing
+/// if the folder is not writable.
 void write_job_counts(const std::string& folder);
-/// The sums of all processes that have written into the folder, by `what`.
+/// The sums over all processes that have written into the folder, by `what`.
 std::map<std::string, JobCount> read_job_counts(const std::string& folder);
 
 }  // namespace penstock::pool

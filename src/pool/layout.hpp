@@ -3,28 +3,29 @@
 //   offset 0            page of the superblock, alone; written once, last, by the creator
 //   renaming_offset     doors: a number ("name") for each host that is about to get a node number
 //   attaching_offset    one line per node, and one per name: the process that is attaching there
-//   registration_offset bakery over names: taken while a host enters the node table
+//   registration_offset bakery over names: held while a host enters the node table
 //   nodes_offset        one line per node
-//   places_offset       lines of hints: where in the node table a host stands
+//   places_offset       lines of hints: the index of a host in the node table
 //   homes_offset        one line per node: blocks of slots that its processes look at first
 //   lock_offset         bakery over nodes: the pool's lock
 //   flushes_offset      clock, deaths and flushes of nodes: flush_table.hpp
-//   blocks_offset       the next block of slots, burials, and one line per block: slot_blocks.hpp
-//   states_offset       one line per process slot: identity and state
+//   blocks_offset       the next block of slots, reclaim mark, and one line per block:
+//   slot_blocks.hpp states_offset       one line per process slot: identity and state
 //   details_offset      four lines per slot: host, boot id, program, job
 //   leases_offset       one line per slot: heartbeat
 //   stats_offset        one line per slot: message counters
-//   activities_offset   three lines per slot: the operation it waits for
+//   activities_offset   three lines per slot: its current wait
 //   verdicts_offset     one line per slot, node and name: the processes that declared it dead
 //   arena_offset        objects, to the end of the pool
 //
-// The lines of a process are split by how often they change, and each kind is an array of its own,
-// so that a scan of all states or heartbeats is one contiguous run. All lines of a slot are written
-// by its owner; by another, under the lock, only when the owner is dead or gone. Verdicts are
-// written by others, see verdicts.hpp.
+// The lines of a process are split by how often they change, and each kind has its own array, so
+// that a scan of all states or heartbeats reads contiguous memory. The owner of a slot writes all
+// its lines; another process does so only under the lock, after the owner has died or detached.
+// Verdicts are written by other processes, see verdicts.hpp.
 //
-// A pool of one part is its file. Of several parts each begins with a superblock copy of its own,
-// followed at data_offset by stripes: stripe k of the pool is stripe k / parts of part k % parts.
+// A pool of one part is its file. In a pool of several parts, each part begins with its own
+// superblock copy. Stripes follow at data_offset: stripe k of the pool is stripe k / parts of part
+// k % parts.
 #pragma once
 
 #include <array>
@@ -39,21 +40,21 @@ inline constexpr std::uint64_t page_bytes = 4096;
 inline constexpr std::uint64_t huge_page_bytes = 2ull << 20;
 inline constexpr std::uint32_t max_parts = 64;
 inline constexpr std::uint32_t max_mappings = 1024;
-/// Slots from here on are lines of attaching processes.
+/// Numbers from here on are lines of attaching processes.
 inline constexpr std::uint32_t max_processes = max_ranks * slots_per_rank;
 inline constexpr std::uint64_t magic = 0x4b434f54534e4550u;  // "PENSTOCK" in memory
 
-/// Doors of the renaming: so many that hosts that come at once seldom meet at one.
+/// Doors of the renaming; enough that hosts that arrive together seldom meet at one door.
 constexpr std::uint32_t names_of(std::uint32_t nodes) {
   return nodes < 8 ? 16 : 2 * nodes;
 }
-/// Lines of eight hints each; two hosts share one on average.
+/// Lines of eight hints each; on average two hosts share a line.
 constexpr std::uint32_t place_lines_of(std::uint32_t nodes) {
   return nodes / 2 + 1;
 }
 /// Slots that a node takes at a time: a power of two, such that each node finds two blocks. With
-/// two slots for each rank all ranks fit, however they are dealt out, and a node can list the
-/// blocks of eleven times its share.
+/// two slots per rank all ranks fit, whatever their distribution over nodes, and a node can list
+/// blocks for eleven times its share.
 constexpr std::uint32_t block_slots_of(std::uint32_t processes, std::uint32_t nodes) {
   std::uint32_t slots = 1;
   while (slots < 64 && 2ull * slots * 2 * nodes <= processes) slots *= 2;
@@ -82,12 +83,12 @@ struct alignas(64) Superblock {
   std::uint32_t mode = 0;
   std::uint32_t part_count = 0;
   std::uint32_t part_index = 0;
-  std::uint32_t sparse = 0;  ///< 1: its file takes space as objects are made
+  std::uint32_t sparse = 0;  ///< 1: the file takes space as objects are made
   std::uint64_t created_wall_ns = 0;
 
   std::uint32_t max_processes = 0;
   std::uint32_t max_nodes = 0;
-  std::uint64_t part_bytes = 0;  ///< of each part, its own superblock included
+  std::uint64_t part_bytes = 0;  ///< size of each part, including its own superblock
   std::uint64_t data_offset = 0;
   std::uint64_t stripe_bytes = 0;
   std::uint64_t renaming_offset = 0;
@@ -122,7 +123,7 @@ static_assert(offsetof(Superblock, checksum) == 248);
 
 using Uuid = std::array<std::uint8_t, 16>;
 
-/// Of a boot id: two hosts have the same one in four billion cases.
+/// Hash of a boot id: two hosts collide with a probability of one in four billion.
 constexpr std::uint32_t host_word(const Uuid& boot_id) {
   std::uint32_t word = 0;
   for (std::size_t i = 0; i < boot_id.size(); ++i)
@@ -132,7 +133,7 @@ constexpr std::uint32_t host_word(const Uuid& boot_id) {
 
 /// | generation | beat | pid, apart | start time | scope, file | boot id (16) | checksum |
 struct alignas(64) AttachingLine {
-  std::uint64_t generation = 0;  ///< of a node: grows with each visit; of a name: the visitor's id
+  std::uint64_t generation = 0;  ///< of a node's line: grows with each visit; of a name's: visit id
   std::uint64_t beat = 0;        ///< 0: the visit is over
   std::uint32_t pid = 0;
   std::uint32_t apart = 0;  ///< 1 while it may take a slot of its node without the pool's lock
@@ -151,13 +152,13 @@ struct alignas(64) NodeLine {
   std::uint32_t emulated = 0;  ///< index + 1 of an emulated node, 0 for a whole host
   std::uint32_t unused = 0;
   std::uint64_t registered_wall_ns = 0;
-  std::uint64_t incarnation = 0;  ///< 1, and one more for each restart, and each new host
+  std::uint64_t incarnation = 0;  ///< 1, plus one for each restart and for each new host
   std::uint64_t checksum = 0;
 };
 static_assert(sizeof(NodeLine) == 64);
 
-/// Word: | hash (48) | node + 1 (16) |, each written by its host. A hint: the node's line is looked
-/// at before it is believed.
+/// Word: | hash (48) | node + 1 (16) |, written by its host. A hint: a process checks the node's
+/// line before it uses it.
 struct alignas(64) PlaceLine {
   static constexpr std::size_t words_a_line = 8;
   std::uint64_t words[words_a_line] = {};
@@ -168,8 +169,8 @@ enum class SlotState : std::uint32_t {
   unused = 0,
   attached = 1,
   detached = 2,  ///< in order; its last statistics stay readable
-  reaped = 3,    ///< died; what it owned has been freed
-  left = 4,      ///< detached in order, but living processes may still store to what it owned
+  reaped = 3,    ///< dead; its objects have been freed
+  left = 4,      ///< detached in order, but living processes may still store to its objects
 };
 
 /// | generation | state, node | pid, file | start time | scope, - | attached | rank, host | ...
@@ -214,9 +215,9 @@ static_assert(sizeof(DetailLines) == 4 * 64);
 struct alignas(64) LeaseLine {
   std::uint64_t generation = 0;
   std::uint64_t beat = 0;
-  std::uint64_t mapped_at = 0;     ///< address of the pool in that process, for the process itself
+  std::uint64_t mapped_at = 0;     ///< address of the pool in that process, for its own use
   std::uint64_t device_reads = 0;  ///< lines that the process has read from the device
-  std::uint64_t at_ns = 0;         ///< of the beat, by its host's clock
+  std::uint64_t at_ns = 0;         ///< time of the beat, by its host's clock
   std::uint64_t unused[2] = {};
   std::uint64_t checksum = 0;
 };
@@ -235,18 +236,18 @@ struct alignas(64) ActivityLines {
 };
 static_assert(sizeof(ActivityLines) == 3 * 64);
 
-/// Word i: | generation (48) | slot of the judge (16) | for a generation that is i modulo 8.
+/// Word i: | generation (48) | slot of the judge (16) | for generations that are i modulo 8.
 struct alignas(64) VerdictLine {
   static constexpr std::size_t generations = 8;
   std::uint64_t words[generations] = {};
 };
 static_assert(sizeof(VerdictLine) == 64);
 
-/// | times taken | node + 1, whose it was + 1 | 0 ... | checksum |   see slot_blocks.hpp
+/// | times taken | node + 1, previous node + 1 | 0 ... | checksum |   see slot_blocks.hpp
 struct alignas(64) BlockLine {
   std::uint64_t taken = 0;  ///< 0: no node has had it yet
   std::uint32_t owner = 0;
-  std::uint32_t from = 0;  ///< 0, but while it goes from one node to another
+  std::uint32_t from = 0;  ///< 0, except while the block moves from one node to another
   std::uint64_t unused[5] = {};
   std::uint64_t checksum = 0;
 };
@@ -254,14 +255,14 @@ static_assert(sizeof(BlockLine) == 64);
 
 // ---- geometry ----------------------------------------------------------------------------------
 
-/// Fills in the table offsets and the arena from bytes, max_processes and max_nodes. Error:
-/// invalid_argument when the tables would leave less than half of the pool to the arena.
+/// Computes the table offsets and the arena from bytes, max_processes and max_nodes. Errors:
+/// invalid_argument (the tables would leave less than half of the pool to the arena).
 Result<void> lay_out(Superblock& superblock);
-/// Process slots of a pool of that size, where nobody says: for 4,096 ranks, or so many that their
-/// lines take a thirty-second part of the pool, but for 512 ranks at least.
+/// Default number of process slots for a pool of this size: enough for 4,096 ranks, or for as many
+/// as fit their lines into a thirty-second part of the pool, but for at least 512 ranks.
 std::uint32_t default_processes(std::uint64_t pool_bytes);
 
-/// Bytes of superblock and tables: what is zeroed at creation.
+/// Bytes of superblock and tables; creation zeroes them.
 inline std::uint64_t metadata_bytes(const Superblock& s) {
   return s.arena_offset;
 }

@@ -1,4 +1,4 @@
-// The time after which a process of another host that shows no life counts as dead.
+// The lease: how long a process of another host may show no life before it counts as dead.
 #pragma once
 
 #include <algorithm>
@@ -9,12 +9,12 @@
 
 namespace penstock::pool {
 
-/// PENSTOCK_LEASE_MS, in ns. Error: that of base::env_number().
+/// PENSTOCK_LEASE_MS, in ns. Errors: those of base::env_number().
 inline Result<std::uint64_t> lease_from_environment() {
   return PENSTOCK_TRY(base::env_number("PENSTOCK_LEASE_MS")) * 1'000'000;
 }
 
-/// Exit status of a process that others have taken for dead (EX_TEMPFAIL).
+/// Exit status of a process that was declared dead (EX_TEMPFAIL).
 inline constexpr int given_up_status = 75;
 
 /// Time between two heartbeats of this process.
@@ -24,28 +24,29 @@ constexpr std::uint64_t beat_period_ns(std::uint64_t lease_ns) {
   return std::clamp(lease_ns / 8, shortest_ns, longest_ns);
 }
 
-/// The most that counts of the time between two looks at others: a look comes with each beat at
-/// least, so a longer step means that this process did not run.
+/// Limit of the time that counts between two looks at others. Each beat includes a look, so after a
+/// longer step this process did not run.
 constexpr std::uint64_t longest_step_ns(std::uint64_t lease_ns) {
   return std::max(lease_ns / 4, 2 * beat_period_ns(lease_ns));
 }
 
-/// Limit of a check that continues until it is certain, which takes a lease: only a misbehaving
+/// Limit of a check that continues until the result is certain, which takes a lease. Only a faulty
 /// clock reaches it.
 constexpr std::uint64_t certainty_limit_ns(std::uint64_t lease_ns) {
   return 8 * lease_ns + 10'000'000'000;
 }
 
-/// Much longer than a publish takes to arrive: what relies on time waits for so long.
+/// Much longer than a publish takes to arrive; protocols that rely on time wait this long.
 inline constexpr std::uint64_t arrival_ns = 50'000'000;
 
-/// Is a look that began at `since_ns` so new that a store which it allows comes before anybody acts
-/// who has not seen it? For processes that are stopped between the look and the store.
+/// True if a look that began at `since_ns` is still recent: a store that it allows then arrives
+/// before any process acts on not having seen it. For processes that may be stopped between look
+/// and store.
 inline bool is_just_now(std::uint64_t since_ns) {
   return base::now_ns() - since_ns < arrival_ns / 2;
 }
 
-/// No process declares this one dead so soon after its last beat, whatever the clocks do.
+/// For this long after its last beat no process declares this one dead, whatever the clocks do.
 constexpr std::uint64_t certain_ns(std::uint64_t lease_ns) {
   return lease_ns / 2;
 }

@@ -18,7 +18,7 @@
 namespace penstock::pool {
 namespace {
 
-/// Locks a byte beyond any pool, by an open file description lock; pools' host locks are flocks.
+/// Locks a byte beyond any pool with an open file description lock; host locks of pools are flocks.
 struct flock claim_of(short type) {
   struct flock claim {};
   claim.l_type = type;
@@ -32,8 +32,8 @@ base::UniqueFd open_file(const std::string& path) {
   return base::UniqueFd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
 }
 
-/// Returns "FOLDER/penstock.run-12-ab" for that and for "FOLDER/penstock.run-12-ab.node0..."; ""
-/// for other names, and for those of living makers.
+/// Returns "FOLDER/penstock.run-12-ab" for that name and for "FOLDER/penstock.run-12-ab.node0...";
+/// "" for other names, and for names of living makers.
 std::string left_by_the_dead(const std::string& folder, const std::string& name) {
   constexpr std::string_view prefix = "penstock.";
   if (!name.starts_with(prefix)) return "";
@@ -49,7 +49,7 @@ bool remove_unclaimed(const std::string& path, std::int64_t older_than_s) {
     return false;
   struct flock alone = claim_of(F_WRLCK);
   if (::fcntl(file.get(), F_OFD_SETLK, &alone) != 0) return false;
-  // a pool whose owner is gone: ranks may have outlived their launcher
+  // the owner of the pool has ended, but ranks may have outlived their launcher
   const auto occupant = living_occupant(path);
   if (!occupant || *occupant) return false;
   return ::unlink(path.c_str()) == 0;

@@ -16,7 +16,7 @@
 namespace penstock::pool {
 namespace {
 
-/// The pid of a process that is gone.
+/// The pid of a process that has ended.
 pid_t ended_pid() {
   const pid_t pid = ::fork();
   if (pid == 0) ::_exit(0);

@@ -16,8 +16,8 @@ bool Liveness::alive(std::uint64_t token) {
   const auto slot = static_cast<std::uint32_t>(slot_of(token));
   if (slot >= processes_.slots()) return false;
   const SlotView view = processes_.state(slot);
-  // Its owner is detaching, died while it did, or is about to repair an overwritten line: the line
-  // does not tell whose it is.
+  // The owner is detaching, died while detaching, or is about to repair an overwritten line: the
+  // line does not identify its owner.
   const auto beating = view.whole && view.line.generation >= generation_of(token)
                            ? std::nullopt
                            : processes_.beating(slot);
@@ -25,7 +25,7 @@ bool Liveness::alive(std::uint64_t token) {
     const bool succeeded = beating && *beating > generation_of(token);
     return !succeeded && beats(token, beat_of(token).value_or(0));
   }
-  // Nor does the line of a process before it, which stored that too late.
+  // nor does a late store by the slot's previous process
   if (beating && *beating == generation_of(token)) return beats(token, beat_of(token).value_or(0));
   return view.line.generation == generation_of(token) && alive(view);
 }
@@ -46,14 +46,14 @@ bool Liveness::alive(const SlotView& view) {
 Liveness::Witness Liveness::witness(const SlotView& view) {
   const bool copied = same_file(view.line.file, self_.pool_file) == SameFile::no;
   if (!copied && !is_kernels(view.line.scope, view.line.file)) return Witness::heartbeat;
-  // A process of another host may have stored the line late, over that of the slot's owner here.
+  // a process of another host may have stored the line late, over that of the slot's owner here
   if (view.line.host != host_word(host_.boot_id)) return Witness::heartbeat;
   if (!is_here(view).value_or(false)) return Witness::heartbeat;
   return copied ? Witness::copied : Witness::kernel;
 }
 
-/// Whether its slot says that it is on this host; nullopt: nobody can read that. An attachment
-/// stays where it is, so its line is read once.
+/// True if its slot says that it is on this host; nullopt: that line is unreadable. An attachment
+/// does not move, so its line is read once.
 std::optional<bool> Liveness::is_here(const SlotView& view) {
   const std::lock_guard lock(mutex_);
   Origin& known = origins_[view.slot];
@@ -69,7 +69,7 @@ bool Liveness::runs_here(const SlotView& view) {
   if (!view.whole || view.line.state != static_cast<std::uint32_t>(SlotState::attached)) {
     return false;
   }
-  // What costs no device access first: most are of other hosts.
+  // checks without device access come first: most processes are on other hosts
   const bool known_pid = is_kernels(view.line.scope, view.line.file);
   if (known_pid && ::kill(static_cast<pid_t>(view.line.pid), 0) != 0 && errno == ESRCH)
     return false;
@@ -93,7 +93,7 @@ bool Liveness::attaching_alive(std::uint64_t token) {
   const std::uint64_t number = attaching_number_of(token);
   if (!attaching_.has(number)) return false;
   const auto [line, whole] = attaching_.look(number);
-  if (!whole) return beats(token, 0);  // just being written, or its writer died within it
+  if (!whole) return beats(token, 0);  // being written now, or its writer died while writing it
   if (line.generation != generation_of(token) || line.beat == 0) return false;
   if (line.boot_id == host_.boot_id) {
     if (same_file(line.file, self_.pool_file) == SameFile::no) return false;
@@ -111,23 +111,23 @@ std::optional<bool> Liveness::exists(std::uint64_t pid, std::uint64_t start_time
   if (::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH) return false;
   const auto stat = read_proc_stat(pid);
   if (!stat) {
-    // It is gone meanwhile, or hidden from us (hidepid).
+    // it has ended meanwhile, or is hidden from us (hidepid)
     if (::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH) return false;
     return std::nullopt;
   }
-  // A process whose first thread has ended shows as a zombie while its other threads run.
+  // a process whose first thread has ended shows as a zombie while its other threads run
   const bool ended = stat->state == 'X' || (stat->state == 'Z' && stat->threads <= 1);
   if (stat->start_time == start_time && !ended) return true;
-  // By now another /proc may be mounted, or this process may have other clocks.
+  // another /proc may be mounted by now, or this process may have other clocks
   const auto own = read_proc_stat(self_.pid);
   if (!own || own->start_time != self_.start_time) return std::nullopt;
   return false;
 }
 
-/// As exists(). Of many processes /proc is read the less often the more they are, 125 times a
-/// second in all: hundreds that wait on few cores would keep each other from running by it.
-/// Between, the kernel tells whether there is such a pid: a zombie, or a successor with the same
-/// number, is noticed at the next reading.
+/// As exists(), but reads /proc at most 125 times a second in all: with many processes each one
+/// less often, because hundreds of waiting processes on few cores would slow each other down.
+/// Between readings kill(pid, 0) shows whether the pid exists; a zombie, or a successor with the
+/// same number, is noticed at the next reading.
 std::optional<bool> Liveness::existed_lately(std::uint64_t pid, std::uint64_t start_time) {
   constexpr std::size_t few = 16;
   constexpr std::uint64_t between_readings_ns = 8'000'000, longest_ns = 1'000'000'000;
@@ -142,7 +142,7 @@ std::optional<bool> Liveness::existed_lately(std::uint64_t pid, std::uint64_t st
   }
   const auto known = exists(pid, start_time);
   const std::lock_guard lock(mutex_);
-  // Nobody asks any more about those that left.
+  // forgets processes that have left
   std::erase_if(readings_,
                 [&](const auto& read) { return now - read.second.at_ns > 10 * longest_ns; });
   if (known == true)
@@ -179,7 +179,7 @@ bool Liveness::beats(std::uint64_t token, std::uint64_t beat) {
   if (now - seen.since_ns <= lease_ns_) return true;
   if (judge_) {
     judge_(token);
-    // It may have resumed just now, and have looked for a verdict before there was one.
+    // it may have resumed just now and looked for a verdict before there was one
     const auto again = beat_of(token);
     if (again && *again != beat) {
       seen = Seen{*again, now};

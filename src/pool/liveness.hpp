@@ -1,17 +1,19 @@
-// Is the process behind a token alive?
+// Decides whether the process of a token is alive.
 //
-//   same boot id, same file and scope   the kernel knows: the pid exists, started at the same
-//                                       time and is no zombie
-//   same boot id, another file          it is not attached here: this is a copy of its pool
-//   otherwise                           its heartbeat: dead when a lease has passed on our own
-//                                       clock without a new beat
+//   same boot id, same file and scope   ask the kernel: the pid exists, started at the same time
+//   and
+//                                       is no zombie
+//   same boot id, another file          dead here: this pool is a copy of the one it is attached to
+//   otherwise                           by its heartbeat: dead if a lease has passed on our own
+//   clock
+//                                       without a new beat
 //
-// In doubt the heartbeat decides. It also decides if /proc shows this process itself otherwise than
-// when it attached.
+// In doubt the heartbeat decides. It also decides if /proc shows this process itself differently
+// than when it attached.
 //
-// The first look at a foreign heartbeat only starts the clock: a process that looks once never
-// takes a process of another host for dead. Nor does one that was stopped itself: its clock runs
-// only while it looks. A process that is dead by its heartbeat may go on later: so a verdict is
+// The first look at a foreign heartbeat only starts the clock, so a single look never declares a
+// process of another host dead. Nor does a process that was stopped itself: its clock runs only
+// while it looks. A process that is dead by its heartbeat may resume later. So a verdict is
 // published before any caller learns of the death, and the process stays dead from then on.
 #pragma once
 
@@ -40,29 +42,30 @@ class Liveness {
         lease_ns_(lease_ns),
         clock_(longest_step_ns(lease_ns)) {}
 
-  /// Publishes that a process is taken for dead; what is loaded afterwards is newer than that. An
-  /// observer publishes none, and does nothing to the dead.
+  /// Publishes a verdict that declares a process dead; later loads are newer than the verdict. An
+  /// observer has no judge, and takes no action on dead processes.
   using Judge = std::function<void(std::uint64_t token)>;
   void judge_by(Judge judge) { judge_ = std::move(judge); }
-  /// This process runs: called at least every beat_period_ns, or dying takes longer to be seen.
+  /// Call it at least every beat_period_ns: otherwise deaths are noticed later.
   void stay_awake();
 
   bool alive(std::uint64_t token);
   bool alive(const SlotView& view);
-  /// Attached and on this host, by a quick check: one that has just ended, or whose pid has a new
-  /// owner, may still count. Cheap.
+  /// True if attached and on this host, by a cheap check. May be true for a process that has just
+  /// ended or whose pid has a new owner.
   bool runs_here(const SlotView& view);
-  /// The holder of this host's lock keeps it from acting for its node.
+  /// True for a process of this host: the holder of the host's lock keeps it from acting for its
+  /// node.
   bool of_this_host(std::uint64_t token) const;
-  /// A process of this host that has not ended, whatever its slot says.
+  /// True if it is a process of this host that has not ended, whatever its slot says.
   bool still_exists(const SlotView& view) const;
-  /// It may be that: the kernel knows such a process. No device access.
+  /// True if that is possible: the kernel knows such a process. No device access.
   bool may_exist(const SlotView& view) const {
     return is_kernels(view.line.scope, view.line.file) &&
            exists(view.line.pid, view.line.start_time).value_or(false);
   }
   std::uint64_t lease_ns() const { return lease_ns_; }
-  /// True if only a heartbeat tells whether this process lives.
+  /// True if only the heartbeat shows whether this process lives.
   bool judged_by_heartbeat(const SlotView& view) { return witness(view) == Witness::heartbeat; }
 
  private:
@@ -71,22 +74,22 @@ class Liveness {
     std::uint64_t since_ns = 0;  ///< by clock_
     bool given_up = false;
   };
-  /// The beat that its heartbeat shows now; nullopt: its slot or name has a new owner.
+  /// The current beat of its heartbeat; nullopt: its slot or name has a new owner.
   std::optional<std::uint64_t> beat_of(std::uint64_t token) const;
   struct Origin {
     std::uint64_t generation = 0;
     bool this_host = false;
   };
-  /// The source that says whether a process lives. `copied`: this pool is a copy of the one that
-  /// the process has attached to, so it is not attached here.
+  /// The source that shows whether a process lives. `copied`: this pool is a copy of the one that
+  /// the process is attached to, so it is not attached here.
   enum class Witness : std::uint8_t { kernel, heartbeat, copied };
   Witness witness(const SlotView& view);
   bool attaching_alive(std::uint64_t token);
-  /// True if the numbers of a process of this host mean the same here as there.
+  /// True if pids of that process have the same meaning here.
   bool is_kernels(std::uint32_t scope, std::uint32_t file) const {
     return scope == self_.scope && same_file(file, self_.pool_file) == SameFile::yes;
   }
-  /// nullopt: the kernel does not say.
+  /// nullopt: the kernel does not know.
   std::optional<bool> exists(std::uint64_t pid, std::uint64_t start_time) const;
   std::optional<bool> existed_lately(std::uint64_t pid, std::uint64_t start_time);
   std::optional<bool> is_here(const SlotView& view);
@@ -108,8 +111,8 @@ class Liveness {
   Judge judge_;
 };
 
-/// Looks at processes again and again until it is certain: a heartbeat that moved is alive at once,
-/// one that did not is dead after a lease. Not thread-safe.
+/// Watches processes until their state is certain: a moving heartbeat proves life at once, one that
+/// stays the same for a lease proves death. Not thread-safe.
 class LifeWatch {
  public:
   enum class Verdict { alive, dead, undecided };

@@ -38,7 +38,7 @@ tl::unexpected<Error> map_error(const OpenPart& part, std::uint64_t offset, std:
               std::strerror(error));
 }
 
-/// An unused run of addresses, aligned so that huge pages are possible.
+/// An unused range of addresses, aligned for huge pages.
 Result<Mapping> reserve_addresses(const OpenPart& first, std::uint64_t bytes,
                                   std::uint64_t alignment) {
   const auto padded = base::checked_add(bytes, alignment);
@@ -61,7 +61,7 @@ Result<void> map_at(std::byte* at, const OpenPart& part, std::uint64_t offset, s
     return ::mmap(at, bytes, protection(access), flags | MAP_FIXED, part.fd.get(),
                   static_cast<off_t>(offset));
   };
-  // Where the file system maps its device: then what is flushed stays, also of a file that grows.
+  // On a file system that maps its device, flushed data stay, also in a file that grows.
   void* got = part.device ? MAP_FAILED : map(MAP_SHARED_VALIDATE | MAP_SYNC);
   if (got == MAP_FAILED) got = map(MAP_SHARED);
   if (got == MAP_FAILED) return map_error(part, offset, bytes, errno);
@@ -92,7 +92,7 @@ Result<Mapping> map_pool(const std::vector<OpenPart>& parts, const Superblock& s
   const std::uint64_t data_bytes = superblock.bytes / count;
   std::byte* at = mapping->base();
   for (std::uint64_t done = 0; done < data_bytes;) {
-    // The last row of stripes may be shorter.
+    // the last row of stripes may be shorter
     const std::uint64_t stripe = std::min(superblock.stripe_bytes, data_bytes - done);
     for (const OpenPart& part : parts) {
       PENSTOCK_TRY(map_at(at, part, superblock.data_offset + done, stripe, access));
@@ -100,7 +100,7 @@ Result<Mapping> map_pool(const std::vector<OpenPart>& parts, const Superblock& s
     }
     done += stripe;
   }
-  // Only a wish: not every file system has huge pages.
+  // only a hint: not every file system has huge pages
   ::madvise(mapping->base(), superblock.bytes, MADV_HUGEPAGE);
   return mapping;
 }

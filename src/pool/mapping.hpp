@@ -1,4 +1,4 @@
-// A pool's parts as one run of addresses.
+// Maps a pool's parts as one range of addresses.
 #pragma once
 
 #include <cstddef>
@@ -33,13 +33,13 @@ class Mapping {
   std::uint64_t bytes_ = 0;
 };
 
-/// The beginning of one part, where its superblock stands. The part is at least a page long.
+/// Maps the beginning of one part, with its superblock. The part must be at least a page long.
 Result<Mapping> map_header(const OpenPart& part, Access access);
-/// All of the pool; the stripes of several parts alternate. Checked by the caller: every part is
-/// as long as `superblock` says.
+/// Maps the whole pool; the stripes of several parts alternate. The caller has checked that every
+/// part is as long as `superblock` says.
 Result<Mapping> map_pool(const std::vector<OpenPart>& parts, const Superblock& superblock,
                          Access access);
-/// Bytes of a stripe such that at most max_mappings are needed; a multiple of `unit`.
+/// The stripe size in bytes such that at most max_mappings are needed; a multiple of `unit`.
 std::uint64_t stripe_bytes_for(std::uint64_t part_data_bytes, std::uint32_t parts,
                                std::uint64_t unit);
 

@@ -1,4 +1,4 @@
-// What a group of many processes asks about its members.
+// Queries of a large group of processes about its members.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@ namespace penstock::pool {
 
 class Pool;
 
-/// Its slot says that it is attached, and it is not alive. Reads a few lines, as Pool::alive().
+/// True if its slot says attached and it is not alive. Reads a few lines, as Pool::alive().
 bool died(const Pool& pool, std::uint64_t token);
 
-/// As Pool::node_of() for each token; slots that lie side by side are one device access.
+/// As Pool::node_of() for each token; adjacent slots take one device access.
 std::vector<std::optional<std::uint32_t>> nodes_of(const Pool& pool,
                                                    const std::vector<std::uint64_t>& tokens);
 

@@ -23,7 +23,7 @@ constexpr std::string_view memory_files = "/dev/shm/";
 constexpr std::size_t id_digits = 16;
 constexpr std::size_t host_digits = 8;
 
-/// All names begin with it: "FOLDER/POOL.node".
+/// The common prefix of all names: "FOLDER/POOL.node".
 std::string common_prefix(const std::string& pool_path) {
   const bool device = pool_path.starts_with(devices) && !pool_path.starts_with(memory_files);
   if (!device) return pool_path + ".node";
@@ -35,7 +35,7 @@ bool all_of(std::string_view text, std::string_view allowed) {
   return !text.empty() && text.find_first_not_of(allowed) == std::string_view::npos;
 }
 
-/// The pool's id in "K.ID.HOST.cache", what follows the prefix; nullopt for any other name.
+/// The pool's id in "K.ID.HOST.cache", the rest after the prefix; nullopt for any other name.
 std::optional<std::uint64_t> id_in(std::string_view rest) {
   constexpr std::string_view hex = "0123456789abcdef";
   if (!rest.ends_with(suffix)) return std::nullopt;

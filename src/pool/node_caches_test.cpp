@@ -1,4 +1,4 @@
-// Here is no simulator: what can be said of pools in simulated mode without one.
+// Pools in simulated mode, as far as they can be tested without a simulator.
 #include "pool/node_caches.hpp"
 
 #include <fstream>

@@ -59,7 +59,7 @@ std::vector<NodeTable::Entry> NodeTable::entries() const {
       any = any || entry.taken();
       found.push_back(entry);
     }
-    if (!any) break;  // they are taken in order
+    if (!any) break;  // entries are taken in order
   }
   return found;
 }
@@ -91,7 +91,8 @@ void NodeTable::begin(const Joiner& joiner, const std::shared_ptr<Visit>& visit,
       std::make_unique<Heartbeat>(joiner.liveness.lease_ns(), beat_of(visit, apart, joiner.heed));
 }
 
-/// Who was stopped for long may have been given up, and the line be another's: it looks first.
+/// A process that was stopped for long may have been declared dead and lost the line: it checks
+/// first.
 Heartbeat::Beat NodeTable::beat_of(const std::shared_ptr<Visit>& visit, bool apart,
                                    std::function<void(std::uint64_t token)> heed) {
   return [visit, apart, heed = std::move(heed)] {
@@ -107,7 +108,7 @@ Heartbeat::Beat NodeTable::beat_of(const std::shared_ptr<Visit>& visit, bool apa
 Result<NodeSeat> NodeTable::join(const Joiner& joiner) const {
   if (auto seat = join_own(joiner)) return *seat;
   if (auto seat = take_over(joiner)) return *seat;
-  // A clone of this machine may take what was just registered; another entry is free then.
+  // A clone of this machine may take the new entry over; then another entry is free.
   for (int attempts = 0;; ++attempts) {
     const auto node =
         PENSTOCK_TRY(Registration(*this, joiner, memory_, base_, superblock_).enter());
@@ -125,7 +126,7 @@ Result<NodeSeat> NodeTable::join(const Joiner& joiner) const {
 
 namespace {
 
-/// Of a host's place among the hints.
+/// Hash that selects a host's hint.
 std::uint64_t hash_of(const NodeTable::Joiner& joiner) {
   return base::xxh64(joiner.host.boot_id.data(), joiner.host.boot_id.size(),
                      emulated_field(joiner));
@@ -167,7 +168,7 @@ std::optional<NodeSeat> NodeTable::join_own(const Joiner& joiner) const {
     if (!line || !is_own(*line, joiner)) continue;
     if (auto seat = sit_down(joiner, node, since_ns)) return seat;
   }
-  for (const Entry& entry : entries()) {  // the hint was lost, or there was none yet
+  for (const Entry& entry : entries()) {  // the hint was lost or never written
     if (!entry.stands() || !is_own(entry.line, joiner)) continue;
     hint(joiner, entry.node);
     if (auto seat = sit_down(joiner, entry.node, 0)) return seat;
@@ -176,9 +177,9 @@ std::optional<NodeSeat> NodeTable::join_own(const Joiner& joiner) const {
 }
 
 /// Fails if another machine has taken the entry over without seeing the attaching process: either
-/// the attaching process reads that one's line here, or that one, much later, reads the attaching
-/// process's line. In that one's time a visit of its own may be there, which this one's must not
-/// come over: so not long may pass between the look at the entry and the first line of the visit.
+/// this process reads the other machine's line here, or the other one, much later, reads the
+/// attaching line. During that time the other machine may have begun a visit, which this one must
+/// not overwrite: so little time may pass between the look at the entry and the visit's first line.
 std::optional<NodeSeat> NodeTable::sit_down(const Joiner& joiner, std::uint32_t node,
                                             std::uint64_t since_ns) const {
   joiner.heartbeat.reset();
@@ -233,8 +234,8 @@ bool NodeTable::replace(const Joiner& joiner, std::uint32_t node, const NodeLine
   return false;
 }
 
-/// By a look of this moment: after a stop the entry may be that of a third host, which the caller
-/// must not come over.
+/// Repeats the look if this process was stopped after it: the entry may then belong to a third
+/// host, which the caller must not overwrite.
 bool NodeTable::stands_now(const Joiner& joiner, std::uint32_t node, const NodeLine& line) const {
   for (std::uint64_t since_ns = 0; !is_just_now(since_ns);) {
     since_ns = base::now_ns();
@@ -276,7 +277,7 @@ bool NodeTable::incarnation_is_dead(const Joiner& joiner, std::uint32_t node) co
 
 bool NodeTable::take_free_entry(const Joiner& joiner, std::uint32_t node) const {
   NodeLine raw;
-  // A damaged line must not be reused: its node may still hold the number.
+  // a damaged line must not be reused: its node may still hold the number
   const bool whole =
       observe_checksummed_line<NodeLine>(memory_, base_, place(node), &raw).has_value();
   if (!whole || raw.incarnation != 0) return false;

@@ -1,14 +1,16 @@
-// Which hosts have joined. A node number is an index into the table, which the bakery of the pool's
-// lock uses as its participant.
+// The hosts that have joined. A node number is an index into this table; the bakery of the pool's
+// lock uses it as participant number.
 //
-// How a process finds its node's number, holding the host lock:
-//   1. an entry with its boot id (and emulated index): that one. Hints say where it stands;
-//   2. else an entry with its machine id and another boot id: the host was restarted, the entry is
-//      taken over when nobody of the old incarnation shows life for a lease. Cloned machines may
-//      share a machine id: two that take over at once are told apart by writing, waiting and
-//      reading again (Fischer);
-//   3. else the host is new: registration.hpp. It takes an entry that no host has had, or takes
-//      over one that its host needs no more.
+// How a process finds its node's number while it holds the host lock:
+//   1. An entry has its boot id (and emulated index): use it. Hints give the index.
+//   2. An entry has its machine id and another boot id: the host was restarted. It takes the entry
+//   over
+//      after no process of the old incarnation has shown life for a lease. Cloned machines may
+//      share a machine id; if two take over at once, writing, waiting and reading again decides
+//      (Fischer).
+//   3. Otherwise the host is new: registration.hpp. It takes an entry that no host has had, or
+//   takes
+//      over one that its host no longer needs.
 #pragma once
 
 #include <memory>
@@ -26,8 +28,8 @@ struct NodeSeat {
   std::shared_ptr<Visit> visit;  ///< of this process while it attaches
 };
 
-/// Nodes with processes that are attached, or whose memory was not given back yet; nullopt: a slot
-/// does not say of which node it is.
+/// Nodes with processes that are attached or whose memory was not freed yet; nullopt: some slot
+/// does not identify its node.
 std::optional<std::set<std::uint32_t>> nodes_of_owners(const ProcessTable& processes);
 
 class NodeTable {
@@ -44,7 +46,7 @@ class NodeTable {
     bool stands() const { return whole && line.incarnation != 0; }
     bool taken() const { return !whole || line.incarnation != 0; }
   };
-  /// Those that were ever taken, and some behind them; one device access for 64 of them.
+  /// All entries that were ever taken, and some after them; one device access per 64 entries.
   std::vector<Entry> entries() const;
 
   struct Joiner {
@@ -55,35 +57,35 @@ class NodeTable {
     const AttachingTable& attaching;
     Liveness& liveness;
     std::unique_ptr<Heartbeat>& heartbeat;  ///< started here, for the attaching process
-    /// After each beat of the attaching process: ends the process if it was taken for dead.
+    /// Exits the process if it was declared dead; called after each beat of the attaching process.
     std::function<void(std::uint64_t token)> heed;
-    /// Is there something that the caches of this node must be flushed for?
+    /// True if this node's caches must be flushed.
     std::function<bool(std::uint32_t node)> must_flush;
     const std::string& spec;
   };
-  /// The number of a host's emulated nodes, from 0, that have no entry and would find none that
-  /// is free, or that its host does not need.
+  /// How many of a host's emulated nodes, from 0, have no entry and would find none that is free or
+  /// not needed by its host.
   std::uint32_t without_entry(const HostIdentity& host, std::uint32_t emulated_nodes,
                               const std::function<bool(std::uint32_t node)>& needed) const;
-  /// The host lock is held. Errors: no_slots, deadline.
+  /// Requires the host lock. Errors: no_slots, deadline.
   Result<NodeSeat> join(const Joiner& joiner) const;
 
-  // for the registration of new hosts, under its lock
-  /// False: it is taken.
+  // for the registration of new hosts, under the registration lock
+  /// False: the entry is taken.
   bool take_free_entry(const Joiner& joiner, std::uint32_t node) const;
-  /// Enters this host in place of another one, none of whose processes lives. False: it lives, or
+  /// Enters this host in place of another one without living processes. False: that one lives or
   /// has come back.
   bool replace(const Joiner& joiner, std::uint32_t node, const NodeLine& line) const;
 
-  /// Begins a visit at a line of the attaching processes.
+  /// Begins a visit in a line of the attaching table.
   static void begin(const Joiner& joiner, const std::shared_ptr<Visit>& visit, bool apart);
-  /// What an attaching process does at each beat; `apart`: see AttachingLine.
+  /// The heartbeat of an attaching process; `apart`: see AttachingLine.
   static Heartbeat::Beat beat_of(const std::shared_ptr<Visit>& visit, bool apart,
                                  std::function<void(std::uint64_t token)> heed);
 
  private:
   std::optional<NodeSeat> join_own(const Joiner& joiner) const;
-  /// `since_ns`: of a look that found the entry to be this host's.
+  /// `since_ns`: time of a look that found this host's entry.
   std::optional<NodeSeat> sit_down(const Joiner& joiner, std::uint32_t node,
                                    std::uint64_t since_ns) const;
   bool stands_now(const Joiner& joiner, std::uint32_t node, const NodeLine& line) const;
@@ -91,7 +93,7 @@ class NodeTable {
   static NodeLine entry_of(const Joiner& joiner, std::uint64_t incarnation);
   /// Watches for at most a lease; stops as soon as a process shows life.
   bool incarnation_is_dead(const Joiner& joiner, std::uint32_t node) const;
-  /// How often processes have attached on that node.
+  /// Number of visits of attaching processes on that node.
   static std::uint64_t visits_of(const Joiner& joiner, std::uint32_t node);
   PlaceLine hints(std::uint64_t hash) const;
   void hint(const Joiner& joiner, std::uint32_t node) const;

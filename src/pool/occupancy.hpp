@@ -1,4 +1,4 @@
-// Is a pool in use? Asked before it is removed or replaced.
+// Whether a pool is in use; checked before it is removed or replaced.
 #pragma once
 
 #include <optional>
@@ -8,8 +8,8 @@
 
 namespace penstock::pool {
 
-/// Names a living attached process of the pool at `spec`, if there is one. Processes of other hosts
-/// are watched until they are certain: a lease at most.
+/// Describes a living attached process of the pool at `spec`, if there is one. Watches processes of
+/// other hosts until their state is certain: a lease at most.
 Result<std::optional<std::string>> living_occupant(const std::string& spec);
 
 }  // namespace penstock::pool

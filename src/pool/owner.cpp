@@ -16,12 +16,12 @@ namespace {
 
 constexpr std::uint32_t group_may_write = 0020, others_may_write = 0002;
 
-/// The form that PENSTOCK_TRUST_OWNER accepts for this name.
+/// The form in which PENSTOCK_TRUST_OWNER accepts this name.
 std::string written(const std::string& name, std::uint32_t number) {
   return name.find(' ') == std::string::npos ? name : std::to_string(number);
 }
 
-/// Does the comma-separated list contain it?
+/// True if the comma-separated list contains `wanted`.
 bool names(std::string_view list, std::string_view wanted) {
   while (!list.empty()) {
     const std::string_view entry = list.substr(0, list.find(','));

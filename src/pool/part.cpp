@@ -54,7 +54,7 @@ Error not_permitted(const Part& part, Access access) {
                              "namei -l {}",
                              part.path, user_name(::geteuid()), base::shell_quote(part.path))};
   }
-  // chmod helps members of the group only, and only where its members may not open it yet
+  // chmod helps only members of the group, and only if members may not open the file yet
   const bool member = is_member_of(status.st_gid) && (status.st_mode & 0060) != 0060;
   const std::string path = base::shell_quote(part.path);
   const std::string fix =
@@ -99,7 +99,7 @@ Error no_space(const Part& part, std::uint64_t bytes, int error) {
     const std::uint64_t bytes_free = static_cast<std::uint64_t>(room.f_bavail) * room.f_frsize;
     free = base::format_bytes(bytes_free / mib * mib);
   }
-  // The size of a tmpfs is an option of its mount; other file systems have none.
+  // the size of a tmpfs is a mount option; other file systems have none
   const char* remount = part.kind == Part::Kind::shm
                             ? "mount -o remount,size=... /dev/shm (in a container: --shm-size)"
                             : "another folder";
@@ -165,7 +165,7 @@ Result<void> set_access(const OpenPart& part, const CreateOptions& options) {
     }
     permissions |= 0060;
   }
-  // A device keeps what udev gave it unless a group is asked for.
+  // a device keeps udev's permissions unless a group is given
   if (part.device && !options.group) return {};
   if (::fchmod(part.fd.get(), permissions & 0777) != 0) {
     return fail(ErrorCode::permission, "mode {:04o} cannot be set on {}: {}", permissions,
@@ -177,7 +177,7 @@ Result<void> set_access(const OpenPart& part, const CreateOptions& options) {
 }  // namespace
 
 Result<OpenPart> open_part(const Part& part, Access access, const std::string& spec) {
-  // O_NONBLOCK: a FIFO under that name must not hold us up.
+  // O_NONBLOCK: do not block on a FIFO of that name
   const int flags = (access == Access::write ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK;
   OpenPart open{.part = part, .fd = base::UniqueFd(::open(part.path.c_str(), flags))};
   if (open.fd.get() < 0) return unexpected(open_error(errno, part, access, spec));

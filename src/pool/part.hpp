@@ -1,4 +1,4 @@
-// One part of a pool as the operating system sees it: opened, measured, reserved, named.
+// One part of a pool at the operating system: opened, measured, reserved, named.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace penstock::pool {
 
-/// Removes a file's name when it goes.
+/// Removes a file's name in the destructor.
 class TemporaryName {
  public:
   TemporaryName() = default;
@@ -32,7 +32,7 @@ class TemporaryName {
 struct OpenPart {
   Part part;
   base::UniqueFd fd;
-  TemporaryName temporary;  ///< of a file being created where files must have names
+  TemporaryName temporary;  ///< of a file being created on a file system without unnamed files
   bool device = false;
   std::uint64_t bytes = 0;      ///< of the file or device
   std::uint64_t alignment = 0;  ///< of mappings
@@ -40,24 +40,25 @@ struct OpenPart {
 
 enum class Access { read, write };
 
-/// Opens what exists. Errors: not_found, permission, wrong_format, each with the fixing command;
-/// `spec` is the pool that the part belongs to.
+/// Opens an existing part. `spec`: the pool that it belongs to. Errors: not_found, permission,
+/// wrong_format, each with the fixing command.
 Result<OpenPart> open_part(const Part& part, Access access, const std::string& spec);
 Result<std::vector<OpenPart>> open_parts(const std::string& spec, Access access);
 
-/// A file of `bytes` in the folder of `part`, space reserved, that has not its name yet: it
-/// vanishes when closed, on most file systems also when the process is killed. Errors: no_space
-/// (needed, free, how to fix). `reserved`: of a sparse one so much at its beginning only.
+/// A file of `bytes` in the folder of `part`, with reserved space and without a name: it vanishes
+/// when closed, on most file systems also when the process is killed. `reserved`: bytes at the
+/// beginning that are reserved in a sparse file. Errors: no_space (needed, free, how to fix),
+/// unavailable.
 Result<OpenPart> reserve_part(const Part& part, std::uint64_t bytes,
                               std::uint64_t reserved = UINT64_MAX);
-/// Sets permissions and group, then gives the file its name: from then on it can be attached.
+/// Sets permissions and group, then gives the file its name: from then on processes can attach.
 /// Errors: already_exists unless `overwrite`.
 Result<void> name_part(const OpenPart& part, const CreateOptions& options);
 
-/// The kind of file at the path of `part` now.
+/// The kind of file that is now at the path of `part`.
 enum class Standing { absent, regular, device, other };
 Standing standing(const Part& part);
-/// By its name, or by what stands there: a link may lie anywhere.
+/// Decides by the name or the existing file: a link may have any name.
 bool is_device(const Part& part);
 
 }  // namespace penstock::pool

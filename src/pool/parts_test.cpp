@@ -49,7 +49,7 @@ TEST_F(PartsTest, StripesGoToThePartsInTurn) {
   ASSERT_TRUE(attached) << attached.error().message;
   const Pool& pool = **attached;
   ASSERT_EQ(pool.bytes(), 24 * mib);
-  // The first stripe holds the tables.
+  // the first stripe holds the tables
   for (std::uint64_t stripe = 1; stripe < 12; ++stripe) {
     pool.memory().publish_word(pool.at(stripe * 2 * mib, 8), 1000 + stripe);
     pool.memory().publish_word(pool.at((stripe + 1) * 2 * mib - 8, 8), 2000 + stripe);
@@ -58,7 +58,7 @@ TEST_F(PartsTest, StripesGoToThePartsInTurn) {
   for (std::uint64_t stripe = 1; stripe < 12; ++stripe) {
     const std::string path = part(static_cast<int>(stripe % 3));
     const std::uint64_t begin =
-        2 * mib + stripe / 3 * 2 * mib;  // each part has its superblock first
+        2 * mib + stripe / 3 * 2 * mib;  // each part begins with its superblock
     EXPECT_EQ(word_in_file(path, begin), 1000 + stripe);
     EXPECT_EQ(word_in_file(path, begin + 2 * mib - 8), 2000 + stripe);
   }
@@ -66,7 +66,7 @@ TEST_F(PartsTest, StripesGoToThePartsInTurn) {
 }
 
 TEST_F(PartsTest, TheLastRowOfStripesMayBeShorter) {
-  // 10 MiB a part in stripes of 4 MiB: rows of 4, 4 and 2.
+  // 10 MiB a part in stripes of 4 MiB: rows of 4, 4 and 2
   Superblock superblock{
       .bytes = 20 * mib, .part_count = 2, .data_offset = 2 * mib, .stripe_bytes = 4 * mib};
   std::vector<OpenPart> parts;
@@ -90,7 +90,7 @@ TEST_F(PartsTest, TheLastRowOfStripesMayBeShorter) {
 }
 
 TEST_F(PartsTest, StripesTellWhereAByteLies) {
-  // As above: 0 to 4, 4 to 8, 8 to 12, 12 to 16, 16 to 18, 18 to 20.
+  // as above: 0 to 4, 4 to 8, 8 to 12, 12 to 16, 16 to 18, 18 to 20
   const Striping striping{.bytes = 20 * mib, .stripe_bytes = 4 * mib, .parts = 2};
   const std::array<std::uint64_t, 7> begins = {0, 4, 8, 12, 16, 18, 20};
   for (std::size_t i = 0; i < 6; ++i) {
@@ -122,8 +122,9 @@ TEST_F(PartsTest, StripesNeedFewMappings) {
   }
 }
 
-/// Of the processes of a node each part has as many as any other, or one less; of all processes
-/// half as many more as there are parts, at most. What one process has apart goes round all.
+/// The numbers of a node's processes per part differ by at most one; over all nodes the difference
+/// is at most half the number of parts. Objects of one process that lie apart use all parts in
+/// turn.
 TEST(PartFor, SpreadsTheProcessesOfANodeAndOfAll) {
   for (std::uint32_t parts = 1; parts <= 7; ++parts) {
     for (std::uint32_t nodes = 1; nodes <= 9; ++nodes) {
@@ -148,7 +149,7 @@ TEST(PartFor, SpreadsTheProcessesOfANodeAndOfAll) {
   }
 }
 
-/// By the number that the launcher gives; else by the rank, or the slot.
+/// The part depends on the launcher's number; without it on the rank, or on the slot.
 TEST_F(PartsTest, AProcessHasAPartOfItsOwn) {
   create(spec());
   const auto attach = [&](AttachOptions options) {

@@ -1,4 +1,4 @@
-// Sleeping through the one way to wait.
+// A sleep made of base::Waiter.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ class Pause {
   explicit Pause(std::uint64_t ns)
       : waiter_("time to pass", ns, {},
                 base::WaitPolicy{.spins = 0, .yields = 0, .sleep_ns = 2'000'000}) {}
-  /// False when `ns` have passed.
+  /// False after `ns` have passed.
   bool more() { return waiter_.pause().has_value(); }
 
  private:

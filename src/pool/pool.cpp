@@ -1,8 +1,8 @@
-// An attachment: joining, leaving, and what one can ask of it.
+// An attachment: joining, leaving, and its public calls.
 //
 // Joining, in order: open and check the parts; map; take the host lock; find the node's number,
 // which makes this process the node's attaching process; take a slot (slots.cpp); keep the lease;
-// let go.
+// release the host lock.
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -54,7 +54,7 @@ coherence::PoolMapping place_of(const Mapping& mapping, const Superblock& superb
           .observer = options.observer};
 }
 
-/// The rest of a time limit; 0 stays "the default".
+/// The rest of a time limit; 0 still means "the default".
 std::uint64_t remaining_ns(std::uint64_t timeout_ns, std::uint64_t start_ns) {
   if (timeout_ns == 0) return 0;
   const std::uint64_t passed = base::now_ns() - start_ns;
@@ -97,7 +97,7 @@ Result<std::unique_ptr<Pool>> attach_as(const AttachOptions& options, const Call
                                            std::move(view), std::move(self), options, lease_ns);
   impl->info.owner = owner_of(parts.front());
   impl->durability = durability_of(parts, mode);
-  if (!options.observer) impl->growth = Growth::of(parts, superblock);  // takes descriptors
+  if (!options.observer) impl->growth = Growth::of(parts, superblock);  // takes the descriptors
   if (!options.observer) {
     PENSTOCK_TRY(impl->join());
   }
@@ -135,7 +135,8 @@ Result<void> Pool::Impl::join() {
   return {};
 }
 
-/// Only attachments of the own node: this one cannot write back another emulated node's stores.
+/// Includes attachments of the own node only: this one cannot write back stores of another emulated
+/// node.
 std::vector<PoolMappings::Attachment> Pool::Impl::of_this_process() const {
   std::vector<PoolMappings::Attachment> found;
   for (const SlotView& view : slots_of_this_host({node})) {
@@ -151,11 +152,11 @@ std::vector<PoolMappings::Attachment> Pool::Impl::of_this_process() const {
   return found;
 }
 
-/// Not those of all processes of the pool, of which there may be thousands.
+/// Avoids scanning all processes of the pool: there may be thousands.
 std::vector<SlotView> Pool::Impl::slots_of_this_host(
     const std::vector<std::uint32_t>& nodes) const {
   std::vector<SlotView> views;
-  if (options.observer) return processes.used();  // it has no node
+  if (options.observer) return processes.used();  // an observer has no node
   for (const std::uint32_t each : nodes) {
     const auto near = blocks.near(each);
     if (!near) return processes.used();
@@ -169,8 +170,9 @@ bool Pool::Impl::owns_slot(const SlotView& view) const {
          !is_late_store(view);
 }
 
-/// The line is of a process that had this slot before, or was about to take it when this one did.
-/// It was stopped right before it stored the line, was given up, and has gone on.
+/// True if the line was stored late, by an earlier owner of this slot or by a process that was
+/// about to take it when this one did: it was stopped right before the store, declared dead, and
+/// resumed.
 bool Pool::Impl::is_late_store(const SlotView& view) const {
   const StateLine& line = view.line;
   if (!view.whole) return false;
@@ -183,8 +185,8 @@ bool Pool::Impl::has_lost_slot(const SlotView& view) const {
   return view.whole && !owns_slot(view) && !is_late_store(view);
 }
 
-/// The line was overwritten, for who takes a slot gives it a greater generation. What stands beside
-/// it may have been, too.
+/// Writes the slot's lines again after its state line was overwritten (a new owner would have a
+/// greater generation). The lines beside it may have been overwritten too.
 void Pool::Impl::restore_slot() {
   processes.publish_details(slot, own_entry(), [this] { heed_now(token()); });
   heed_now(token());
@@ -210,9 +212,9 @@ void Pool::Impl::beat() {
   restore_slot();
 }
 
-/// Others wait for an overwritten line until its node takes the lock again.
+/// Other nodes wait for an overwritten line until its own node takes the lock again.
 void Pool::Impl::keep_lock_line() {
-  // once is harmless: another process of this host may be writing it
+  // once is harmless: another process of this host may be writing the line
   const bool intact = lock->intact();
   if (!std::exchange(lock_line_doubted, !intact) || intact) return;
   if (take_lock(beat_period_ns(liveness.lease_ns()))) release_lock();
@@ -224,16 +226,16 @@ void Pool::Impl::do_chores() {
   for (const auto& [owner, chore] : chores) chore();
 }
 
-/// A beat was just published: processes that look from now on see that this one is alive, and a
-/// process that had declared it dead before has left a verdict.
+/// Exits the process if it was declared dead. Call it after publishing a beat: processes that check
+/// later see this one alive, and a process that declared it dead earlier has left a verdict.
 void Pool::Impl::heed(std::uint64_t as_token) {
   liveness.stay_awake();
   memory.full_fence();
   if (const auto judge = verdicts.judge_of(as_token)) end(judge);
 }
 
-/// Before a store to a line that is another's if this process was given up: who is stopped behind
-/// the look looks again.
+/// Call it before a store to a line that would belong to another process if this one was declared
+/// dead. Repeats the check if this process was stopped after it.
 void Pool::Impl::heed_now(std::uint64_t as_token) {
   for (std::uint64_t since_ns = 0; !is_just_now(since_ns);) {
     since_ns = base::now_ns();
@@ -241,8 +243,8 @@ void Pool::Impl::heed_now(std::uint64_t as_token) {
   }
 }
 
-/// Its locks, slots and memory already belong to others, and the program stores to that memory at
-/// will. So it must not continue.
+/// Ends a process that was declared dead: its locks, slots and memory have new owners, and the
+/// program would go on storing to that memory.
 void Pool::Impl::end(std::optional<std::uint64_t> judge) const {
   std::string who = "others";
   if (judge && *judge < superblock.max_processes) {
@@ -280,7 +282,7 @@ Pool::Pool(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Pool::~Pool() {
   if (impl_->options.observer) return;
   if (!impl_->origin.here()) {
-    // A forked child: slot, lock and heartbeat thread are the parent's.
+    // a forked child: slot, lock and heartbeat thread belong to the parent
     [[maybe_unused]] Impl* leaked = impl_.release();
     return;
   }
@@ -289,11 +291,11 @@ Pool::~Pool() {
   impl_->exit_log_entry.sign_off();
   const SlotView view = impl_->processes.state(impl_->slot);
   const std::uint64_t since_ns = base::now_ns();
-  impl_->heed_now(impl_->token());  // the slot is not another's by then
+  impl_->heed_now(impl_->token());  // the slot still belongs to this process
   if (!impl_->has_lost_slot(view))
     impl_->processes.set_state(impl_->slot, impl_->own_state,
                                impl_->leaves_to_burial ? SlotState::left : SlotState::detached);
-  if (!is_just_now(since_ns)) impl_->heed_now(impl_->token());  // or it is told at least
+  if (!is_just_now(since_ns)) impl_->heed_now(impl_->token());  // or at least reports the loss
   if (!stays_mapped) return;
   [[maybe_unused]] Impl* leaked = impl_.release();
 }
@@ -430,13 +432,13 @@ Result<Pool::Guard> Pool::lock(std::uint64_t timeout_ns, const std::function<boo
                 "there is not the child's to change; attach again here",
                 impl.options.spec);
   }
-  // After a wait in vain, for example for an overwritten lock, a process has more to do under the
-  // lock: the later waits are shorter, so that all together end not much later.
+  // After a failed wait, for example for an overwritten lock, the process often needs the lock
+  // again. Later waits are shorter, so that all together do not take much longer than one.
   const bool whole_wait = timeout_ns == 0;
   const std::uint64_t whole_ns = base::default_timeout_ns();
   const std::uint64_t in_vain_ns = impl.waited_in_vain_ns;
   if (whole_wait && in_vain_ns != 0 && base::now_ns() - in_vain_ns < whole_ns)
-    timeout_ns = whole_ns / 4;  // longer than a lease, for a holder that has died
+    timeout_ns = whole_ns / 4;  // longer than a lease, in case the holder has died
   const auto taken = impl.take_lock(timeout_ns, unless);
   if (taken) impl.waited_in_vain_ns = 0;
   if (taken) return Guard(this);
@@ -458,7 +460,7 @@ Result<void> Pool::Impl::take_lock(std::uint64_t timeout_ns, const std::function
     return unexpected(host_locked.error());
   }
   if (auto locked = lock->acquire(remaining_ns(timeout_ns, start_ns)); !locked) {
-    host_locked = unexpected(Error{});  // drops the host lock before others may try
+    host_locked = unexpected(Error{});  // releases the host lock before other threads try
     held.store(false, std::memory_order_release);
     if (locked.error().code != ErrorCode::deadline) return locked;
     return fail(ErrorCode::deadline, "{}; it is {}", locked.error().message, describe(rival));
@@ -468,7 +470,7 @@ Result<void> Pool::Impl::take_lock(std::uint64_t timeout_ns, const std::function
 }
 
 void Pool::Impl::release_lock() {
-  confirm();  // a late release would come over the line of who has the node's number now
+  confirm();  // a late release would overwrite the line of the node number's new owner
   end_burial();
   lock->release();
   host_lock.reset();
@@ -478,13 +480,13 @@ void Pool::Impl::release_lock() {
 Pool::Guard::~Guard() {
   if (pool_ == nullptr) return;
   Impl& impl = *pool_->impl_;
-  if (impl.origin.here()) impl.release_lock();  // else the parent holds it
+  if (impl.origin.here()) impl.release_lock();  // otherwise the parent holds it
 }
 
 std::vector<ProcessRecord> Pool::processes() const {
   std::vector<ProcessRecord> records;
   for (const SlotView& view : impl_->processes.used()) {
-    // A line that its node left half written does not say which process it is of.
+    // a half-written line does not identify its process
     if (view.line.generation == 0 || !view.whole) continue;
     ProcessRecord record = impl_->record(view);
     record.alive = impl_->liveness.alive(view);
@@ -529,7 +531,7 @@ void Pool::publish_activity(std::string_view text) {
 }
 
 std::uint32_t Pool::local_processes() const {
-  // A process may be attached more than once: by each library of ours that it loads.
+  // a process may be attached several times, once per library of ours that it loads
   std::set<std::pair<std::uint64_t, std::uint64_t>> found;
   for (const SlotView& view : impl_->slots_of_this_host(nodes_of_these_caches())) {
     if (impl_->liveness.runs_here(view)) found.emplace(view.line.scope, view.line.pid);

@@ -26,7 +26,7 @@ inline constexpr std::uint64_t min_pool_bytes = 16ull << 20;
 inline constexpr std::uint32_t slots_per_rank = 2;
 inline constexpr std::uint32_t max_ranks = 16384;
 inline constexpr std::uint32_t max_nodes = 1024;
-inline constexpr std::uint32_t default_ranks = 4096;  ///< where the pool is large enough
+inline constexpr std::uint32_t default_ranks = 4096;  ///< if the pool is large enough
 inline constexpr std::uint32_t least_default_ranks = 512;
 inline constexpr std::uint32_t default_nodes = 64;
 
@@ -35,47 +35,47 @@ struct Part {
   enum class Kind { devdax, file, shm } kind = Kind::file;
   std::string text;   ///< as written: "/dev/dax0.0", "/tmp/pool", "shm:demo"
   std::string named;  ///< its path: "/dev/shm/penstock.demo" for shm:demo
-  /// The file that is opened, made or removed: a link at `named` is followed.
+  /// The file that is opened, made or removed: `named`, or its target if that is a link.
   std::string path;
 
   bool is_link() const { return path != named; }
 };
-/// SPEC: `/dev/daxX.Y` | a path | `shm:NAME`; several joined by commas interleave.
+/// Parses a SPEC: `/dev/daxX.Y` | a path | `shm:NAME`; several parts joined by commas interleave.
 Result<std::vector<Part>> parse_spec(std::string_view spec);
-/// The same pool for a process in another folder: with the paths of files made absolute.
+/// The same SPEC with absolute paths, for a process in another folder.
 Result<std::string> absolute_spec(std::string_view spec);
 
 struct CreateOptions {
   std::string spec;
-  /// Total of all parts. 0: the whole devdax; for files being replaced, the size they have.
+  /// Total of all parts. 0: the whole devdax; for a file that is replaced, its present size.
   std::uint64_t bytes = 0;
   coherence::Mode mode = coherence::Mode::software;
   std::uint32_t max_processes = 0;  ///< process slots, two a rank; 0: by the size, default_ranks
-  std::uint32_t max_nodes = default_nodes;  ///< at once
+  std::uint32_t max_nodes = default_nodes;  ///< concurrent nodes
   std::uint32_t permissions = 0600;
   std::optional<std::string> group;  ///< group name that may attach too (permissions 0660)
   bool overwrite = false;            ///< replace an existing pool
-  /// Its files take space when an object is made, all that the object needs at once. A full file
-  /// system is an error then. Errors: unavailable, where the file system cannot reserve.
+  /// The files take space when an object is made, at once for the whole object. A full file system
+  /// is an error then. Errors: unavailable (the file system cannot reserve space).
   bool sparse = false;
 };
 
-/// The owner of a pool, by the file system.
+/// The owner of a pool in the file system.
 struct Owner {
   std::uint32_t uid = 0, gid = 0;
   std::uint32_t permissions = 0;
   std::string text() const;  ///< "root:lab 0660"
 };
-std::string user_name(std::uint32_t uid);   ///< "uid 1234" of one without a name
+std::string user_name(std::uint32_t uid);   ///< "uid 1234" if it has no name
 std::string group_name(std::uint32_t gid);  ///< likewise
 
-/// As recorded in the superblock, checked: magic, layout version, checksum, geometry, size.
+/// Contents of the superblock, checked: magic, layout version, checksum, geometry, size.
 struct Info {
   std::string spec;
   std::uint64_t id = 0;  ///< random, never 0
   std::uint64_t bytes = 0;
   coherence::Mode mode = coherence::Mode::software;
-  std::uint32_t max_processes = 0, max_nodes = 0;  ///< at once
+  std::uint32_t max_processes = 0, max_nodes = 0;  ///< concurrent
   std::uint32_t max_ranks() const { return max_processes / slots_per_rank; }
   std::uint64_t created_wall_ns = 0;
   std::uint64_t arena_offset = 0, arena_bytes = 0;
@@ -83,15 +83,15 @@ struct Info {
   Owner owner;  ///< of the first part
 };
 
-/// Creates and initializes. Space is reserved first, unless `sparse`: a small /dev/shm is an error
-/// here, never a SIGBUS later. Errors name what was found, what was needed and the command that
-/// fixes it.
+/// Creates and initializes a pool. Reserves space first, unless `sparse`: a small /dev/shm is an
+/// error here, never a SIGBUS later. Errors name what was found, what was needed and the command
+/// that fixes it.
 Result<Info> create(const CreateOptions& options);
 /// Reads the superblock only.
 Result<Info> inspect(const std::string& spec);
-/// May this user's jobs use the pool? Attaching checks this; looking does not. Errors: permission,
-/// where its owner is neither this user nor root nor named by PENSTOCK_TRUST_OWNER, or where all
-/// users may write to it.
+/// Checks whether this user's jobs may use the pool. Attaching includes this check; inspecting does
+/// not. Errors: permission (the owner is neither this user nor root nor in PENSTOCK_TRUST_OWNER, or
+/// all users may write to the pool).
 Result<void> check_owner(const std::string& spec);
 /// True if PENSTOCK_TRUST_OWNER accepts `name`: a user or a :GROUP, by name or number, or
 /// everybody.
@@ -100,22 +100,23 @@ bool can_be_trusted(const std::string& name);
 /// are attached unless `force`.
 Result<void> remove(const std::string& spec, bool force = false);
 
-/// `penstock run` makes pools of such names for a job, and removes them after it.
+/// `penstock run` makes pools with this prefix for a job and removes them after the job.
 inline constexpr std::string_view temporary_pool_prefix = "shm:run-";
-/// How one gets a pool of twice the size, as the end of an error message: "make a larger pool:
-/// penstock pool create ...", or of a temporary one "run the job with --size 64M". `wanted`: bytes
-/// that were asked for in vain, counted twice too, for there may be others who ask.
+/// The command that makes a pool of twice the size, as the end of an error message: "make a larger
+/// pool: penstock pool create ...", or for a temporary pool "run the job with --size 64M".
+/// `wanted`: bytes of the failed request, counted twice too, since other processes may ask for as
+/// much.
 std::string larger_pool_text(const Info& info, std::uint64_t wanted = 0);
-/// The same, and before it how to free what lies in a pool that outlives its job.
+/// The same; before it, for a pool that outlives its job, how to free space in it.
 std::string more_space_text(const Info& info, std::uint64_t wanted = 0);
 
-/// What a pool keeps when its hosts are switched off.
+/// Which data a pool keeps when its hosts are switched off.
 enum class Durability : std::uint32_t {
-  none = 0,  ///< nothing: it lies in memory of a host (shm:, tmpfs)
-  file = 1,  ///< what Pool::sync() has written to the file: it is mapped by the page cache
-  /// What has reached the device (coherence::Memory::full_fence): devdax, a file that the kernel
-  /// maps with MAP_SYNC, and in simulated mode the file that stands for a device. As lasting as the
-  /// device itself: whether that has a battery no system call tells.
+  none = 0,  ///< no data: the pool lies in memory of a host (shm:, tmpfs)
+  file = 1,  ///< data that Pool::sync() has written to the file, which the page cache maps
+  /// Data that have reached the device (coherence::Memory::full_fence): devdax, a file that the
+  /// kernel maps with MAP_SYNC, and in simulated mode the file that stands for a device. They last
+  /// as long as the device's own memory; no system call says whether that has a battery.
   device = 2,
 };
 const char* durability_name(Durability durability);
@@ -123,9 +124,9 @@ const char* durability_name(Durability durability);
 /// A process as the process table describes it (checked).
 struct ProcessRecord {
   std::uint32_t slot = 0;
-  std::uint64_t generation = 0;                ///< grows each time the slot is taken
+  std::uint64_t generation = 0;                ///< grows with each claim of the slot
   std::uint32_t node = 0;                      ///< index in the pool's node table
-  std::optional<std::uint32_t> emulated_node;  ///< as PENSTOCK_NODE says, of those on one host
+  std::optional<std::uint32_t> emulated_node;  ///< from PENSTOCK_NODE, among those of its host
   std::string host;
   std::string boot_id;
   std::uint32_t scope = 0;  ///< ProcessIdentity::scope
@@ -133,79 +134,81 @@ struct ProcessRecord {
   std::uint64_t start_time = 0;  ///< of /proc/PID/stat, clock ticks since boot
   std::uint64_t attached_wall_ns = 0;
   std::uint64_t lease_beat = 0;    ///< heartbeat counter
-  std::uint64_t device_reads = 0;  ///< lines it had read from the device at that beat
-  std::uint64_t beat_ns = 0;       ///< when it was, by the clock of its host
+  std::uint64_t device_reads = 0;  ///< lines read from the device until that beat
+  std::uint64_t beat_ns = 0;       ///< time of that beat, by the clock of its host
   std::int32_t rank = -1;          ///< of the job, -1 when unknown
   std::string job;                 ///< job key, "" when none
   std::string program;
-  bool attached = false;  ///< false: detached in order; the statistics are its last
+  bool attached = false;  ///< false: detached in order; the statistics are its last ones
   bool alive = false;
-  // what the transport keeps here, for `penstock ps` and the job summary
+  // published by the transport, for `penstock ps` and the job summary
   std::uint64_t messages_sent = 0, bytes_sent = 0, messages_received = 0, bytes_received = 0;
-  std::string activity;  ///< "", or what it waits for
+  std::string activity;  ///< "", or its current wait
 
   std::uint64_t token() const { return generation << 16 | slot; }  ///< as Pool::token()
 };
 
-/// "node 3", or "emulated node 1" where several stand for hosts on one.
+/// "node 3", or "emulated node 1" if several nodes are emulated on one host.
 std::string node_text(const ProcessRecord& record);
-/// "rank 3 (pid 1234 on host a, node 1)"; the program's name where there is no rank.
+/// "rank 3 (pid 1234 on host a, node 1)"; the program's name if it has no rank.
 std::string describe(const ProcessRecord& record);
 
 /// Activity of a process that needed more of the pool than was free.
 inline constexpr std::string_view found_full = "found the pool full";
-/// Activity of who looks for messages and does nothing else: another attachment of the process may
-/// know more.
+/// Activity of a process that only polls for messages. Another attachment of the process may know a
+/// more precise one.
 inline constexpr std::string_view only_polls = "polls for messages";
 
-/// Counters that a process publishes about itself. The transport writes them seldom.
+/// Counters that a process publishes about itself. The transport writes them rarely.
 struct ProcessStats {
   std::uint64_t messages_sent = 0, bytes_sent = 0, messages_received = 0, bytes_received = 0;
 };
 
 inline constexpr std::uint32_t last_emulated_node = 65535;
 
-/// The rank of a process that is a member of a job and none of its ranks: a switch that serves it.
+/// Rank of a process that belongs to a job without being one of its ranks: a switch that serves it.
 inline constexpr std::int32_t helper_rank = -2;
 
 struct AttachOptions {
   std::string spec;
-  std::optional<coherence::Mode> mode;  ///< when given it must agree with the pool's
+  std::optional<coherence::Mode> mode;  ///< if given, must match the pool's
   coherence::FlushChoice flush = coherence::FlushChoice::automatic;
   std::int32_t rank = -1;
   std::string job;
-  std::optional<std::uint32_t> emulated_node;  ///< several "hosts" on one, from 0 (PENSTOCK_NODE)
-  /// Its number among the ranks of its node, from 0; see part_for(). Not told: its rank, or its
-  /// slot where it has none.
+  std::optional<std::uint32_t>
+      emulated_node;  ///< one of several nodes on this host (PENSTOCK_NODE)
+  /// Its number among the ranks of its node, from 0; see part_for(). Default: the rank, or the slot
+  /// of a process without rank.
   std::optional<std::uint32_t> seat = {};
   bool observer = false;  ///< maps and reads, takes no slot (pool info, ps)
 };
 
 class FlushTable;
 
-/// An attachment. Takes milliseconds however large the pool is. Thread-safe except where said.
-/// A background thread renews the lease. Detaches when destroyed.
+/// An attachment. Attaching takes milliseconds, whatever the size of the pool. Thread-safe except
+/// where stated. A background thread renews the lease. The destructor detaches.
 class Pool {
  public:
-  /// Dead owners found in the tables are reaped first. Errors: not_found, wrong_format, mismatch,
-  /// permission, no_slots, no_space; each message ends with the fixing command.
+  /// Attaches, and reclaims dead owners found in the tables first. Errors: not_found, wrong_format,
+  /// mismatch, permission, no_slots, no_space; each message ends with the fixing command.
   static Result<std::unique_ptr<Pool>> attach(const AttachOptions& options);
   ~Pool();
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
-  /// False in a child that was forked by the process that attached. There the parent's attachment
-  /// cannot be locked, and destroying it, or what was made of it, touches nothing. No system call.
+  /// False in a child forked by the attached process. There the parent's attachment cannot be
+  /// locked, and destroying it or objects made from it has no effect. No system call.
   bool attached_here() const;
   const Info& info() const;
   const coherence::Memory& memory() const;
   std::byte* base() const;
   std::uint64_t bytes() const;
-  /// Address of [offset, offset+bytes) after a bounds check; null when it does not lie inside.
+  /// Address of [offset, offset+bytes) after a bounds check; null if it is not inside the pool.
   void* at(std::uint64_t offset, std::uint64_t bytes) const;
   /// Offset of an address inside the mapping; nullopt outside.
   std::optional<std::uint64_t> offset_of(const void* address) const;
-  /// Other mappings of the pool in this process. refresh() before what it says must be complete.
+  /// Other mappings of the pool in this process. Call refresh() first if the answer must be
+  /// complete.
   PoolMappings& mappings() const;
 
   std::uint32_t slot() const;        ///< own process slot
@@ -213,105 +216,104 @@ class Pool {
   std::uint32_t node() const;
   /// `generation << 16 | slot`, never 0; identifies one incarnation of a process.
   std::uint64_t token() const;
-  /// The part on which this process's own objects should lie (pool::part_for); `n`: of those that
-  /// should lie apart from each other. 0 in pools of one part.
+  /// The part for objects of this process (pool::part_for). `n`: index among objects that should
+  /// lie on different parts. 0 in pools of one part.
   std::uint32_t own_part(std::uint64_t n = 0) const;
-  /// Alive: attached under this very token, and neither found dead nor with an expired lease. A
-  /// stopped process (SIGSTOP) is alive until its lease (PENSTOCK_LEASE_MS) runs out, and on the
-  /// same host for as long as it exists. A process that is found dead by its lease stays dead: a
-  /// verdict is published, and the process ends when it goes on. Of the own token: confirm(), true.
-  /// Costs a system call: for waits, not for hot paths.
+  /// True if the process is attached under this token, was not found dead and has a valid lease. A
+  /// stopped process (SIGSTOP) is alive until its lease (PENSTOCK_LEASE_MS) expires, and on the
+  /// same host as long as it exists. A process that is found dead by its lease stays dead: a
+  /// verdict is published, and the process exits if it resumes. For the own token: confirm(), then
+  /// true. Costs a system call: for waits, not for hot paths.
   bool alive(std::uint64_t token) const;
-  /// Another has published that it takes this process for dead, by its lease. After a `false`, who
-  /// learns of the death later sees what this process had published before a full_fence. A device
-  /// access.
+  /// True if another process has declared this one dead, by its lease. If false, a process that
+  /// learns of the death later sees everything that this process published before a full_fence. One
+  /// device access.
   bool declared_dead(std::uint64_t token) const;
-  /// Call it before a store that only a living process may make: if this one has shown no life for
-  /// so long that others may have taken it for dead, it checks; if they have, it reports that on
-  /// standard error and ends the process (status 75). A few ns, no system call, unless it is late.
+  /// Call it before a store that only a living process may make. If this process has shown no life
+  /// for so long that others may have declared it dead, it checks; if they have, it logs that and
+  /// ends the process (status 75). A few ns, no system call, unless it is late.
   std::uint64_t confirm() const;
-  /// Node of the process, also of one that has detached or died; nullopt when its slot has another
-  /// owner by now.
+  /// Node of the process, also if it has detached or died; nullopt if its slot has a new owner.
   std::optional<std::uint32_t> node_of(std::uint64_t token) const;
-  /// "rank 3 (pid 1234 on host a, node 1)", from the record of `token`; also of the dead.
+  /// "rank 3 (pid 1234 on host a, node 1)", from the record of `token`; also for dead processes.
   std::string describe(std::uint64_t token) const;
 
-  bool grows() const;  ///< its files were made without space for all of it
-  /// Under the lock. Reserves space for [offset, offset + bytes) before its first use, where the
-  /// pool's files were made without (CreateOptions::sparse), all of it or nothing. A no-op for
-  /// other pools. System calls. Errors: no_space.
+  bool grows() const;  ///< its files were made without reserving all their space
+  /// Requires the lock. Reserves space for [offset, offset + bytes) before its first use, all of it
+  /// or nothing, if the pool is sparse (CreateOptions::sparse). A no-op for other pools. Makes
+  /// system calls. Errors: no_space.
   Result<void> reserve(std::uint64_t offset, std::uint64_t bytes) const;
-  /// Under the lock. Gives the whole blocks of a range that no object needs back to the file
-  /// system; they read as zeros then. Returns the number of bytes; 0 in pools that were not made
-  /// sparse.
+  /// Requires the lock. Returns the whole blocks of an unused range to the file system; they read
+  /// as zeros afterwards. Returns the number of bytes; 0 in pools that are not sparse.
   std::uint64_t give_back(std::uint64_t offset, std::uint64_t bytes) const;
 
   Durability durability() const;
-  /// What this host has stored to [offset, offset + bytes) and published is in the file when it
-  /// returns, where durability() is `file`; a no-op elsewhere. A system call that waits for the
-  /// storage. Errors: unavailable, when the file system cannot write.
+  /// Writes published stores of this host to [offset, offset + bytes) to the file, if durability()
+  /// is `file`; a no-op otherwise. A system call that waits for the storage. Errors: unavailable
+  /// (the file system cannot write).
   Result<void> sync(std::uint64_t offset, std::uint64_t bytes) const;
 
-  /// Exclusive over all nodes and processes, by loads and stores between nodes and a lock file
-  /// between processes of one host. A dead holder is replaced. Not recursive.
+  /// The pool's lock: exclusive over all nodes and processes, by loads and stores between nodes and
+  /// a lock file between processes of one host. The lock of a dead holder is recovered. Not
+  /// recursive.
   class Guard;
-  /// `unless`: asked now and then while another process of this host has the lock. Errors:
-  /// deadline; already_exists when it says true: what the lock was wanted for is done.
+  /// `unless`: called at times while another process of this host holds the lock. Errors: deadline;
+  /// already_exists (`unless` returned true: another process has done the work).
   Result<Guard> lock(std::uint64_t timeout_ns = 0, const std::function<bool()>& unless = {});
 
   std::vector<ProcessRecord> processes() const;
-  /// The number of this host's emulated nodes 0 to `emulated_nodes` - 1 that could not join any
-  /// more because the table of nodes is full.
+  /// How many of this host's emulated nodes 0 to `emulated_nodes` - 1 cannot join any more, because
+  /// the node table is full.
   std::uint32_t nodes_without_entry(std::uint32_t emulated_nodes) const;
-  /// Watches each attached process until it is certain whether it lives: one on another host until
-  /// it shows life, or for a lease. Errors: deadline.
+  /// Watches each attached process until its liveness is certain. On another host that takes until
+  /// it shows life, or a lease. Errors: deadline.
   Result<void> make_certain() const;
   void publish_stats(const ProcessStats& stats);  ///< own record; cheap, no system call
   void publish_activity(std::string_view text);   ///< own record; slow paths only
-  /// Called under the lock with processes found dead, so that higher layers free what they owned;
-  /// not with those whose job still has living members, which may write there until they notice.
-  /// Slots of the dead are released afterwards. Between groups of the dead the lock is let go.
+  /// Called under the lock with dead processes, so that higher layers free their objects. Excludes
+  /// processes whose job has living members, which may still write to those objects. The slots of
+  /// the dead are released afterwards. The lock is released between groups of dead processes.
   using OnDead = std::function<void(const std::set<std::uint64_t>& tokens)>;
-  /// Whose death is looked for: that of all, or of whom a process that attaches finds with few
-  /// reads, those of its node; the first of a node looks at all.
+  /// Which processes are checked: `all`, or `near`, those of this node, which takes few reads. The
+  /// first process of a node checks all in both cases.
   enum class Among : std::uint8_t { all, near };
   Result<std::uint32_t> reap(const OnDead& on_dead, Among among = Among::all);
-  /// Other living processes may still store to this process's memory when it detaches: reap() gives
-  /// it back when the job is gone, as that of a dead process.
+  /// Other living processes may still store to this process's memory when it detaches: reap() frees
+  /// it after the job has ended, like the memory of a dead process.
   void leave_to_burial();
-  /// Under the lock. True if the memory of the process of `token` may be given back: it is dead,
-  /// and no living process of its job may still write there. Then its death is recorded, see
-  /// flushes().
+  /// Requires the lock. True if the memory of the process of `token` may be freed: it is dead, and
+  /// no living process of its job may still write there. Also records the death, see flushes().
   bool bury(std::uint64_t token);
-  /// Under the lock, before something is given back that others may have stored to: the deaths that
-  /// this process has learned of by alive() are recorded, though the dead were not reaped yet.
+  /// Requires the lock. Call it before freeing memory that other processes may have stored to:
+  /// records the deaths that alive() has reported to this process, although the dead are not reaped
+  /// yet.
   void record_known_deaths();
-  /// Under the lock, before something is given back without the others having agreed: as if all
-  /// attached processes had died.
+  /// Requires the lock. Call it before freeing memory without an agreement of its users: acts as if
+  /// all attached processes had died.
   void record_unknown_deaths();
-  /// A process of this host that was given up has not ended, and may still store: to flush now
+  /// True if a process of this host that was declared dead still exists and may store: a flush now
   /// would be too early. Reads a line of each slot.
   bool given_up_still_here() const;
-  /// A process of this host is attached under this token, and has not ended. Reads two lines.
+  /// True if a process of this host is attached under this token and still exists. Reads two lines.
   bool stands_here(std::uint64_t token) const;
   /// Which nodes may hold dirty lines of the dead.
   const FlushTable& flushes() const;
-  /// Nodes whose caches this process can flush: its own, and in modes where emulated nodes share
-  /// their host's caches those of this host.
+  /// Nodes whose caches this process can flush: its own, and in modes in which emulated nodes share
+  /// their host's caches, all nodes of this host.
   std::vector<std::uint32_t> nodes_of_these_caches() const;
-  /// `chore` is called at each heartbeat, most often by its thread, until it is replaced by an
-  /// empty one; then no call is under way. Short: the lease is not renewed meanwhile. One for each
-  /// `owner`.
+  /// `chore` is called at each heartbeat, usually by the heartbeat's thread, until it is replaced
+  /// by an empty function; after that no call is in progress. It must be short: the lease is not
+  /// renewed meanwhile. One per `owner`.
   void on_beat(const void* owner, std::function<void()> chore);
-  /// Number of living processes on this host that are attached, self included; one that has just
-  /// ended may still count.
+  /// Number of attached living processes on this host, this one included. May include one that has
+  /// just ended.
   std::uint32_t local_processes() const;
   struct Member {
     std::uint32_t slot;
     std::uint64_t token;
   };
-  /// Who is attached on this node, by their lines as they are now: the dead among them too, until
-  /// they are reaped. A serialized device access, and one for each 64 slots that the node has.
+  /// Processes attached on this node, from their current lines; includes dead ones that are not
+  /// reaped yet. One serialized device access, and one for each 64 slots of the node.
   std::vector<Member> members_of_this_node() const;
 
   struct Impl;

@@ -15,8 +15,8 @@ namespace penstock::pool {
 namespace {
 
 /// The kind of file, in the upper bits of the word. Different numbers prove different files only if
-/// both are of one kind and neither is doubtful: a file of an overlay has other numbers in the
-/// layer below.
+/// both have the same kind and it is not `doubtful`: in an overlay a file has other numbers in the
+/// lower layer.
 enum class Kind : std::uint32_t { doubtful = 0, plain = 1, overlay = 2 };
 constexpr int kind_shift = 30;
 
@@ -24,7 +24,7 @@ Kind kind_of(std::uint32_t word) {
   return static_cast<Kind>(word >> kind_shift);
 }
 
-/// On networks' file systems and those of user space one file may have several numbers.
+/// On network and user-space file systems one file may have several numbers.
 Kind kind_of_file(int fd) {
   constexpr std::int64_t zfs = 0x2fc12fc1;
   constexpr std::array<std::int64_t, 8> plain{
@@ -45,7 +45,7 @@ std::uint32_t pool_file_of(const std::vector<OpenPart>& parts) {
   for (const OpenPart& part : parts) {
     struct stat status {};
     const bool known = ::fstat(part.fd.get(), &status) == 0;
-    const bool device = S_ISCHR(status.st_mode);  // one memory may be several devices
+    const bool device = S_ISCHR(status.st_mode);  // several devices may share one memory
     const std::uint64_t numbers[] = {device, device ? status.st_rdev : status.st_dev,
                                      device ? 0 : status.st_ino};
     hash = base::xxh64(numbers, sizeof numbers, hash);

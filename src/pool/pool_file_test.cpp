@@ -1,4 +1,4 @@
-// Copies of pools, and names for them: what is attached where.
+// Copies of pools, and several names of one pool: which processes are attached to which file.
 #include "pool/pool_file.hpp"
 
 #include <filesystem>

@@ -115,7 +115,7 @@ TEST_P(PoolLockTest, ProcessesKilledAtAnyMomentLeaveAUsablePool) {
   EXPECT_EQ(pool->local_processes(), 1u);
 }
 
-/// The lines of a node that does not want the lock itself, and of nodes that never existed.
+/// Overwrites the lines of an idle node and of nodes that never existed.
 TEST_P(PoolLockTest, LinesThatWereOverwrittenKeepNobodyWaiting) {
   const base::EnvironmentGuard lease("PENSTOCK_LEASE_MS", "800");
   Child idle([this](const Child::Report& report) {

@@ -27,7 +27,7 @@ struct Segment {
   FilePiece piece;
 };
 
-/// Reads a number and what stands behind it.
+/// Reads a number and the character `behind` after it.
 bool number(std::string_view& text, int base, char behind, std::uint64_t* value) {
   const auto read = std::from_chars(text.data(), text.data() + text.size(), *value, base);
   if (read.ec != std::errc{}) return false;
@@ -37,7 +37,7 @@ bool number(std::string_view& text, int base, char behind, std::uint64_t* value)
   return true;
 }
 
-/// "7f00-7f10 rw-s 00001000 00:1a 53   /dev/shm/pool"; nullopt for what is private or no file's.
+/// "7f00-7f10 rw-s 00001000 00:1a 53   /dev/shm/pool"; nullopt if it is private or not of a file.
 std::optional<Segment> parse_segment(std::string_view line) {
   Segment segment;
   std::uint64_t major = 0, minor = 0;
@@ -48,7 +48,7 @@ std::optional<Segment> parse_segment(std::string_view line) {
       !number(line, 16, ' ', &minor))
     return std::nullopt;
   segment.piece.device = major << 32 | minor;
-  // Behind the inode stands a path or the end of the line.
+  // a path or the end of the line follows the inode
   const auto read = std::from_chars(line.data(), line.data() + line.size(), segment.piece.inode);
   const bool usable = read.ec == std::errc{} && segment.piece.inode != 0;
   return usable && segment.begin < segment.end ? std::optional(segment) : std::nullopt;
@@ -111,7 +111,7 @@ std::optional<PoolMappings::Range> PoolMappings::range_of(std::uint64_t at,
     const auto range = look_up(at, bytes);
     if (version_.load(std::memory_order_relaxed) == before) return range;
   }
-  const std::lock_guard lock(refreshing_);  // a refresh came between: wait for its end
+  const std::lock_guard lock(refreshing_);  // a refresh interfered: wait for its end
   return look_up(at, bytes);
 }
 
@@ -149,7 +149,7 @@ void PoolMappings::follow_attachments() {
   std::vector<Attachment> now = attachments_->of_this_process();
   if (now == followed_) return;
   followed_ = std::move(now);
-  // whoever has attached since is found by the next call, which then finds others than these
+  // the next call finds later attachments, since it then differs from this list
   publish(find(base::read_file("/proc/self/maps")), followed_);
 }
 
@@ -165,7 +165,7 @@ std::vector<PoolMappings::Range> PoolMappings::find(std::string_view maps) const
   std::vector<Range> found;
   for (const Segment& segment : segments) {
     if (segment.begin < own_.end && segment.end > own_.begin) continue;
-    // The last own piece that begins no later than the segment is the first that it can show.
+    // the last own piece that begins no later than the segment is the first one it can overlap
     auto mine = std::upper_bound(
         own.begin(), own.end(), segment.piece,
         [](const FilePiece& piece, const Segment& other) { return piece < other.piece; });
@@ -184,7 +184,7 @@ std::vector<PoolMappings::Range> PoolMappings::find(std::string_view maps) const
   return found;
 }
 
-/// Runs of addresses that continue each other are one: the stripes of a pool of several parts.
+/// Joins adjacent ranges that continue each other: the stripes of a pool of several parts.
 void PoolMappings::publish(std::vector<Range> found, const std::vector<Attachment>& attachments) {
   std::sort(found.begin(), found.end(),
             [](const Range& a, const Range& b) { return a.begin < b.begin; });

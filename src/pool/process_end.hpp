@@ -1,10 +1,10 @@
-// Pools that a process leaves because it ends.
+// Pools of a process that is ending.
 #pragma once
 
 namespace penstock::pool {
 
-/// From now on the memory of a pool that is destroyed stays mapped: other threads, which end only
-/// with the process, may still load from it.
+/// From now on the memory of a destroyed pool stays mapped: other threads end only with the process
+/// and may still load from it.
 void stay_mapped();
 
 }  // namespace penstock::pool

@@ -58,7 +58,7 @@ std::vector<SlotView> ProcessTable::states(std::uint32_t first, std::uint32_t en
   return views;
 }
 
-/// Was none of `count` blocks ever taken, by lines that the caller has invalidated?
+/// True if none of `count` blocks was ever taken. The caller has invalidated their lines.
 bool ProcessTable::fresh(std::uint32_t block, std::uint32_t count) const {
   for (std::uint32_t i = 0; i < count; ++i) {
     BlockLine line;
@@ -169,14 +169,14 @@ StateLine ProcessTable::take(const SlotView& before, const Entry& entry,
                              const std::function<void()>& confirm) const {
   const std::uint32_t slot = before.slot;
   StateLine line = before.line;
-  // The state may be that of an earlier owner, which stored it late.
+  // the state may be a late store of an earlier owner
   const std::uint64_t last = std::max(generation(before), beating(slot).value_or(0));
   line.generation = last < greatest_generation ? last + 1 : 1;
   publish_details(slot, entry, confirm);
   confirm();
   publish_beat(slot, line.generation, 1);
   publish_stats(slot, line.generation, ProcessStats{});
-  publish_activity(slot, "");  // orders all of these ahead of the state
+  publish_activity(slot, "");  // its fence orders all of these before the state
 
   line.state = static_cast<std::uint32_t>(SlotState::attached);
   line.node = entry.node;

@@ -16,47 +16,48 @@ namespace penstock::pool {
 struct SlotView {
   std::uint32_t slot = 0;
   StateLine line;
-  bool whole =
-      true;  ///< false: wrong checksum or impossible contents; each word for itself is whole
+  bool whole = true;  ///< false: wrong checksum or impossible contents; single words are never torn
 
   bool attached() const { return is(SlotState::attached); }
-  /// True until the memory of its process has been given back.
+  /// True until the memory of its process has been freed.
   bool owns() const { return attached() || is(SlotState::left); }
 
   bool is(SlotState state) const { return line.state == static_cast<std::uint32_t>(state); }
 };
-/// A line that its writer left half written must not be taken.
+/// True for a torn line too: a half-written line must not be taken.
 inline bool was_taken(const SlotView& view) {
   return !view.whole || view.line.generation != 0;
 }
 
-/// Reads are safe at any time; writes are the owner's, or another's under the lock.
+/// Reads are safe at any time. Only the owner writes, or another process under the lock.
 class ProcessTable {
  public:
   ProcessTable(const coherence::Memory& memory, std::byte* base, const Superblock& superblock);
 
   std::uint32_t slots() const { return slots_; }
   SlotView state(std::uint32_t slot) const;
-  /// Those of [first, end), which are some; what the caller has invalidated is fresh as well. One
-  /// device access.
+  /// The slots [first, end), at least one; lines that the caller has invalidated become fresh too.
+  /// One device access.
   std::vector<SlotView> states(std::uint32_t first, std::uint32_t end) const;
-  /// All slots that were ever taken. Their blocks are taken in order the first time, so this costs
-  /// what they are, not what the table could hold.
+  /// All slots that were ever taken. Blocks are first taken in order, so the cost depends on the
+  /// used slots, not on the size of the table.
   std::vector<SlotView> used() const;
-  /// nullopt: unreadable.
+  /// nullopt: the line is unreadable.
   std::optional<OriginLine> origin(std::uint32_t slot) const;
   /// nullopt: unreadable or not of `generation`.
   std::optional<std::uint64_t> beat(std::uint32_t slot, std::uint64_t generation) const;
-  /// Generation under which the slot's process beats, or has beaten last; nullopt: unreadable.
+  /// Generation of the slot's last heartbeat; nullopt: unreadable.
   std::optional<std::uint64_t> beating(std::uint32_t slot) const;
-  /// The generation of the slot's last process: if its state is not whole, that of its heartbeat.
+  /// The generation of the slot's last process: from the state, or from the heartbeat if that is
+  /// torn.
   std::uint64_t generation(const SlotView& view) const;
   /// Address of the pool in the process of the slot; 0: unreadable or not of `generation`.
   std::uint64_t mapped_at(std::uint32_t slot, std::uint64_t generation) const;
-  /// Attached under `generation`, as this node holds the line: enough for a slot of this process.
+  /// True if this node's cached line says attached under `generation`: enough for a slot of this
+  /// process.
   bool held_attached(std::uint32_t slot, std::uint64_t generation) const;
   std::string job(std::uint32_t slot) const;
-  /// Everything but `alive`.
+  /// All fields except `alive`.
   ProcessRecord record(const SlotView& view) const;
 
   struct Entry {
@@ -66,27 +67,28 @@ class ProcessTable {
     std::int32_t rank = -1;
     std::string job;
   };
-  /// Publishes all lines of the slot that was just looked at, the state last, which it gives. Under
-  /// the pool's lock, or in a block of the own node; `confirm` is asked before what hurts if this
-  /// process has lost these meanwhile.
+  /// Publishes all lines of a slot, the state last, and returns the state. Requires the pool's
+  /// lock, or a block of the own node. `before`: a fresh look at the slot. `confirm`: called before
+  /// each store that would do harm if this process had lost lock or block.
   StateLine take(const SlotView& before, const Entry& entry,
                  const std::function<void()>& confirm) const;
-  /// Who it is, but for its state; `confirm` is asked before each part. The caller orders.
+  /// Publishes host, program and job. `confirm`: called before each part. The caller does the
+  /// fence.
   void publish_details(std::uint32_t slot, const Entry& entry,
                        const std::function<void()>& confirm) const;
-  /// Ordered before all that this thread publishes later.
+  /// Fences: later publishes of this thread come after it.
   void publish_state(std::uint32_t slot, const StateLine& line) const;
   void set_state(std::uint32_t slot, StateLine line, SlotState state) const;
-  /// The caller orders.
+  /// The caller does the fence.
   void publish_beat(std::uint32_t slot, std::uint64_t generation, std::uint64_t beat) const;
   void publish_stats(std::uint32_t slot, std::uint64_t generation, const ProcessStats& stats) const;
   void publish_activity(std::uint32_t slot, std::string_view text) const;
 
  private:
-  /// Loads after the caller's invalidations; checks.
+  /// Loads a line that the caller has invalidated, and checks it.
   SlotView load_state(std::uint32_t slot) const;
   bool fresh(std::uint32_t block, std::uint32_t count) const;
-  /// Behind the two lines of slot_blocks.hpp.
+  /// The two lines of slot_blocks.hpp precede the blocks.
   std::uint64_t place_of_block(std::uint32_t block) const {
     return blocks_ + (2ull + block) * sizeof(BlockLine);
   }

@@ -1,4 +1,4 @@
-// Attached processes, their liveness, and the cleanup after the dead.
+// Attached processes, their liveness, and the reclaim of the dead.
 #include <cerrno>
 #include <chrono>
 #include <thread>
@@ -25,12 +25,12 @@ class ProcessTest : public PoolTest {
     }
     return nullptr;
   }
-  /// The token of a process that has been killed.
+  /// The token of a killed process.
   std::uint64_t dead() const {
     const Child child = attached_child();
     return child.next_report();
   }
-  /// Overwrites it as a foreign program could that writes into the pool.
+  /// Overwrites the line, as a foreign program that writes into the pool could.
   static void overwrite_state(const Pool& pool, std::uint64_t token, std::uint64_t word,
                               std::uint64_t value) {
     const auto& superblock = *reinterpret_cast<const Superblock*>(pool.base());
@@ -97,7 +97,7 @@ class ManyProcesses : public PoolTest {
   void SetUp() override { create(64); }
 };
 
-/// /proc is read seldom then; what the kernel says of the pid alone is asked each time.
+/// With many processes /proc is read rarely; kill(pid, 0) is called each time.
 TEST_F(ManyProcesses, AZombieIsFoundInASecondAndWhoHasGoneAtOnce) {
   constexpr std::size_t many = 20;
   auto pool = attach();
@@ -144,7 +144,7 @@ TEST_F(ProcessTest, AKilledProcessIsDeadAndReapedAndItsSlotServesAgain) {
   EXPECT_THAT(dead, ElementsAre(token));
   EXPECT_EQ(pool->reap([](const auto&) { FAIL(); }).value(), 0u);
 
-  // The other 14 slots were never used; after them it is this one's turn.
+  // the other 14 slots are unused and come first, then this one
   std::vector<std::unique_ptr<Pool>> others;
   for (int i = 0; i < 15; ++i) others.push_back(attach());
   EXPECT_EQ(others.back()->slot(), token & 0xffff);
@@ -348,7 +348,7 @@ TEST_F(ForeignTest, AnotherPidNamespaceOfThisHostIsJudgedByHeartbeatToo) {
   auto pool = attach();
   Caller caller{*this_host(), *this_process()};
   caller.process.scope += 1;
-  caller.process.pid = 1;  // exists here, but is somebody else there
+  caller.process.pid = 1;  // exists here, but is another process there
   auto container = attach_as({.spec = spec_}, caller);
   ASSERT_TRUE(container);
   EXPECT_EQ((*container)->node(), pool->node());
@@ -356,7 +356,7 @@ TEST_F(ForeignTest, AnotherPidNamespaceOfThisHostIsJudgedByHeartbeatToo) {
   EXPECT_EQ(pool->local_processes(), 2u);
 }
 
-/// A reader with other clocks sees another start time.
+/// A reader in another time namespace sees another start time.
 TEST_F(ForeignTest, AnotherTimeNamespaceIsJudgedByHeartbeat) {
   auto pool = attach();
   Caller caller{*this_host(), *this_process()};
@@ -443,7 +443,7 @@ TEST_F(NodeTest, OneNumberAHostAndEmulatedNode) {
 
 TEST_F(NodeTest, IsToldBeforehandHowManyFindNoEntry) {
   auto whole = attach();
-  const auto most = whole->info().max_nodes;  // of which one is this host's own now
+  const auto most = whole->info().max_nodes;  // one of them is this host's own now
   EXPECT_EQ(whole->nodes_without_entry(most - 1), 0u);
   EXPECT_EQ(whole->nodes_without_entry(most + 1), 2u);
   auto zero = attach({.emulated_node = 0});
@@ -500,7 +500,7 @@ TEST_F(NodeTest, AnyNumberOverTime) {
   }
 }
 
-/// What a node's dead have stored may reach the device late: its number says whose caches they are.
+/// Stores of a node's dead may reach the device late, and its number identifies the caches.
 TEST_F(NodeTest, ANumberIsKeptWhileItsCachesMustBeFlushed) {
   auto here = attach();
   {
@@ -529,7 +529,7 @@ TEST_F(ProcessTest, WhoseSlotIsOverwrittenWritesItAnew) {
   }
 }
 
-/// Commands that see the pool for the first time find a process that died within its state line.
+/// Commands that open the pool for the first time find a process that died within its state line.
 TEST_F(ProcessTest, WhoDiedWithinItsLineIsReapedByWhoComesLater) {
   const base::EnvironmentGuard lease("PENSTOCK_LEASE_MS", "400");
   const std::uint64_t token = dead();

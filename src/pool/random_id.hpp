@@ -9,7 +9,7 @@
 
 namespace penstock::pool {
 
-/// Never 0. Error: the kernel gives no random bytes.
+/// Never 0. Errors: unavailable (the kernel gives no random bytes).
 inline Result<std::uint64_t> random_id() {
   std::uint64_t id = 0;
   while (id == 0) {

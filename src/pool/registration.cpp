@@ -13,7 +13,7 @@ namespace penstock::pool {
 
 namespace {
 
-/// Ids are generations of tokens, which have 48 bits.
+/// Ids serve as generations of tokens, which have 48 bits.
 constexpr int spare_bits = 17;
 
 bool same_visit(const std::optional<AttachingLine>& now, const std::optional<AttachingLine>& then) {
@@ -41,8 +41,8 @@ Result<std::uint32_t> Registration::enter() {
   return node;
 }
 
-/// Goes through a door and says that it is there. Nobody gives a door away of which he does not
-/// know that nobody is behind it, unless it was shut and nothing happened for a lease.
+/// Passes a door and announces itself. A door is opened again only if no process is behind it, or
+/// if it was shut and nothing happened for a lease.
 Result<void> Registration::claim() {
   base::Waiter waiter("a name for this host to come free", 0, {},
                       base::WaitPolicy{.spins = 0, .yields = 10, .sleep_ns = 2'000'000});
@@ -71,9 +71,9 @@ Result<void> Registration::claim() {
   }
 }
 
-/// All doors are shut, and nobody may be there who opens them under the lock. Of several that find
-/// that the last one to write opens the door (Fischer), if it wrote soon after it had looked: else
-/// another may have opened it meanwhile, and a third be behind it.
+/// Opens one door if all are shut and perhaps no process is left to open them under the lock. If
+/// several find that, the last one to write opens the door (Fischer), provided that it wrote soon
+/// after its look: otherwise another may have opened it meanwhile, and a third may be behind it.
 void Registration::open_one_of(const std::vector<Abandoned>& abandoned) const {
   if (abandoned.empty()) return;
   const Abandoned& door = abandoned[id_ % abandoned.size()];
@@ -87,7 +87,7 @@ void Registration::open_one_of(const std::vector<Abandoned>& abandoned) const {
   if (still_shut && is_just_now(since_ns)) doors_.open(door.name);
 }
 
-/// Nothing while half of the doors are open: then there is no need.
+/// Not needed, and empty, while half of the doors are open.
 std::vector<Registration::Abandoned> Registration::watch() const {
   const auto before = doors_.shut_by();
   const auto open = static_cast<std::size_t>(std::count(before.begin(), before.end(), 0u));
@@ -123,7 +123,8 @@ Result<std::uint32_t> Registration::take_under_lock(const std::vector<Abandoned>
                             joiner_.heartbeat->confirm();
                             return true;
                           });
-  registration.leave_nothing_dirty();  // the name, and with it the line, is another host's next
+  registration
+      .leave_nothing_dirty();  // the next owner of the name, and of its line, is another host
   PENSTOCK_TRY(registration.acquire());
   open_doors(abandoned);
   auto node = take_entry();
@@ -132,7 +133,7 @@ Result<std::uint32_t> Registration::take_under_lock(const std::vector<Abandoned>
   return node;
 }
 
-/// Of those who have left, and what was found abandoned.
+/// Opens the doors of hosts that have left, and the abandoned ones.
 void Registration::open_doors(const std::vector<Abandoned>& abandoned) const {
   const auto shut_by = doors_.shut_by();
   const auto visitors = joiner_.attaching.read_names();
@@ -173,7 +174,7 @@ Result<std::uint32_t> Registration::take_entry() const {
               std::min(superblock_.max_nodes * 2, max_nodes));
 }
 
-/// Of a host that has no process here any more and nothing to flush; the one that came first.
+/// Takes the oldest entry of a host that has no process here and nothing to flush.
 std::optional<std::uint32_t> Registration::take_unneeded(
     const std::vector<NodeTable::Entry>& entries) const {
   const auto needed = nodes_of_owners(joiner_.processes);
@@ -192,11 +193,12 @@ std::optional<std::uint32_t> Registration::take_unneeded(
   return std::nullopt;
 }
 
-/// The word at the door first: who finds the visit over, and this id there, opens the door.
+/// The word at the door comes first: a process that finds the visit over and this id there opens
+/// it.
 void Registration::give_back() const {
   joiner_.heartbeat->confirm();
   doors_.leave(name_, id_);
-  // once: another shown may use the line by the next beat
+  // once: another process may use the line by the next beat
   joiner_.heartbeat->replace([visit = visit_, over = false]() mutable {
     if (!std::exchange(over, true)) visit->leave();
   });

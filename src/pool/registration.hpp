@@ -1,11 +1,11 @@
-// How a host that has no node number yet gets one (docs/protocols/renaming.md): a name makes it a
-// participant of the registration lock, under which it takes an entry of the node table. It gives
-// the name back as soon as it has the entry.
+// How a host without node number gets one (docs/protocols/renaming.md): a name makes it a
+// participant of the registration lock, under which it takes an entry of the node table. It returns
+// the name as soon as it has the entry.
 //
-// Names whose holders died, and doors that several met at, stay shut. A host that finds few open
-// doors watches the shut ones for a lease before it goes through one, and opens those at which
-// nothing happened when it has the lock. So a process that is through a door and has been silent
-// since for so long does not go on: it checks the time before it says that it is there.
+// Names whose holders died, and doors at which several hosts met, stay shut. A host that finds few
+// open doors watches the shut ones for a lease before it passes one, and, once it has the lock,
+// opens those at which nothing happened. So a process that passed a door and then was silent for
+// that long must stop: it checks the time before it announces itself.
 #pragma once
 
 #include <vector>
@@ -24,12 +24,12 @@ class Registration {
   Result<std::uint32_t> enter();
 
  private:
-  /// A door that was shut all the time that it was watched, and nobody living behind it.
+  /// A door that stayed shut while it was watched, with no living process behind it.
   struct Abandoned {
     std::uint32_t name = 0;
     std::uint64_t shut_by = 0;
-    std::optional<AttachingLine> shown;  ///< the line of the name, as it stayed meanwhile
-    std::uint64_t since_ns = 0;          ///< of the last look at it
+    std::optional<AttachingLine> shown;  ///< the line of the name, unchanged meanwhile
+    std::uint64_t since_ns = 0;          ///< time of the last look at it
   };
   Result<void> claim();
   void open_one_of(const std::vector<Abandoned>& abandoned) const;
@@ -47,7 +47,7 @@ class Registration {
   const Superblock& superblock_;
   sync::Renaming doors_;
   std::uint32_t name_ = 0;
-  std::uint64_t id_ = 0;  ///< under which the name is held
+  std::uint64_t id_ = 0;  ///< holds the name under this id
   std::uint64_t token_ = 0;
   std::shared_ptr<Visit> visit_;
 };

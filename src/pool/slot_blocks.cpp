@@ -61,7 +61,7 @@ void SlotBlocks::publish_home(std::uint32_t node, const HomeLine& home) const {
 NextBlockLine SlotBlocks::next_line() const {
   auto line = observe_checksummed_line<NextBlockLine>(memory_, base_, offset_);
   if (line && line->next <= blocks_ && line->turn < blocks_) return *line;
-  NextBlockLine found;  // its writer died within the line: blocks are taken in order
+  NextBlockLine found;  // its writer died while writing it: blocks are taken in order
   std::uint32_t high = blocks_;
   for (std::uint32_t low = 0; low < high;) {
     const std::uint32_t middle = low + (high - low) / 2;
@@ -77,7 +77,7 @@ NextBlockLine SlotBlocks::next_line() const {
 
 std::optional<BlockView> SlotBlocks::take_fresh(std::uint32_t node) const {
   NextBlockLine line = next_line();
-  // A process that died had taken it and not said so.
+  // a process took it and died before it published that
   while (line.next < blocks_ && !fresh(static_cast<std::uint32_t>(line.next))) ++line.next;
   if (line.next == blocks_) return std::nullopt;
   BlockView block = look(static_cast<std::uint32_t>(line.next));
@@ -93,7 +93,7 @@ void SlotBlocks::give(BlockView& block, std::uint32_t node, std::uint32_t from) 
   block.whole = true;
   if (confirm_) confirm_();
   publish_checksummed_line(memory_, base_, place(block.number), block.line);
-  memory_.full_fence();  // whoever is seen to take a slot of it afterwards has seen this
+  memory_.full_fence();  // a process that takes a slot of it afterwards has seen this
 }
 
 std::uint32_t SlotBlocks::turn() const {
@@ -109,7 +109,7 @@ void SlotBlocks::set_turn(std::uint32_t number) const {
 
 void SlotBlocks::mark_burial(std::uint64_t token) const {
   memory_.publish_word(base_ + offset_ + coherence::line_bytes, token);
-  memory_.full_fence();  // who is not seen to attach from now on finds this
+  memory_.full_fence();  // a process that is not seen attaching from here on finds the mark
 }
 
 void SlotBlocks::unmark_burial() const {

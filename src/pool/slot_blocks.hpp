@@ -1,19 +1,19 @@
-// Process slots belong to nodes in blocks, so that a process takes a slot without the pool's lock
-// (docs/protocols/pool.md). A node takes a block under the pool's lock; its processes take the
+// Process slots belong to nodes in blocks, so that a process can take a slot without the pool's
+// lock (docs/protocols/pool.md). A node takes a block under the pool's lock; its processes take the
 // slots of its blocks under their host's lock alone.
 //
-//   line 0: | next fresh block | where the search goes on | 0 ...              | checksum |
-//   line 1: | token of the process that buries, 0 if none does | 0 ...                    |
-//   block:  | times taken | node + 1, whose it was + 1 | 0 ...                 | checksum |
+//   line 0: | next fresh block | search position | 0 ...                       | checksum |
+//   line 1: | token of the process that reclaims, 0: none | 0 ...                         |
+//   block:  | times taken | node + 1, previous node + 1 | 0 ...                | checksum |
 //   home:   | 22 blocks, 2 bytes each | blocks ever entered, turn, reuse        | checksum |
 //
-// Blocks and line 0 are written under the pool's lock, a node's home under its host's lock. What
-// stands in a home is a hint: the block's own line says whose it is.
+// Blocks and line 0 are written under the pool's lock, a node's home under its host's lock. A home
+// holds hints: the block's own line says which node owns it.
 //
-// A node that finds no fresh block takes one that has a free slot from another node. A process of
-// that node may just be taking this very slot, as Dekker's algorithm decides: it says that it is
-// there (AttachingLine::apart) and then reads whose the block is; the other writes whose it is,
-// then waits until no process is there, and looks at the slots once more.
+// If no fresh block is left, a node takes a block with a free slot from another node. A process of
+// that node may be taking this very slot, so both follow Dekker's algorithm: the process announces
+// itself (AttachingLine::apart) and then reads the owner of the block; the taker writes the new
+// owner, waits until no process is announced, and then checks the slots again.
 #pragma once
 
 #include <cstdint>
@@ -37,15 +37,15 @@ struct alignas(64) HomeLine {
   static constexpr std::uint32_t capacity = 22;
   std::uint16_t blocks[capacity] = {};  ///< the last ones that were entered
   std::uint32_t entered = 0;
-  std::uint32_t turn = 0;   ///< of those, which is looked at first
-  std::uint32_t reuse = 0;  ///< 1: no block of the pool is fresh any more
+  std::uint32_t turn = 0;   ///< index of the block that is checked first
+  std::uint32_t reuse = 0;  ///< 1: the pool has no fresh block any more
   std::uint64_t checksum = 0;
 
   std::uint32_t listed() const { return entered < capacity ? entered : capacity; }
 };
 static_assert(sizeof(HomeLine) == 64);
 
-/// A block as it is seen at one time.
+/// A snapshot of a block.
 struct BlockView {
   std::uint32_t number = 0;
   BlockLine line;
@@ -58,9 +58,9 @@ struct BlockView {
 
 class SlotBlocks {
  public:
-  /// `from` of a block of which nobody knows whose it was.
+  /// `from` of a block whose previous node is not known.
   static constexpr std::uint32_t anybody = UINT32_MAX;
-  /// `confirm`: called before each line that is written under the pool's lock.
+  /// `confirm`: called before each line is written under the pool's lock.
   SlotBlocks(const coherence::Memory& memory, std::byte* base, const Superblock& superblock,
              const ProcessTable& processes, std::function<void()> confirm);
 
@@ -70,25 +70,26 @@ class SlotBlocks {
 
   /// The block's line and the states of its slots; one device access.
   BlockView look(std::uint32_t number) const;
-  /// The slots in which processes of the node are, as its home says; other nodes' may be among
-  /// them, and some may be missing. nullopt: it does not list them all. Its own processes ask.
+  /// The slots of the node's processes, by its home; may include other nodes' slots and miss some.
+  /// nullopt: the home does not list all. Called by processes of the node.
   std::optional<std::vector<SlotView>> near(std::uint32_t node) const;
 
   // under the host's lock
-  /// An unreadable one is empty. What is published is ordered before the state of the slot that is
-  /// taken then.
+  /// A damaged home reads as empty. A published home is ordered before the state of the slot that
+  /// is then taken.
   HomeLine home(std::uint32_t node) const;
   void publish_home(std::uint32_t node, const HomeLine& home) const;
 
-  // under the pool's lock, whose release orders what is published
-  /// A block that no node has had; nullopt: none is left.
+  // under the pool's lock, whose release orders the publishes
+  /// Takes a block that no node has had; nullopt: none is left.
   std::optional<BlockView> take_fresh(std::uint32_t node) const;
-  /// Writes whose the block is, and whose it may be for those who looked before: 0 for nobody's.
+  /// Publishes the owner of the block, and the previous owner for processes that looked before; 0:
+  /// none.
   void give(BlockView& block, std::uint32_t node, std::uint32_t from) const;
   std::uint32_t turn() const;
   void set_turn(std::uint32_t number) const;
 
-  // burials: pool.md
+  // mark of a reclaim: pool.md
   void mark_burial(std::uint64_t token) const;
   void unmark_burial() const;
   bool burial_marked() const;

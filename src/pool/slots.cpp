@@ -1,10 +1,10 @@
-// How an attaching process comes to its slot (docs/protocols/pool.md): a slot of a block of its
-// node, under the host's lock alone; else, under the pool's lock, of a block that its node takes.
+// How an attaching process gets its slot (docs/protocols/pool.md): from a block of its node, under
+// the host's lock alone; otherwise, under the pool's lock, from a block that its node takes.
 //
-// Slots that were never used are taken first, then those left long ago, and only then those of the
-// dead: so statistics stay readable and the arena can free what the dead owned. Nothing breaks when
-// a dead owner's slot is reused before that: a token holds the slot's generation, so whatever
-// carries the old token is still known to be owned by the dead.
+// Unused slots are taken first, then those released longest ago, and only then those of dead
+// processes: so statistics stay readable, and the arena can free the objects of the dead. Reusing a
+// dead owner's slot before that breaks nothing: a token contains the slot's generation, so an
+// object with the old token is still known to have a dead owner.
 #include <algorithm>
 
 #include "base/clock.hpp"
@@ -17,7 +17,7 @@ namespace penstock::pool {
 
 namespace {
 
-/// Blocks of its own at which a node looks before it takes another one.
+/// Own blocks that a node checks before it takes another block.
 constexpr std::uint32_t looks_at_home = 4;
 
 const SlotView* never_used(const BlockView& block) {
@@ -29,18 +29,19 @@ const SlotView* never_used(const BlockView& block) {
 
 }  // namespace
 
-/// Of whoever finds it: nobody owns it, and no process that was given up may still use it.
+/// True if any process may take the slot: it has no owner, and no process that was declared dead
+/// may still use it.
 bool Pool::Impl::is_free(const SlotView& view) const {
   return view.whole && !view.owns() && !may_go_on(view);
 }
 
-/// A process that was given up may still go on: while its slot says so, its host flushes nothing.
+/// A process that was declared dead may resume. While its slot says so, its host flushes nothing.
 bool Pool::Impl::may_go_on(const SlotView& view) const {
   return view.is(SlotState::reaped) &&
          verdicts.judge_of(make_token(view.line.generation, view.slot)).has_value();
 }
 
-/// The slot in the block that was left longest ago, of those that serve.
+/// An unused slot of the block, else the usable one that was released longest ago.
 std::optional<SlotView> Pool::Impl::best_of(const BlockView& block, SlotUse use) {
   if (const SlotView* unused = never_used(block)) return *unused;
   const SlotView* oldest = nullptr;
@@ -92,9 +93,10 @@ std::optional<SlotView> Pool::Impl::choose_locked() {
     enter_home(fresh->number, false);
     if (const SlotView* unused = never_used(*fresh)) return *unused;
   }
-  // Own blocks, and whole ones of others; then any; then slots of those who may go on, of the dead.
+  // own blocks and whole blocks of others; then any; then slots of processes declared dead; then of
+  // dead processes
   if (auto found = search(SlotUse::free, /*whole_blocks=*/true)) return found;
-  begin_burial();  // from now on slots are taken by this process only
+  begin_burial();  // from here on only this process takes slots
   if (auto found = search(SlotUse::free, false)) return found;
   if (auto found = search(SlotUse::given_up, false)) return found;
   return search(SlotUse::dead, false);
@@ -133,7 +135,7 @@ std::optional<SlotView> Pool::Impl::search(SlotUse use, bool whole_blocks) {
   return std::nullopt;
 }
 
-/// Processes of the node whose it was may just be taking slots there: they are waited for.
+/// Processes of the block's previous node may be taking slots there: waits for them.
 void Pool::Impl::take_from_others(BlockView& block) {
   std::uint32_t from = block.line.from != 0 ? block.line.from : block.line.owner;
   if (!block.whole || from == 0 || from > superblock.max_nodes) from = SlotBlocks::anybody;
@@ -147,7 +149,8 @@ void Pool::Impl::take_from_others(BlockView& block) {
   blocks.give(block, node, 0);
 }
 
-/// It takes no lock of the pool while it is there, and dies at a lease's end when it is stopped.
+/// The attaching process takes no lock of the pool during that time; if it is stopped, it is
+/// declared dead after a lease.
 void Pool::Impl::await_visitor(std::uint32_t of_node) {
   base::Waiter waiter("a process of another node to attach",
                       certainty_limit_ns(liveness.lease_ns()), {},
@@ -159,19 +162,20 @@ void Pool::Impl::await_visitor(std::uint32_t of_node) {
   } while (waiter.pause());
 }
 
-/// A process that holds the pool's lock as this one, and has not got its slot yet.
+/// Holds the pool's lock under the attaching token, since the process has no slot yet.
 Result<void> Pool::Impl::take_slot(const std::shared_ptr<Visit>& visit) {
-  // A process that buries under the lock looks for the living, and would miss this one.
+  // A process that reclaims under the lock looks for living processes and would miss this one.
   const auto apart = blocks.burial_marked() ? std::nullopt : choose_apart();
   if (apart) {
     take(*apart);
     return {};
   }
-  // From now on nobody waits for this visit: it may wait for the pool's lock.
+  // From here on no process waits for this visit, so it may wait for the pool's lock.
   heartbeat->replace(
       NodeTable::beat_of(visit, /*apart=*/false, [this](std::uint64_t token) { heed(token); }));
   sync::Lock as_attaching = make_lock(visit->token());
-  // Nobody records the death of who has no slot, so the node's number does not wait for its caches.
+  // The death of a process without slot is not recorded, so the node number does not wait for its
+  // caches.
   as_attaching.leave_nothing_dirty();
   PENSTOCK_TRY(as_attaching.acquire());
   const auto chosen = choose_locked();
@@ -179,7 +183,7 @@ Result<void> Pool::Impl::take_slot(const std::shared_ptr<Visit>& visit) {
     if (chosen->owns() || !chosen->whole) record_deaths({*chosen});
     take(*chosen);
   }
-  burying = true;  // what a process has left that died burying goes as well
+  burying = true;  // also clears the mark of a process that died while it reclaimed
   confirm();
   end_burial();
   as_attaching.release();
@@ -203,13 +207,14 @@ ProcessTable::Entry Pool::Impl::own_entry() const {
 void Pool::Impl::take(const SlotView& chosen) {
   slot = chosen.slot;
   own_state = processes.take(chosen, own_entry(), [this] { confirm(); });
-  confirm();  // stopped before the last store, it may be another's by now, under the same token
+  confirm();  // stopped before the last store, it may have lost the slot, under the same token
   generation = own_state.generation;
   beaten_ns = base::now_ns();
 }
 
-/// Under the lock, before the first look at who lives or is attached: who has come without the lock
-/// is there to be seen then, and nobody comes without it until this has ended.
+/// Requires the lock; call it before the first check which processes live or are attached.
+/// Processes that attached without the lock are visible after it, and none attaches so until
+/// end_burial().
 void Pool::Impl::begin_burial() {
   if (std::exchange(burying, true)) return;
   confirm();
@@ -217,7 +222,7 @@ void Pool::Impl::begin_burial() {
   for (const std::uint32_t each : attaching.nodes_apart()) await_visitor(each);
 }
 
-/// Before the lock is released.
+/// Call it before the lock is released.
 void Pool::Impl::end_burial() {
   if (std::exchange(burying, false)) blocks.unmark_burial();
 }

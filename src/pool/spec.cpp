@@ -1,4 +1,4 @@
-// SPEC: what people write to name a pool.
+// SPEC: the text by which users name a pool.
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -17,15 +17,15 @@ constexpr std::string_view shm_prefix = "shm:";
 constexpr std::size_t max_shm_name_bytes = 200;
 constexpr const char* forms = "/dev/daxX.Y, a file path or shm:NAME, several joined by commas";
 
-/// Devices and links to them. A file made there by mistake would be memory of this host alone.
+/// Devices and links to them. A file created there by mistake would be memory of this host alone.
 bool lies_among_devices(std::string_view path) {
   return path.starts_with("/dev/") && !path.starts_with("/dev/shm/") &&
          !path.starts_with("/dev/hugepages/");
 }
 
-/// Where the link at `path` leads, even if nothing is there yet: a pool that is made or removed by
-/// a link is made or removed there. `path` itself if it is no link, or the link may not be followed
-/// or leads to something without a path; then opening it reports the error.
+/// The target of the link at `path`, even if it does not exist yet: a pool that is made or removed
+/// by a link is made or removed there. `path` itself if it is no link, if the link may not be
+/// followed, or if its target has no path; then opening it reports the error.
 std::string followed(const std::string& path) {
   constexpr int deepest = 40;  // as in the kernel
   struct stat there, reached;
@@ -36,9 +36,9 @@ std::string followed(const std::string& path) {
     std::error_code no_link, no_folder;
     const std::filesystem::path target = std::filesystem::read_symlink(at, no_link);
     if (no_link) break;
-    at = at.parent_path() / target;  // an absolute target replaces all of it
+    at = at.parent_path() / target;  // an absolute target replaces the whole path
     const auto folder = std::filesystem::canonical(at.parent_path(), no_folder);
-    if (!no_folder) at = folder / at.filename();  // as people write it, without ".."
+    if (!no_folder) at = folder / at.filename();  // the usual form, without ".."
   }
   if (!exists) return at.string();
   const bool same = ::stat(at.c_str(), &reached) == 0 && reached.st_dev == there.st_dev &&
@@ -68,7 +68,7 @@ Result<Part> parse_part(std::string_view text, std::string_view spec) {
     part.kind = Part::Kind::devdax;
     return part;
   }
-  // A bare word is more often a forgotten "shm:" than a file in the current directory.
+  // a bare word is more often a forgotten "shm:" than a file in the current directory
   if (text.find('/') == std::string_view::npos) {
     return fail(ErrorCode::invalid_argument,
                 "\"{0}\" in pool \"{1}\" is neither a path nor shm:NAME; write shm:{0} or ./{0}",

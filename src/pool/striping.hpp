@@ -1,4 +1,4 @@
-// Which part (device) of a pool a byte lies on. Stripes of the parts alternate; those of the last
+// On which part (device) of a pool a byte lies. Stripes of the parts alternate; those of the last
 // row may be shorter (mapping.cpp).
 #pragma once
 
@@ -17,7 +17,7 @@ struct Striping {
   std::uint64_t stripe_bytes = 0;
   std::uint32_t parts = 1;
 
-  /// `offset` lies in the pool.
+  /// `offset` must lie in the pool.
   Stripe stripe_of(std::uint64_t offset) const {
     if (parts < 2) return {0, 0, bytes};
     const std::uint64_t of_part = bytes / parts;

@@ -26,7 +26,7 @@ std::string recreate(const std::string& spec) {
                      base::shell_quote(spec));
 }
 
-/// A file is never overwritten, so the advice for one names another path.
+/// A file is never overwritten, so for a file the advice names another path.
 std::string how_to_make(const OpenPart& part, const std::string& spec) {
   return part.device ? fmt::format("make one: penstock pool create {}", base::shell_quote(spec))
                      : "make one under another name: penstock pool create SPEC --size 2G";
@@ -53,7 +53,7 @@ Result<void> check_header(const OpenPart& part, const Superblock& s, const std::
   return {};
 }
 
-/// Checks what a correct checksum does not prove: a faulty writer can checksum nonsense.
+/// Checks what a checksum cannot prove: a faulty writer can checksum nonsense.
 bool geometry_is_sound(const Superblock& s) {
   if (s.header_bytes != page_bytes || s.pool_id == 0) return false;
   if (s.part_count < 1 || s.part_count > max_parts || s.part_index >= s.part_count) return false;
@@ -77,7 +77,7 @@ Result<void> check_length(const OpenPart& part, const Superblock& s, const std::
               recreate(spec));
 }
 
-/// `first` and `other` must differ in their part index only.
+/// `first` and `other` may differ in their part index only.
 Result<void> check_sibling(const OpenPart& part, const Superblock& first, const Superblock& other,
                            std::uint32_t position) {
   const std::string& path = part.part.path;
@@ -117,7 +117,7 @@ Result<std::optional<Superblock>> read_superblock(const OpenPart& part) {
   auto header = PENSTOCK_TRY(map_header(part, Access::read));
   auto view = PENSTOCK_TRY(view_of(header, part));
   Superblock superblock;
-  // One that is just being written or wiped is seen in part for a moment.
+  // a superblock that is being written or wiped is torn for a moment
   constexpr int attempts = 64;
   for (int i = 0; i < attempts; ++i) {
     view.memory.observe_bulk(&superblock, view.base, sizeof superblock);
@@ -132,8 +132,8 @@ Result<void> write_superblock(const OpenPart& part, const Superblock& contents) 
   Superblock superblock = contents;
   superblock.checksum = checksum_of(superblock);
   const coherence::Memory& memory = view.memory;
-  // The magic last, by one word, which arrives whole: a process that finds it finds all the rest,
-  // and the tables, also when the writer has died meanwhile.
+  // The magic comes last, as one word, which is never torn: a process that finds it also finds the
+  // rest and the tables, even if the writer has died meanwhile.
   superblock.magic = 0;
   static_assert(offsetof(Superblock, magic) == 0);
   memory.publish_bulk(view.base, &superblock, sizeof superblock);
@@ -146,7 +146,7 @@ Result<void> write_superblock(const OpenPart& part, const Superblock& contents) 
 Result<void> wipe_superblock(const OpenPart& part) {
   auto header = PENSTOCK_TRY(map_header(part, Access::write));
   auto view = PENSTOCK_TRY(view_of(header, part));
-  view.memory.publish_word(view.base, 0);  // without the magic the rest says nothing
+  view.memory.publish_word(view.base, 0);  // without the magic the rest has no meaning
   view.memory.store_fence();
   return {};
 }

@@ -1,4 +1,4 @@
-// Processes that are stopped for longer than a lease, and go on.
+// Processes that are stopped for longer than a lease and then resume.
 #include <fstream>
 
 #include "pool/test_foreign.hpp"
@@ -8,7 +8,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// The message and status of a child that ends because it was given up.
+/// The message and status of a child that exits because it was declared dead.
 struct LastWords {
   int status = -1;
   std::string text;
@@ -16,8 +16,8 @@ struct LastWords {
 
 class SuspendedTest : public ForeignTest {
  protected:
-  /// Attached from host 9 until it is stopped by itself, then does `afterwards`; it says 1 when it
-  /// is attached, and 2 if it came to the end of that.
+  /// A process of host 9 that attaches, reports 1, stops itself, then runs `afterwards`, and
+  /// reports 2 at the end of that.
   Child stops_itself(const std::function<void(Pool&)>& afterwards,
                      const AttachOptions& options = {}) const {
     return Child([this, afterwards, options](const Child::Report& report) {
@@ -52,7 +52,7 @@ TEST_F(SuspendedTest, OneThatWasTakenForDeadIsToldAndLeavesItsSlotAlone) {
   child.wait_until_stopped();
   EXPECT_TRUE(dies_within(*pool, token, 60 * second));
   EXPECT_EQ(pool->reap({}).value(), 1u);
-  std::vector<std::unique_ptr<Pool>> others;  // take all slots, that one too
+  std::vector<std::unique_ptr<Pool>> others;  // take all slots, including that one
   for (int i = 0; i < 15; ++i) others.push_back(attach());
   const LastWords words = goes_on(child);
   EXPECT_EQ(words.status, given_up_status);
@@ -62,13 +62,13 @@ TEST_F(SuspendedTest, OneThatWasTakenForDeadIsToldAndLeavesItsSlotAlone) {
   for (const auto& other : others) EXPECT_TRUE(pool->alive(other->token()));
 }
 
-/// Within a job nobody reaps it while others of the job live: they only stop to count on it.
+/// While its job lives, nobody reaps a member; the others only stop counting on it.
 TEST_F(SuspendedTest, OneThatItsJobHasGivenUpIsToldToo) {
   auto pool = attach({.job = "one job"});
   Child child = stops_itself(
       [](Pool&) {
         ::raise(SIGSTOP);
-        sleep_until_killed();  // the background thread finds out alone
+        sleep_until_killed();  // only the heartbeat thread notices
       },
       {.job = "one job"});
   const std::uint64_t token = child.next_report();
@@ -94,7 +94,7 @@ TEST_F(SuspendedTest, OneThatNobodyMissedGoesOn) {
   EXPECT_FALSE(pool->alive(token));
 }
 
-/// A forked child has no part in the attachment: it neither keeps it alive nor ends by it.
+/// A forked child has no part in the attachment: it neither keeps it alive nor exits because of it.
 TEST_F(SuspendedTest, AForkedChildIsNotConcerned) {
   auto pool = attach_from(9);
   Child child([&](const Child::Report&) {
@@ -105,8 +105,8 @@ TEST_F(SuspendedTest, AForkedChildIsNotConcerned) {
   EXPECT_EQ(child.wait(), 0);
 }
 
-/// As by scontrol suspend on two hosts: the first to resume finds the other silent, but has not
-/// waited for it.
+/// As by scontrol suspend on two hosts: the first to resume finds the other one silent, but has not
+/// watched it for a lease.
 TEST_F(SuspendedTest, TwoThatWereStoppedTogetherBothLive) {
   ::setenv("PENSTOCK_LEASE_MS", "2000", 1);
   Child watched = foreign_child(9);

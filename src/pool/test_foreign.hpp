@@ -1,4 +1,4 @@
-// Several hosts on one, for tests.
+// Emulates several hosts on one, for tests.
 #pragma once
 
 #include <chrono>
@@ -11,7 +11,7 @@
 
 namespace penstock::pool {
 
-/// A machine that this one is not.
+/// The identity of another machine.
 inline Caller caller_of_another_host(std::uint8_t number, std::uint8_t machine = 0) {
   Caller caller{*this_host(), *this_process()};
   caller.host.host = fmt::format("host{}", number);
@@ -20,7 +20,7 @@ inline Caller caller_of_another_host(std::uint8_t number, std::uint8_t machine =
   return caller;
 }
 
-/// Hosts that stand for others: a lease decides who of them lives.
+/// Tests with emulated hosts: a lease decides which of their processes live.
 class ForeignTest : public PoolTest {
  protected:
   void SetUp() override {
@@ -39,7 +39,7 @@ class ForeignTest : public PoolTest {
     }
     return std::move(*pool);
   }
-  /// Attached from host `host` until killed; `held`: holding the pool's lock.
+  /// A process attached from host `host` until it is killed; `held`: holds the pool's lock.
   Child foreign_child(std::uint8_t host, bool held = false) const {
     return Child([this, host, held](const Child::Report& report) {
       auto pool = attach_from(host);

@@ -1,4 +1,4 @@
-// Shared by the pool's tests: pools that are removed afterwards, and child processes.
+// Helpers of the pool's tests: pools that are removed afterwards, and child processes.
 #pragma once
 
 #include <fcntl.h>
@@ -26,7 +26,7 @@ inline std::string unique_name() {
   return fmt::format("pooltest-{}-{}", ::getpid(), count++);
 }
 
-/// A folder that is removed with all its files.
+/// A temporary folder; the destructor removes it with all its files.
 class TestFolder {
  public:
   TestFolder() : path_(fmt::format("/dev/shm/{}", unique_name())), owner_(::getpid()) {
@@ -54,7 +54,7 @@ inline constexpr std::uint64_t test_pool_bytes = 16ull << 20;
 
 class Child;
 
-/// A fresh pool in a folder of its own, in each test.
+/// Gives each test its own folder for a fresh pool.
 class PoolTest : public testing::Test {
  protected:
   CreateOptions create_options() const {
@@ -90,8 +90,8 @@ class PoolTest : public testing::Test {
   std::string spec_ = folder_.file("pool");
 };
 
-/// A forked process that runs `body`, which gets a way to report one word and then may go on; its
-/// exit status is what `body` returns. Killed when this goes.
+/// A forked process that runs `body`. `body` gets a function that reports one word to the parent,
+/// and returns the exit status. The destructor kills the process.
 class Child {
  public:
   using Report = std::function<void(std::uint64_t)>;
@@ -118,7 +118,7 @@ class Child {
     }
     ::close(reports_);
   }
-  /// 0 when the child ended without a further report.
+  /// 0 if the child ended without a further report.
   std::uint64_t next_report() const {
     std::uint64_t word = 0;
     return ::read(reports_, &word, sizeof word) == sizeof word ? word : 0;
