@@ -46,7 +46,7 @@ void look_on(World& world, const SimulatedPool& simulated, Pair& pair) {
   }
 }
 
-TEST(Suspended, TwoThatWereStoppedTogetherBothLive) {
+TEST(Suspended, ProcessesStoppedTogetherBothLive) {
   const SimulatedPool pool;
   Scenario scenario = pool.scenario("pool, two are stopped for leases, and go on", 2);
   scenario.faults.max_delay = 10;  // when all sleep, a delayed heartbeat is late by several leases

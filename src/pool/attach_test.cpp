@@ -31,7 +31,7 @@ class AttachTest : public PoolTest {
   }
 };
 
-TEST_F(AttachTest, AddressesAreCheckedAgainstThePool) {
+TEST_F(AttachTest, ChecksAddressesAgainstPool) {
   create();
   auto pool = attach();
   ASSERT_TRUE(pool);
@@ -51,13 +51,13 @@ TEST_F(AttachTest, AddressesAreCheckedAgainstThePool) {
   EXPECT_EQ(pool->offset_of(&local), std::nullopt);
 }
 
-TEST_F(AttachTest, AbsentNamesTheCommand) {
+TEST_F(AttachTest, AbsentPoolErrorNamesCommand) {
   const Error error = attach_error();
   EXPECT_EQ(error.code, ErrorCode::not_found);
   EXPECT_THAT(error.message, HasSubstr("penstock pool create " + spec_ + " --size 2G"));
 }
 
-TEST_F(AttachTest, PermissionDeniedNamesOwnerAndMode) {
+TEST_F(AttachTest, PermissionErrorNamesOwnerAndMode) {
   create();
   std::filesystem::permissions(folder_.path(), std::filesystem::perms::all);
   // root may open everything, so another user tries
@@ -199,7 +199,7 @@ TEST_F(AttachTest, AllSlotsHeld) {
   EXPECT_TRUE(attach());
 }
 
-TEST_F(AttachTest, AnObserverReadsAndTakesNoSlot) {
+TEST_F(AttachTest, ObserverReadsAndTakesNoSlot) {
   create();
   std::filesystem::permissions(spec_, std::filesystem::perms::owner_read);
   Child child([&](const Child::Report&) {
@@ -219,7 +219,7 @@ TEST_F(AttachTest, AnObserverReadsAndTakesNoSlot) {
   EXPECT_EQ(child.wait(), 0);
 }
 
-TEST_F(AttachTest, OnlyMetadataIsTouched) {
+TEST_F(AttachTest, TouchesOnlyMetadata) {
   create();
   const Info info = *inspect(spec_);
   const int fd = ::open(spec_.c_str(), O_RDWR | O_CLOEXEC);
@@ -241,7 +241,7 @@ TEST_F(AttachTest, OnlyMetadataIsTouched) {
   EXPECT_LE(static_cast<std::uint64_t>(status.st_blocks) * 512, info.arena_offset + (2u << 20));
 }
 
-TEST_F(AttachTest, AThousandAttachmentsLeaveNothing) {
+TEST_F(AttachTest, ThousandAttachmentsLeakNothing) {
   create();
   auto open_files = [] {
     return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});

@@ -28,7 +28,7 @@ class CreateTest : public PoolTest {
   }
 };
 
-TEST_F(CreateTest, WhatIsCreatedIsWhatIsInspected) {
+TEST_F(CreateTest, InspectsWhatWasCreated) {
   CreateOptions options = create_options();
   options.max_processes = 77;
   options.max_nodes = 5;
@@ -49,14 +49,14 @@ TEST_F(CreateTest, WhatIsCreatedIsWhatIsInspected) {
   EXPECT_EQ(found->arena_offset % 4096, 0u);
 }
 
-TEST_F(CreateTest, SpaceIsReservedAndNothingElseIsLeft) {
+TEST_F(CreateTest, ReservesSpaceAndLeavesNothingElse) {
   create();
   EXPECT_EQ(static_cast<std::uint64_t>(status().st_size), test_pool_bytes);
   EXPECT_GE(static_cast<std::uint64_t>(status().st_blocks) * 512, test_pool_bytes);
   EXPECT_EQ(folder_.entries(), 1u);
 }
 
-TEST_F(CreateTest, PermissionsDoNotDependOnTheUmask) {
+TEST_F(CreateTest, PermissionsIgnoreUmask) {
   const mode_t before = ::umask(0777);
   CreateOptions options = create_options();
   auto private_pool = pool::create(options);
@@ -69,7 +69,7 @@ TEST_F(CreateTest, PermissionsDoNotDependOnTheUmask) {
   EXPECT_EQ(status().st_mode & 0777, 0640u);
 }
 
-TEST_F(CreateTest, ASparsePoolTakesNoSpaceForWhatIsNotWritten) {
+TEST_F(CreateTest, SparsePoolTakesSpaceOnWrite) {
   CreateOptions options = create_options();
   options.bytes = 64ull << 30;
   options.sparse = true;
@@ -81,7 +81,7 @@ TEST_F(CreateTest, ASparsePoolTakesNoSpaceForWhatIsNotWritten) {
   EXPECT_TRUE(attach());
 }
 
-TEST_F(CreateTest, AGroupMayAttach) {
+TEST_F(CreateTest, GroupMayAttach) {
   const group* own = ::getgrgid(::getegid());
   if (own == nullptr) GTEST_SKIP() << "this user's group has no name";
   CreateOptions options = create_options();
@@ -92,7 +92,7 @@ TEST_F(CreateTest, AGroupMayAttach) {
   EXPECT_EQ(status().st_gid, ::getegid());
 }
 
-TEST_F(CreateTest, AnUnknownGroupLeavesNothing) {
+TEST_F(CreateTest, UnknownGroupLeavesNothing) {
   CreateOptions options = create_options();
   options.group = "no-such-group";
   const Error error = create_error(options);
@@ -101,7 +101,7 @@ TEST_F(CreateTest, AnUnknownGroupLeavesNothing) {
   EXPECT_EQ(folder_.entries(), 0u);
 }
 
-TEST_F(CreateTest, AnExistingPoolIsKept) {
+TEST_F(CreateTest, KeepsExistingPool) {
   create();
   const std::uint64_t id = inspect(spec_)->id;
   const Error error = create_error(create_options());
@@ -110,7 +110,7 @@ TEST_F(CreateTest, AnExistingPoolIsKept) {
   EXPECT_EQ(inspect(spec_)->id, id);
 }
 
-TEST_F(CreateTest, OverwriteIsRefusedWhileSomebodyIsAttached) {
+TEST_F(CreateTest, RefusesOverwriteWhileAttached) {
   create();
   const std::uint64_t id = inspect(spec_)->id;
   auto attached = attach();
@@ -125,7 +125,7 @@ TEST_F(CreateTest, OverwriteIsRefusedWhileSomebodyIsAttached) {
   EXPECT_NE(inspect(spec_)->id, id);
 }
 
-TEST_F(CreateTest, RemovalByForceLeavesTheAttachedTheirMemory) {
+TEST_F(CreateTest, ForcedRemovalKeepsAttachedMappings) {
   create();
   const std::uint64_t id = inspect(spec_)->id;
   auto attached = attach();
@@ -138,7 +138,7 @@ TEST_F(CreateTest, RemovalByForceLeavesTheAttachedTheirMemory) {
   EXPECT_EQ(folder_.entries(), 1u);
 }
 
-TEST_F(CreateTest, OverwriteNeverReplacesWhatIsNoPool) {
+TEST_F(CreateTest, OverwriteReplacesOnlyPools) {
   const std::string text(8192, 'x');
   std::ofstream(spec_) << text;
   CreateOptions options = create_options();
@@ -150,7 +150,7 @@ TEST_F(CreateTest, OverwriteNeverReplacesWhatIsNoPool) {
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), text);
 }
 
-TEST_F(CreateTest, SizesThatCannotBe) {
+TEST_F(CreateTest, RefusesImpossibleSizes) {
   CreateOptions options = create_options();
   options.bytes = 0;
   EXPECT_THAT(create_error(options).message, HasSubstr("--size 2G"));
@@ -164,7 +164,7 @@ TEST_F(CreateTest, SizesThatCannotBe) {
   EXPECT_EQ(folder_.entries(), 0u);
 }
 
-TEST_F(CreateTest, TablesThatCannotBe) {
+TEST_F(CreateTest, RefusesImpossibleTables) {
   CreateOptions options = create_options();
   options.max_processes = 32769;
   EXPECT_THAT(create_error(options).message, HasSubstr("1 to 32768"));
@@ -175,7 +175,7 @@ TEST_F(CreateTest, TablesThatCannotBe) {
   EXPECT_THAT(create_error(options).message, HasSubstr("--nodes"));
 }
 
-TEST_F(CreateTest, APoolInSimulatedModeNeedsNoSimulatorToBeMade) {
+TEST_F(CreateTest, MakesSimulatedPoolWithoutSimulator) {
   CreateOptions options = create_options();
   options.mode = coherence::Mode::simulated;
   const auto created = pool::create(options);
@@ -209,7 +209,7 @@ TEST_F(CreateTest, AFolderOfOthers) {
   EXPECT_EQ(folder_.entries(), 0u);
 }
 
-TEST_F(CreateTest, AFileLimitIsAnErrorNotASignal) {
+TEST_F(CreateTest, FileLimitIsErrorNotSignal) {
   Child child([&](const Child::Report&) {
     const rlimit limit{8u << 20, 8u << 20};
     if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) return 2;
@@ -253,14 +253,14 @@ int create_on_small_tmpfs(const std::string& at) {
   return std::filesystem::is_empty(at) ? 0 : 6;
 }
 
-TEST_F(CreateTest, AFullFileSystemIsAnErrorAndLeavesNothing) {
+TEST_F(CreateTest, FullFileSystemIsErrorAndLeavesNothing) {
   Child child([&](const Child::Report&) { return create_on_small_tmpfs(folder_.path()); });
   const int status = child.wait();
   if (status == 77) GTEST_SKIP() << "no permission to mount a small file system";
   EXPECT_EQ(status, 0);
 }
 
-TEST_F(CreateTest, ShmErrorsNameTheRemount) {
+TEST_F(CreateTest, ShmErrorsNameRemount) {
   // more than any machine has
   const Error error = create_error({.spec = "shm:" + unique_name(), .bytes = 1ull << 50});
   EXPECT_EQ(error.code, ErrorCode::no_space);
@@ -268,7 +268,7 @@ TEST_F(CreateTest, ShmErrorsNameTheRemount) {
                                    HasSubstr("mount -o remount,size=... /dev/shm")));
 }
 
-TEST_F(CreateTest, RemoveTakesAwayWhatIsAPool) {
+TEST_F(CreateTest, RemovesPools) {
   create();
   auto removed = remove(spec_);
   EXPECT_TRUE(removed) << removed.error().message;
@@ -278,7 +278,7 @@ TEST_F(CreateTest, RemoveTakesAwayWhatIsAPool) {
   EXPECT_EQ(removed.error().code, ErrorCode::not_found);
 }
 
-TEST_F(CreateTest, RemoveRefusesWhileSomebodyIsAttached) {
+TEST_F(CreateTest, RefusesRemovalWhileAttached) {
   create();
   auto attached = attach();
   auto removed = remove(spec_);
@@ -290,7 +290,7 @@ TEST_F(CreateTest, RemoveRefusesWhileSomebodyIsAttached) {
   EXPECT_EQ(folder_.entries(), 0u);
 }
 
-TEST_F(CreateTest, RemoveLeavesOtherFilesAlone) {
+TEST_F(CreateTest, RemoveKeepsOtherFiles) {
   std::ofstream(spec_) << std::string(8192, 'x');
   EXPECT_EQ(remove(spec_).error().code, ErrorCode::wrong_format);
   auto forced = remove(spec_, true);

@@ -29,7 +29,7 @@ class FakeSysfs {
   TestFolder folder_;
 };
 
-TEST(Devdax, SizeAndAlignmentComeFromSysfs) {
+TEST(Devdax, ReadsSizeAndAlignmentFromSysfs) {
   FakeSysfs sysfs("device_dax");
   sysfs.set("size", 4ull << 30);
   sysfs.set("align", 1ull << 30);
@@ -39,13 +39,13 @@ TEST(Devdax, SizeAndAlignmentComeFromSysfs) {
   EXPECT_EQ(geometry->alignment, 1ull << 30);
 }
 
-TEST(Devdax, OldKernelsTellNoAlignment) {
+TEST(Devdax, AssumesAlignmentOnOldKernels) {
   FakeSysfs sysfs("device_dax");
   sysfs.set("size", 4ull << 30);
   EXPECT_EQ(devdax_geometry_of("dax0.0", sysfs.root())->alignment, 2ull << 20);
 }
 
-TEST(Devdax, SystemRamModeNamesTheCommand) {
+TEST(Devdax, SystemRamModeErrorNamesCommand) {
   FakeSysfs sysfs("kmem");
   sysfs.set("size", 4ull << 30);
   auto geometry = devdax_geometry_of("dax0.0", sysfs.root());
@@ -59,7 +59,7 @@ TEST(Devdax, SystemRamModeNamesTheCommand) {
   EXPECT_THAT(absent.message, HasSubstr("system-ram mode; run: daxctl reconfigure-device"));
 }
 
-TEST(Devdax, AbsentForOtherReasons) {
+TEST(Devdax, NamesOtherReasonsForAbsence) {
   FakeSysfs sysfs("device_dax");
   EXPECT_THAT(devdax_absent("/dev/dax0.0", sysfs.root()).message,
               HasSubstr("the kernel has dax0.0"));
@@ -68,7 +68,7 @@ TEST(Devdax, AbsentForOtherReasons) {
   EXPECT_EQ(devdax_absent("/dev/dax9.9", sysfs.root()).code, ErrorCode::not_found);
 }
 
-TEST(Devdax, ImpossibleNumbersAreErrors) {
+TEST(Devdax, RefusesImpossibleNumbers) {
   FakeSysfs sysfs("device_dax");
   EXPECT_EQ(devdax_geometry_of("dax0.0", sysfs.root()).error().code, ErrorCode::not_found);
   sysfs.set("size", 4ull << 30);
@@ -77,14 +77,14 @@ TEST(Devdax, ImpossibleNumbersAreErrors) {
               HasSubstr("alignment 3000"));
 }
 
-TEST(Devdax, OtherCharacterDevicesAreNone) {
+TEST(Devdax, RefusesOtherCharacterDevices) {
   auto info = inspect("/dev/null");
   ASSERT_FALSE(info);
   EXPECT_EQ(info.error().code, ErrorCode::wrong_format);
   EXPECT_THAT(info.error().message, HasSubstr("not a devdax"));
 }
 
-TEST(Devdax, ANameWithoutADevice) {
+TEST(Devdax, RefusesNameWithoutDevice) {
   auto info = inspect("/dev/dax987.65");
   ASSERT_FALSE(info);
   EXPECT_EQ(info.error().code, ErrorCode::not_found);

@@ -32,7 +32,7 @@ class ExitLogTest : public PoolTest {
   std::optional<base::EnvironmentGuard> guard_;
 };
 
-TEST_F(ExitLogTest, TellsTheOrderInWhichTheyWereKilledHoweverLateItIsRead) {
+TEST_F(ExitLogTest, ReportsOrderOfKillsEvenWhenReadLate) {
   auto exit_log = ExitLog::watch(exit_log_folder_, inspect(spec_)->id);
   ASSERT_TRUE(exit_log) << exit_log.error().message;
   Child first = attached_child(), second = attached_child(), third = attached_child();
@@ -50,7 +50,7 @@ TEST_F(ExitLogTest, TellsTheOrderInWhichTheyWereKilledHoweverLateItIsRead) {
   for (const std::uint64_t token : tokens) EXPECT_TRUE(stayed(*exit_log, token));
 }
 
-TEST_F(ExitLogTest, WhoHasLeftThePoolIsToldOfWhenItEnds) {
+TEST_F(ExitLogTest, ReportsEndOfProcessThatLeft) {
   auto exit_log = ExitLog::watch(exit_log_folder_, inspect(spec_)->id);
   ASSERT_TRUE(exit_log) << exit_log.error().message;
   Child child([this](const Child::Report& report) {
@@ -76,7 +76,7 @@ TEST_F(ExitLogTest, WhoHasLeftThePoolIsToldOfWhenItEnds) {
   EXPECT_THAT(those_that(Kind::ended, exit_log->events()), testing::ElementsAre(pid));
 }
 
-TEST_F(ExitLogTest, AnErrorOfMpiStandsUntilItHasReturned) {
+TEST_F(ExitLogTest, MpiErrorIsPendingUntilItReturns) {
   auto exit_log = ExitLog::watch(exit_log_folder_, inspect(spec_)->id);
   ASSERT_TRUE(exit_log) << exit_log.error().message;
   const auto failing = [&exit_log]() -> std::optional<ExitLog::Event> {
@@ -109,7 +109,7 @@ TEST_F(ExitLogTest, AnErrorOfMpiStandsUntilItHasReturned) {
   EXPECT_TRUE(exit_log->stands(*told));
 }
 
-TEST_F(ExitLogTest, AnAbortIsToldOfBeforeTheEndsThatItBrings) {
+TEST_F(ExitLogTest, ReportsAbortBeforeEndsItCauses) {
   auto exit_log = ExitLog::watch(exit_log_folder_, inspect(spec_)->id);
   ASSERT_TRUE(exit_log) << exit_log.error().message;
   tell_of_abort(7);
@@ -118,7 +118,7 @@ TEST_F(ExitLogTest, AnAbortIsToldOfBeforeTheEndsThatItBrings) {
   EXPECT_EQ(events.front().abort_code, 7);
 }
 
-TEST_F(ExitLogTest, WithoutAFolderOneAttachesAllTheSame) {
+TEST_F(ExitLogTest, AttachesWithoutFolder) {
   const base::EnvironmentGuard absent("PENSTOCK_EXIT_LOG", "/nowhere/at/all");
   EXPECT_TRUE(attach());
   const auto exit_log = ExitLog::watch("/nowhere/at/all", 1);

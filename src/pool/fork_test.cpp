@@ -44,7 +44,7 @@ class ForkTest : public PoolTest {
   int hold_[2] = {-1, -1};
 };
 
-TEST_F(ForkTest, AChildCannotTouchItsParentsAttachment) {
+TEST_F(ForkTest, ChildCannotUseParentsAttachment) {
   auto pool = attach();
   ASSERT_NE(pool, nullptr);
   pool->publish_activity("at work");
@@ -65,7 +65,7 @@ TEST_F(ForkTest, AChildCannotTouchItsParentsAttachment) {
   EXPECT_EQ(pool->processes().front().activity, "at work");
 }
 
-TEST_F(ForkTest, AChildForkedUnderTheLockGivesNothingUp) {
+TEST_F(ForkTest, ChildForkedUnderLockReleasesNothing) {
   auto pool = attach(), rival = attach();
   ASSERT_TRUE(pool && rival);
   std::optional<Pool::Guard> guard;
@@ -82,7 +82,7 @@ TEST_F(ForkTest, AChildForkedUnderTheLockGivesNothingUp) {
   EXPECT_TRUE(rival->lock());
 }
 
-TEST_F(ForkTest, ALockIsFreeWhenItsHolderDiesThoughAChildLives) {
+TEST_F(ForkTest, FreesLockOfDeadHolderWithLivingChild) {
   std::optional<Pool::Guard> held;
   const auto killed = killed_with_a_child_left([&held](Pool& pool) {
     auto guard = pool.lock();
@@ -94,7 +94,7 @@ TEST_F(ForkTest, ALockIsFreeWhenItsHolderDiesThoughAChildLives) {
   let_the_child_go();
 }
 
-TEST_F(ForkTest, AnEndIsToldThoughAChildLives) {
+TEST_F(ForkTest, ReportsEndWithLivingChild) {
   const base::EnvironmentGuard folder("PENSTOCK_EXIT_LOG", folder_.path().c_str());
   const auto looking = attach({.observer = true});
   ASSERT_NE(looking, nullptr);

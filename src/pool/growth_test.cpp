@@ -34,7 +34,7 @@ class GrowthTest : public PoolTest {
   std::unique_ptr<Pool> pool_;
 };
 
-TEST_F(GrowthTest, GivesBackWholeBlocksAndLeavesTheirNeighbours) {
+TEST_F(GrowthTest, ReturnsWholeBlocksAndKeepsNeighbours) {
   make(spec_, true);
   const std::uint64_t begin = 32 * mib - 100, bytes = 4 * mib + 200;
   ASSERT_TRUE(pool_->reserve(begin - 64, bytes + 128));
@@ -47,7 +47,7 @@ TEST_F(GrowthTest, GivesBackWholeBlocksAndLeavesTheirNeighbours) {
   EXPECT_EQ(pool_->base()[32 * mib], std::byte{0});
 }
 
-TEST_F(GrowthTest, AReservedPoolKeepsItsSpace) {
+TEST_F(GrowthTest, ReservedPoolKeepsSpace) {
   make(spec_, false);
   EXPECT_FALSE(pool_->grows());
   const std::uint64_t before = taken(spec_);
@@ -56,7 +56,7 @@ TEST_F(GrowthTest, AReservedPoolKeepsItsSpace) {
 }
 
 /// Otherwise a full file system would end a process by SIGBUS.
-TEST_F(GrowthTest, EachFileReservesItsStripes) {
+TEST_F(GrowthTest, ReservesStripesInEachFile) {
   const std::string one = folder_.file("one"), other = folder_.file("other");
   make(one + "," + other, true);
   EXPECT_TRUE(pool_->grows());
@@ -75,7 +75,7 @@ TEST_F(GrowthTest, EachFileReservesItsStripes) {
 }
 
 /// Another process may return space after this one has attached.
-TEST_F(GrowthTest, AFullSparsePoolStillGrows) {
+TEST_F(GrowthTest, FullSparsePoolStillGrows) {
   make(spec_, true);
   ASSERT_TRUE(pool_->reserve(0, pool_->bytes()));
   const auto later = attach();

@@ -20,7 +20,7 @@ class JobCountsTest : public testing::Test {
   std::string folder_;
 };
 
-TEST_F(JobCountsTest, AddsUpAllProcesses) {
+TEST_F(JobCountsTest, SumsAllProcesses) {
   static JobCounter puts("test puts"), unused("test calls that nobody makes");
   puts.add(8);
   puts.add(100);

@@ -41,7 +41,7 @@ class LeftoversTest : public PoolTest {
   static bool there(const std::string& path) { return std::filesystem::exists(path); }
 };
 
-TEST_F(LeftoversTest, WhatTheDeadLeftGoesWhenItIsNotNew) {
+TEST_F(LeftoversTest, RemovesOldLeftoversOfDeadMakers) {
   const auto dead = ended_pid();
   const std::string fresh = make_pool(fmt::format("penstock.run-{}-0123abcd", dead));
   EXPECT_EQ(sweep(), 0u) << "just made: its maker may be in another process namespace";
@@ -61,7 +61,7 @@ TEST_F(LeftoversTest, WhatTheDeadLeftGoesWhenItIsNotNew) {
   EXPECT_FALSE(there(fresh));
 }
 
-TEST_F(LeftoversTest, NothingOfOthersIsTouched) {
+TEST_F(LeftoversTest, KeepsFilesOfOthers) {
   const auto dead = ended_pid();
   for (const std::string& name :
        {fmt::format("penstock.run-{}-0123abcd", ::getpid()),
@@ -75,7 +75,7 @@ TEST_F(LeftoversTest, NothingOfOthersIsTouched) {
   }
 }
 
-TEST_F(LeftoversTest, FilesOfSimulatedNodesWhosePoolIsGoneGoAtOnce) {
+TEST_F(LeftoversTest, RemovesNodeFilesWithoutPoolAtOnce) {
   const auto dead = ended_pid();
   const std::string no_pool = make(fmt::format("penstock.run-{}-0123abce", dead));
   EXPECT_EQ(sweep_leftovers(folder_.path(), 0), 0u) << "it is no pool";

@@ -20,7 +20,7 @@ class NodeCachesTest : public PoolTest {
   HostIdentity host() const { return this_host().value(); }
 };
 
-TEST_F(NodeCachesTest, AProgramWithoutSimulatorSaysSo) {
+TEST_F(NodeCachesTest, ReportsMissingSimulator) {
   CreateOptions options = create_options();
   options.mode = coherence::Mode::simulated;
   ASSERT_TRUE(pool::create(options));
@@ -32,7 +32,7 @@ TEST_F(NodeCachesTest, AProgramWithoutSimulatorSaysSo) {
   EXPECT_EQ(folder_.entries(), 1u);
 }
 
-TEST_F(NodeCachesTest, NamesTellPoolHostAndNodeApart) {
+TEST_F(NodeCachesTest, NamesDistinguishPoolHostAndNode) {
   const std::string path = node_cache_path(spec_, 7, host(), 1);
   EXPECT_TRUE(path.starts_with(spec_ + ".node1.0000000000000007.")) << path;
   HostIdentity other = host();
@@ -61,7 +61,7 @@ TEST_F(NodeCachesTest, RemovesNothingElse) {
   }
 }
 
-TEST_F(NodeCachesTest, KeepsThoseOfThePoolThatStands) {
+TEST_F(NodeCachesTest, KeepsCachesOfExistingPool) {
   const std::string old_one = node_cache_path(spec_, 5, host(), 0);
   const std::string new_one = node_cache_path(spec_, 6, host(), 0);
   for (const std::string& path : {old_one, new_one}) std::ofstream(path) << "x";

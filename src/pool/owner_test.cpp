@@ -15,7 +15,7 @@ std::string why(const Owner& owner, std::string_view trusted = "") {
   return distrust(owner, Part{.path = "/pools/one"}, trusted).value_or("");
 }
 
-TEST(Owner, OwnPoolsAndThoseOfRoot) {
+TEST(Owner, TrustsOwnPoolsAndRoots) {
   EXPECT_EQ(why({.uid = ::geteuid(), .permissions = 0600}), "");
   EXPECT_EQ(why({.uid = ::geteuid(), .permissions = 0660}), "")
       << "the group was chosen by this user";
@@ -23,7 +23,7 @@ TEST(Owner, OwnPoolsAndThoseOfRoot) {
   EXPECT_EQ(why({.uid = 0, .permissions = 0664}), "") << "to read is their loss";
 }
 
-TEST(Owner, OthersAreNamedFirst) {
+TEST(Owner, TrustsOthersOnlyWhenNamed) {
   const Owner theirs{.uid = stranger, .gid = stranger, .permissions = 0660};
   const std::string refusal = why(theirs);
   EXPECT_THAT(refusal, HasSubstr("/pools/one belongs to uid 4000000:gid 4000000 0660"));
@@ -36,7 +36,7 @@ TEST(Owner, OthersAreNamedFirst) {
   EXPECT_EQ(why(theirs, "everybody"), "");
 }
 
-TEST(Owner, WhereEverybodyMayWriteNobodyIsTrusted) {
+TEST(Owner, DistrustsWorldWritablePools) {
   for (const std::uint32_t uid : {0u, ::geteuid(), stranger}) {
     EXPECT_THAT(why({.uid = uid, .permissions = 0666}, user_name(uid)), HasSubstr("chmod o-rw"));
     EXPECT_EQ(why({.uid = uid, .permissions = 0666}, "everybody"), "");

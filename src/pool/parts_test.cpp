@@ -43,7 +43,7 @@ class PartsTest : public testing::Test {
   TestFolder folder_;
 };
 
-TEST_F(PartsTest, StripesGoToThePartsInTurn) {
+TEST_F(PartsTest, StripesAlternateOverParts) {
   create(spec());
   auto attached = Pool::attach({.spec = spec()});
   ASSERT_TRUE(attached) << attached.error().message;
@@ -65,7 +65,7 @@ TEST_F(PartsTest, StripesGoToThePartsInTurn) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(std::filesystem::file_size(part(i)), 10 * mib);
 }
 
-TEST_F(PartsTest, TheLastRowOfStripesMayBeShorter) {
+TEST_F(PartsTest, LastRowOfStripesMayBeShorter) {
   // 10 MiB a part in stripes of 4 MiB: rows of 4, 4 and 2
   Superblock superblock{
       .bytes = 20 * mib, .part_count = 2, .data_offset = 2 * mib, .stripe_bytes = 4 * mib};
@@ -89,7 +89,7 @@ TEST_F(PartsTest, TheLastRowOfStripesMayBeShorter) {
   EXPECT_EQ(word_in_file(part(1), 10 * mib), 19u);
 }
 
-TEST_F(PartsTest, StripesTellWhereAByteLies) {
+TEST_F(PartsTest, FindsStripeOfByte) {
   // as above: 0 to 4, 4 to 8, 8 to 12, 12 to 16, 16 to 18, 18 to 20
   const Striping striping{.bytes = 20 * mib, .stripe_bytes = 4 * mib, .parts = 2};
   const std::array<std::uint64_t, 7> begins = {0, 4, 8, 12, 16, 18, 20};
@@ -125,7 +125,7 @@ TEST_F(PartsTest, StripesNeedFewMappings) {
 /// The numbers of a node's processes per part differ by at most one; over all nodes the difference
 /// is at most half the number of parts. Objects of one process that lie apart use all parts in
 /// turn.
-TEST(PartFor, SpreadsTheProcessesOfANodeAndOfAll) {
+TEST(PartFor, SpreadsProcessesOfOneNodeAndAll) {
   for (std::uint32_t parts = 1; parts <= 7; ++parts) {
     for (std::uint32_t nodes = 1; nodes <= 9; ++nodes) {
       for (std::uint32_t a_node = 1; a_node <= 20; ++a_node) {
@@ -150,7 +150,7 @@ TEST(PartFor, SpreadsTheProcessesOfANodeAndOfAll) {
 }
 
 /// The part depends on the launcher's number; without it on the rank, or on the slot.
-TEST_F(PartsTest, AProcessHasAPartOfItsOwn) {
+TEST_F(PartsTest, ProcessHasItsOwnPart) {
   create(spec());
   const auto attach = [&](AttachOptions options) {
     options.spec = spec();
@@ -219,20 +219,20 @@ TEST_F(PartsTest, SizesMustDivideEvenly) {
                                                                     "37748736")));
 }
 
-TEST_F(PartsTest, NoSizeAboveTheLargestIsNamed) {
+TEST_F(PartsTest, NamesNoSizeAboveLargest) {
   const auto created = pool::create({.spec = spec(), .bytes = ~std::uint64_t{0}});
   ASSERT_FALSE(created);
   EXPECT_THAT(created.error().message, AllOf(HasSubstr("the nearest that is: --size 184467440737"),
                                              testing::Not(HasSubstr(" or --size"))));
 }
 
-TEST_F(PartsTest, AFailureLeavesNoPart) {
+TEST_F(PartsTest, FailureLeavesNoPart) {
   std::ofstream(part(2)) << std::string(8192, 'x');
   EXPECT_FALSE(pool::create({.spec = spec(), .bytes = 24 * mib, .overwrite = true}));
   EXPECT_EQ(folder_.entries(), 1u);
 }
 
-TEST_F(PartsTest, RemoveTakesAllParts) {
+TEST_F(PartsTest, RemovesAllParts) {
   create(spec());
   ASSERT_TRUE(remove(spec()));
   EXPECT_EQ(folder_.entries(), 0u);

@@ -25,7 +25,7 @@ class PoolFileTest : public PoolTest {
   }
 };
 
-TEST_F(PoolFileTest, ACopyHasNoAttachedProcesses) {
+TEST_F(PoolFileTest, CopyHasNoAttachedProcesses) {
   Child child = attached_child();
   const std::uint64_t token = child.next_report();
   const std::string copy = copied();
@@ -39,7 +39,7 @@ TEST_F(PoolFileTest, ACopyHasNoAttachedProcesses) {
   EXPECT_TRUE(removed) << removed.error().message;
 }
 
-TEST_F(PoolFileTest, ACopyDoesNotInheritALock) {
+TEST_F(PoolFileTest, CopyInheritsNoLock) {
   const auto original = attach();
   Child child([this](const Child::Report& report) {
     auto pool = attach();
@@ -55,7 +55,7 @@ TEST_F(PoolFileTest, ACopyDoesNotInheritALock) {
   EXPECT_FALSE(refused);
 }
 
-TEST_F(PoolFileTest, AnotherNameOfTheFileIsNoCopy) {
+TEST_F(PoolFileTest, AnotherNameIsNoCopy) {
   Child child = attached_child();
   const std::uint64_t token = child.next_report();
   const std::string name = folder_.file("name"), link = folder_.file("link");
@@ -67,7 +67,7 @@ TEST_F(PoolFileTest, AnotherNameOfTheFileIsNoCopy) {
   }
 }
 
-TEST_F(PoolFileTest, OtherNumbersDoNotAlwaysProveAnotherFile) {
+TEST_F(PoolFileTest, DifferentNumbersMayBeSameFile) {
   constexpr std::uint32_t plain = 1u << 30, overlay = 2u << 30;
   EXPECT_EQ(same_file(plain | 5, plain | 5), SameFile::yes);
   EXPECT_EQ(same_file(5, 5), SameFile::yes);
@@ -97,14 +97,14 @@ class LinkTest : public PoolFileTest {
   std::string real_ = folder_.file("real"), link_ = folder_.file("link");
 };
 
-TEST_F(LinkTest, RemovingByALinkRemovesThePool) {
+TEST_F(LinkTest, RemovesPoolThroughLink) {
   ASSERT_TRUE(remove(link_));
   EXPECT_FALSE(std::filesystem::exists(real_));
   EXPECT_TRUE(std::filesystem::is_symlink(link_));
   EXPECT_THAT(remove(link_).error().message, HasSubstr("where nothing is; if it is to go: rm"));
 }
 
-TEST_F(LinkTest, ReplacingByALinkReplacesThePool) {
+TEST_F(LinkTest, ReplacesPoolThroughLink) {
   const std::uint64_t before = inspect(real_)->id;
   ASSERT_TRUE(pool::create(through_link()));
   EXPECT_NE(inspect(real_)->id, before);
@@ -113,13 +113,13 @@ TEST_F(LinkTest, ReplacingByALinkReplacesThePool) {
   EXPECT_EQ(folder_.entries(), 2u);
 }
 
-TEST_F(LinkTest, APoolIsMadeWhereALinkLeads) {
+TEST_F(LinkTest, MakesPoolAtTargetOfLink) {
   ASSERT_TRUE(remove(real_));
   ASSERT_TRUE(pool::create(through_link()));
   EXPECT_TRUE(std::filesystem::is_regular_file(std::filesystem::symlink_status(real_)));
 }
 
-TEST_F(LinkTest, FollowsLinksOfLinksButNoCircle) {
+TEST_F(LinkTest, FollowsLinkChainsButNoCycle) {
   const std::string second_link = folder_.file("second"), circle = folder_.file("circle");
   std::filesystem::create_symlink(link_, second_link);
   std::filesystem::create_symlink(circle, circle);
@@ -129,7 +129,7 @@ TEST_F(LinkTest, FollowsLinksOfLinksButNoCircle) {
   EXPECT_THAT(parse_spec(link_ + "," + real_).error().message, HasSubstr("twice"));
 }
 
-TEST_F(LinkTest, ALinkToAFolderIsNoPool) {
+TEST_F(LinkTest, RefusesLinkToFolder) {
   const std::string link = folder_.file("folder-link");
   std::filesystem::create_directory(folder_.file("folder"));
   std::filesystem::create_symlink("folder", link);

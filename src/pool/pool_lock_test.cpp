@@ -32,7 +32,7 @@ INSTANTIATE_TEST_SUITE_P(Modes, PoolLockTest,
                          testing::Values(coherence::Mode::hardware, coherence::Mode::software),
                          [](const auto& mode) { return coherence::mode_name(mode.param); });
 
-TEST_P(PoolLockTest, ProcessesOfSeveralNodesExclude) {
+TEST_P(PoolLockTest, ExcludesProcessesOfSeveralNodes) {
   constexpr std::uint64_t rounds = 100;
   std::vector<std::unique_ptr<Child>> children;
   for (std::uint32_t i = 0; i < 4; ++i) {
@@ -51,7 +51,7 @@ TEST_P(PoolLockTest, ProcessesOfSeveralNodesExclude) {
   EXPECT_EQ(count(*attach()), 4 * rounds);
 }
 
-TEST_P(PoolLockTest, ThreadsOfOneAttachmentAndTwoAttachmentsExclude) {
+TEST_P(PoolLockTest, ExcludesThreadsAndAttachments) {
   constexpr std::uint64_t rounds = 50;
   auto first = attach(), second = attach();
   std::atomic<std::uint64_t> failures{0};
@@ -74,7 +74,7 @@ TEST_P(PoolLockTest, ThreadsOfOneAttachmentAndTwoAttachmentsExclude) {
   EXPECT_EQ(count(*first), 3 * rounds);
 }
 
-TEST_P(PoolLockTest, AKilledHolderIsReplaced) {
+TEST_P(PoolLockTest, RecoversLockOfKilledHolder) {
   auto pool = attach();
   Child child([this](const Child::Report& report) {
     auto holder = attach();
@@ -90,7 +90,7 @@ TEST_P(PoolLockTest, AKilledHolderIsReplaced) {
   EXPECT_TRUE(locked) << locked.error().message;
 }
 
-TEST_P(PoolLockTest, ProcessesKilledAtAnyMomentLeaveAUsablePool) {
+TEST_P(PoolLockTest, KillsAtAnyMomentLeavePoolUsable) {
   auto pool = attach();
   for (int round = 0; round < 20; ++round) {
     Child child([this](const Child::Report& report) {
@@ -116,7 +116,7 @@ TEST_P(PoolLockTest, ProcessesKilledAtAnyMomentLeaveAUsablePool) {
 }
 
 /// Overwrites the lines of an idle node and of nodes that never existed.
-TEST_P(PoolLockTest, LinesThatWereOverwrittenKeepNobodyWaiting) {
+TEST_P(PoolLockTest, OverwrittenLinesBlockNobody) {
   const base::EnvironmentGuard lease("PENSTOCK_LEASE_MS", "800");
   Child idle([this](const Child::Report& report) {
     auto pool = attach({.emulated_node = 1});
@@ -137,7 +137,7 @@ TEST_P(PoolLockTest, LinesThatWereOverwrittenKeepNobodyWaiting) {
   EXPECT_TRUE(guard) << guard.error().message;
 }
 
-TEST_P(PoolLockTest, AWaitForAThreadHasADeadline) {
+TEST_P(PoolLockTest, WaitForThreadHasDeadline) {
   auto pool = attach();
   auto guard = pool->lock();
   ASSERT_TRUE(guard);

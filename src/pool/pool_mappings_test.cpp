@@ -22,7 +22,7 @@ class PoolMappingsTest : public testing::Test {
   PoolMappings mappings_{reinterpret_cast<const std::byte*>(base), pool_bytes};
 };
 
-TEST_F(PoolMappingsTest, OwnMappingIsKnownWithoutALook) {
+TEST_F(PoolMappingsTest, KnowsOwnMappingWithoutRefresh) {
   EXPECT_EQ(offset(base + 8, pool_bytes - 8), 8u);
   EXPECT_EQ(offset(base + 8, pool_bytes - 7), std::nullopt);
   EXPECT_EQ(offset(base + pool_bytes), std::nullopt);
@@ -30,7 +30,7 @@ TEST_F(PoolMappingsTest, OwnMappingIsKnownWithoutALook) {
   EXPECT_EQ(offset(base, ~0ull), std::nullopt);
 }
 
-TEST_F(PoolMappingsTest, ASecondMappingAndAPartOfIt) {
+TEST_F(PoolMappingsTest, FindsSecondMappingAndPartOfIt) {
   mappings_.refresh_from(std::string(own_line) +
                          "100000-104000 rw-s 00000000 00:1a 53 /a\n"
                          "200000-201000 r--s 00002000 00:1a 53");
@@ -43,7 +43,7 @@ TEST_F(PoolMappingsTest, ASecondMappingAndAPartOfIt) {
   EXPECT_EQ(offset(base), 0u);
 }
 
-TEST_F(PoolMappingsTest, WhatIsNotThePoolIsNotTaken) {
+TEST_F(PoolMappingsTest, IgnoresForeignMappings) {
   mappings_.refresh_from(std::string(own_line) +
                          "100000-104000 rw-p 00000000 00:1a 53 /a\n"
                          "200000-204000 rw-s 00000000 00:1b 53 /a\n"
@@ -57,7 +57,7 @@ TEST_F(PoolMappingsTest, WhatIsNotThePoolIsNotTaken) {
     EXPECT_EQ(offset(at), std::nullopt) << at;
 }
 
-TEST_F(PoolMappingsTest, StripesOfSeveralFiles) {
+TEST_F(PoolMappingsTest, JoinsStripesOfSeveralFiles) {
   mappings_.refresh_from(
       "7f0000000000-7f0000001000 rw-s 00001000 00:1a 53 /a\n"
       "7f0000001000-7f0000002000 rw-s 00001000 00:1a 54 /b\n"
@@ -75,7 +75,7 @@ TEST_F(PoolMappingsTest, StripesOfSeveralFiles) {
   EXPECT_EQ(offset(0x201800, 0x1000), std::nullopt) << "follows in the file, not in the pool";
 }
 
-TEST_F(PoolMappingsTest, TheLongestAreKept) {
+TEST_F(PoolMappingsTest, KeepsLongestRanges) {
   std::string maps = own_line;
   for (std::uint64_t i = 1; i <= PoolMappings::max_mappings; ++i)
     maps += fmt::format("{:x}-{:x} rw-s 00000000 00:1a 53 /a\n", i << 20, (i << 20) + 0x1000);
@@ -86,7 +86,7 @@ TEST_F(PoolMappingsTest, TheLongestAreKept) {
   EXPECT_EQ(offset(PoolMappings::max_mappings << 20), std::nullopt);
 }
 
-TEST_F(PoolMappingsTest, AnswersStayRightWhileTheyAreRefreshed) {
+TEST_F(PoolMappingsTest, AnswersCorrectlyDuringRefresh) {
   const std::string one = std::string(own_line) + "100000-104000 rw-s 00000000 00:1a 53 /a\n";
   const std::string two = std::string(own_line) +
                           "100000-101000 rw-s 00000000 00:1a 53 /a\n"
@@ -103,7 +103,7 @@ TEST_F(PoolMappingsTest, AnswersStayRightWhileTheyAreRefreshed) {
   refresher.join();
 }
 
-TEST_F(PoolMappingsTest, OnlyAttachmentsThatStandLast) {
+TEST_F(PoolMappingsTest, KeepsOnlyExistingAttachments) {
   class Two final : public PoolMappings::Attachments {
    public:
     std::vector<PoolMappings::Attachment> of_this_process() const override {
@@ -133,7 +133,7 @@ TEST_F(PoolMappingsTest, OnlyAttachmentsThatStandLast) {
 
 class AttachedMappingsTest : public PoolTest {};
 
-TEST_F(AttachedMappingsTest, AnotherAttachmentOfTheProcessIsFound) {
+TEST_F(AttachedMappingsTest, FindsAnotherAttachmentOfProcess) {
   create();
   auto pool = attach();
   auto other = attach();
@@ -154,7 +154,7 @@ TEST_F(AttachedMappingsTest, AnotherAttachmentOfTheProcessIsFound) {
   EXPECT_EQ(pool->mappings().offset_of(there, 64), std::nullopt);
 }
 
-TEST_F(AttachedMappingsTest, FollowsAttachmentsThatComeAndGo) {
+TEST_F(AttachedMappingsTest, FollowsAttachAndDetach) {
   create();
   auto pool = attach();
   ASSERT_TRUE(pool);
@@ -171,7 +171,7 @@ TEST_F(AttachedMappingsTest, FollowsAttachmentsThatComeAndGo) {
   EXPECT_EQ(pool->mappings().offset_of(there, 64), std::nullopt);
 }
 
-TEST_F(AttachedMappingsTest, MappingsOfTheProgramItselfCountWhereTheyAreShared) {
+TEST_F(AttachedMappingsTest, FindsSharedMappingsOfProgram) {
   create();
   auto pool = attach();
   ASSERT_TRUE(pool);

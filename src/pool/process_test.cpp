@@ -40,7 +40,7 @@ class ProcessTest : public PoolTest {
   }
 };
 
-TEST_F(ProcessTest, TheRecordSaysWhoIsAttached) {
+TEST_F(ProcessTest, RecordDescribesAttachedProcess) {
   const std::uint64_t before = base::wall_ns();
   auto pool = attach({.rank = 3, .job = "job-" + std::string(90, 'j')});
   const auto records = pool->processes();
@@ -68,7 +68,7 @@ TEST_F(ProcessTest, TheRecordSaysWhoIsAttached) {
             fmt::format("rank 3 (pid {} on host {}, node 0)", ::getpid(), own.host));
 }
 
-TEST_F(ProcessTest, StatisticsAndActivityOutliveTheAttachment) {
+TEST_F(ProcessTest, StatisticsOutliveAttachment) {
   auto watcher = attach();
   std::uint64_t token;
   {
@@ -98,7 +98,7 @@ class ManyProcesses : public PoolTest {
 };
 
 /// With many processes /proc is read rarely; kill(pid, 0) is called each time.
-TEST_F(ManyProcesses, AZombieIsFoundInASecondAndWhoHasGoneAtOnce) {
+TEST_F(ManyProcesses, FindsZombieSoonAndEndedProcessAtOnce) {
   constexpr std::size_t many = 20;
   auto pool = attach();
   std::vector<std::unique_ptr<Child>> children;
@@ -121,7 +121,7 @@ TEST_F(ManyProcesses, AZombieIsFoundInASecondAndWhoHasGoneAtOnce) {
   for (std::size_t i = 2; i < many; ++i) EXPECT_TRUE(pool->alive(tokens[i]));
 }
 
-TEST_F(ProcessTest, AKilledProcessIsDeadAndReapedAndItsSlotServesAgain) {
+TEST_F(ProcessTest, ReapsKilledProcessAndReusesSlot) {
   auto pool = attach();
   Child child = attached_child({.rank = 7});
   const std::uint64_t token = child.next_report();
@@ -154,7 +154,7 @@ TEST_F(ProcessTest, AKilledProcessIsDeadAndReapedAndItsSlotServesAgain) {
   EXPECT_THAT(pool->describe(token), HasSubstr("gone"));
 }
 
-TEST_F(ProcessTest, WhatADeadRankOwnsStaysWhileItsJobLives) {
+TEST_F(ProcessTest, KeepsObjectsOfDeadRankWhileJobLives) {
   auto of_another_job = attach({.job = "other"});
   Child survivor = attached_child({.rank = 0, .job = "one"});
   Child killed = attached_child({.rank = 1, .job = "one"});
@@ -173,7 +173,7 @@ TEST_F(ProcessTest, WhatADeadRankOwnsStaysWhileItsJobLives) {
   EXPECT_THAT(dead, testing::UnorderedElementsAre(survives, dies));
 }
 
-TEST_F(ProcessTest, ManyDeadAreReapedInGroupsAndTheLivingJobKeepsItsOwn) {
+TEST_F(ProcessTest, ReapsManyInGroupsExceptLivingJobs) {
   spec_ = folder_.file("many");
   create(256);
   auto pool = attach({.job = "other"});
@@ -198,7 +198,7 @@ TEST_F(ProcessTest, ManyDeadAreReapedInGroupsAndTheLivingJobKeepsItsOwn) {
   EXPECT_EQ(dead.size(), 200u);
 }
 
-TEST_F(ProcessTest, WhoLeavesItsSlotToBurialIsReapedWhenItsJobHasGone) {
+TEST_F(ProcessTest, ReclaimsDeferredSlotAfterJobEnds) {
   auto pool = attach({.job = "other"});
   auto mate = attach({.job = "one"});
   auto leaver = attach({.job = "one"});
@@ -224,7 +224,7 @@ TEST_F(ProcessTest, WhoLeavesItsSlotToBurialIsReapedWhenItsJobHasGone) {
   EXPECT_EQ(pool->flushes().clock().last_death, 0u) << "all of its job have left in order";
 }
 
-TEST_F(ProcessTest, WhoDetachesHasNotDied) {
+TEST_F(ProcessTest, DetachedProcessHasNotDied) {
   auto pool = attach();
   const auto record = [&](std::uint64_t token) {
     EXPECT_FALSE(pool->alive(token));
@@ -238,7 +238,7 @@ TEST_F(ProcessTest, WhoDetachesHasNotDied) {
   EXPECT_NE(record(dead()), 0u);
 }
 
-TEST_F(ProcessTest, SlotsOfTheUnreapedDeadServeWhenNoOtherIsLeft) {
+TEST_F(ProcessTest, ReusesUnreapedSlotsWhenNoneIsLeft) {
   std::vector<std::unique_ptr<Pool>> others;
   for (int i = 0; i < 15; ++i) others.push_back(attach());
   std::uint64_t dead;
@@ -252,7 +252,7 @@ TEST_F(ProcessTest, SlotsOfTheUnreapedDeadServeWhenNoOtherIsLeft) {
   EXPECT_FALSE(last->alive(dead));
 }
 
-TEST_F(ProcessTest, AStoppedProcessIsAlive) {
+TEST_F(ProcessTest, StoppedProcessIsAlive) {
   auto pool = attach();
   Child child = attached_child();
   const std::uint64_t token = child.next_report();
@@ -262,7 +262,7 @@ TEST_F(ProcessTest, AStoppedProcessIsAlive) {
   EXPECT_EQ(pool->reap({}).value(), 0u);
 }
 
-TEST_F(ProcessTest, TokensOfNobodyAreNotAlive) {
+TEST_F(ProcessTest, UnknownTokensAreNotAlive) {
   auto pool = attach();
   EXPECT_FALSE(pool->alive(0));
   EXPECT_FALSE(pool->alive(pool->token() + (1u << 16)));
@@ -274,7 +274,7 @@ TEST_F(ProcessTest, TokensOfNobodyAreNotAlive) {
   EXPECT_THAT(pool->describe(1u << 16 | 0x7fff), HasSubstr("gone"));
 }
 
-TEST_F(ProcessTest, TheEndOfAForkedChildIsNotTheParentsDetach) {
+TEST_F(ProcessTest, EndOfForkedChildDoesNotDetachParent) {
   auto pool = attach();
   Child child([&](const Child::Report&) {
     pool.reset();
@@ -285,7 +285,7 @@ TEST_F(ProcessTest, TheEndOfAForkedChildIsNotTheParentsDetach) {
   EXPECT_TRUE(pool->lock());
 }
 
-TEST_F(ProcessTest, ManyAttachAtOnce) {
+TEST_F(ProcessTest, AttachesManyAtOnce) {
   std::vector<std::unique_ptr<Child>> children;
   for (int i = 0; i < 12; ++i) {
     children.push_back(std::make_unique<Child>([this](const Child::Report& report) {
@@ -309,7 +309,7 @@ TEST_F(ProcessTest, ManyAttachAtOnce) {
 
 // ---- judged by heartbeat -----------------------------------------------------------------------
 
-TEST_F(ForeignTest, LivesAsLongAsItsHeartbeatMoves) {
+TEST_F(ForeignTest, LivesWhileHeartbeatMoves) {
   auto pool = attach();
   auto foreign = attach_from(9);
   EXPECT_EQ(foreign->node(), 1u);
@@ -319,7 +319,7 @@ TEST_F(ForeignTest, LivesAsLongAsItsHeartbeatMoves) {
   EXPECT_EQ(pool->local_processes(), 1u);
 }
 
-TEST_F(ForeignTest, IsReapedAtOnceByOneWhoMadeCertain) {
+TEST_F(ForeignTest, ReapsAtOnceAfterMakingCertain) {
   {
     Child child = foreign_child(9);
     ASSERT_NE(child.next_report(), 0u);
@@ -333,7 +333,7 @@ TEST_F(ForeignTest, IsReapedAtOnceByOneWhoMadeCertain) {
   EXPECT_EQ(pool->reap({}).value_or(0), 1u);
 }
 
-TEST_F(ForeignTest, IsDeadWhenALeaseHasPassedWithoutABeat) {
+TEST_F(ForeignTest, DeadAfterLeaseWithoutBeat) {
   auto pool = attach();
   Child child = foreign_child(9);
   const std::uint64_t token = child.next_report();
@@ -344,7 +344,7 @@ TEST_F(ForeignTest, IsDeadWhenALeaseHasPassedWithoutABeat) {
   EXPECT_EQ(pool->reap({}).value(), 1u);
 }
 
-TEST_F(ForeignTest, AnotherPidNamespaceOfThisHostIsJudgedByHeartbeatToo) {
+TEST_F(ForeignTest, JudgesOtherPidNamespaceByHeartbeat) {
   auto pool = attach();
   Caller caller{*this_host(), *this_process()};
   caller.process.scope += 1;
@@ -357,7 +357,7 @@ TEST_F(ForeignTest, AnotherPidNamespaceOfThisHostIsJudgedByHeartbeatToo) {
 }
 
 /// A reader in another time namespace sees another start time.
-TEST_F(ForeignTest, AnotherTimeNamespaceIsJudgedByHeartbeat) {
+TEST_F(ForeignTest, JudgesOtherTimeNamespaceByHeartbeat) {
   auto pool = attach();
   Caller caller{*this_host(), *this_process()};
   caller.process.scope += 1;
@@ -369,7 +369,7 @@ TEST_F(ForeignTest, AnotherTimeNamespaceIsJudgedByHeartbeat) {
 }
 
 /// As if another /proc had been mounted since, or the reader had other clocks.
-TEST_F(ForeignTest, AHeartbeatDecidesWhereProcChangedItsReader) {
+TEST_F(ForeignTest, JudgesByHeartbeatWhenProcChanged) {
   Caller caller{*this_host(), *this_process()};
   caller.process.start_time += 100;
   auto reader = attach_as({.spec = spec_}, caller);
@@ -388,14 +388,14 @@ TEST_F(ForeignTest, AHeartbeatDecidesWhereProcChangedItsReader) {
   EXPECT_TRUE(dies_within(**reader, token, 60 * second));
 }
 
-TEST_F(ProcessTest, TheScopeTellsWhoseProcIsMounted) {
+TEST_F(ProcessTest, ScopeDependsOnMountedProc) {
   EXPECT_TRUE(shows_own_pid_namespace("Name:\tx\nNStgid:\t12\nNSpid:\t12\nNSpgid:\t12\n"));
   EXPECT_FALSE(shows_own_pid_namespace("Name:\tx\nNSpid:\t12\t1\nNSpgid:\t12\t1\n"));
   EXPECT_FALSE(shows_own_pid_namespace("Name:\tNSpid: 1\nNSpid:\t12 3 1\n"));
   EXPECT_TRUE(shows_own_pid_namespace("Name:\tx\n")) << "an older kernel";
 }
 
-TEST_F(ForeignTest, ADeadHolderOnAnotherHostLosesTheLock) {
+TEST_F(ForeignTest, DeadHolderOnOtherHostLosesLock) {
   auto pool = attach();
   Child child = foreign_child(9, /*held=*/true);
   ASSERT_NE(child.next_report(), 0u);
@@ -408,7 +408,7 @@ TEST_F(ForeignTest, ADeadHolderOnAnotherHostLosesTheLock) {
   EXPECT_TRUE(after) << after.error().message;
 }
 
-TEST_F(ForeignTest, RemoveWaitsUntilItIsCertain) {
+TEST_F(ForeignTest, RemovalWaitsUntilCertain) {
   {
     auto foreign = attach_from(9);
     auto removed = remove(spec_);
@@ -427,7 +427,7 @@ TEST_F(ForeignTest, RemoveWaitsUntilItIsCertain) {
 
 using NodeTest = ForeignTest;
 
-TEST_F(NodeTest, OneNumberAHostAndEmulatedNode) {
+TEST_F(NodeTest, GivesOneNumberPerHostAndEmulatedNode) {
   auto here = attach();
   EXPECT_EQ(here->node(), 0u);
   EXPECT_EQ(attach()->node(), 0u);
@@ -441,7 +441,7 @@ TEST_F(NodeTest, OneNumberAHostAndEmulatedNode) {
   EXPECT_EQ(here->local_processes(), 1u);  // however often it is attached
 }
 
-TEST_F(NodeTest, IsToldBeforehandHowManyFindNoEntry) {
+TEST_F(NodeTest, CountsNodesWithoutEntryBeforehand) {
   auto whole = attach();
   const auto most = whole->info().max_nodes;  // one of them is this host's own now
   EXPECT_EQ(whole->nodes_without_entry(most - 1), 0u);
@@ -454,14 +454,14 @@ TEST_F(NodeTest, IsToldBeforehandHowManyFindNoEntry) {
   EXPECT_EQ(zero->nodes_without_entry(most - 1), 0u) << "the other host needs its number no more";
 }
 
-TEST_F(NodeTest, EmulatedNodesEnd) {
+TEST_F(NodeTest, RefusesTooManyEmulatedNodes) {
   EXPECT_TRUE(attach({.emulated_node = last_emulated_node}));
   const Error error = attach_error({.emulated_node = 0xffffffff});
   EXPECT_EQ(error.code, ErrorCode::invalid_argument);
   EXPECT_THAT(error.message, HasSubstr("the last that can be is 65535"));
 }
 
-TEST_F(NodeTest, ARestartedHostHasItsNumberAgain) {
+TEST_F(NodeTest, RestartedHostKeepsNumber) {
   {
     Child child = foreign_child(9);
     ASSERT_NE(child.next_report(), 0u);
@@ -473,7 +473,7 @@ TEST_F(NodeTest, ARestartedHostHasItsNumberAgain) {
   EXPECT_EQ(attach_from(10, 9)->node(), 0u);
 }
 
-TEST_F(NodeTest, ACloneOfALivingHostIsAnotherNode) {
+TEST_F(NodeTest, CloneOfLivingHostIsAnotherNode) {
   auto original = attach_from(9);
   auto clone = attach_from(10, /*machine=*/9);
   EXPECT_NE(original->node(), clone->node());
@@ -492,7 +492,7 @@ TEST_F(NodeTest, TooManyNodes) {
   EXPECT_EQ((*fifth)->node(), 1u) << "the number of the host that left";
 }
 
-TEST_F(NodeTest, AnyNumberOverTime) {
+TEST_F(NodeTest, AcceptsAnyNumberOfHostsOverTime) {
   for (std::uint8_t host = 1; host <= 12; ++host) {
     auto pool = attach_from(host);
     ASSERT_TRUE(pool);
@@ -501,7 +501,7 @@ TEST_F(NodeTest, AnyNumberOverTime) {
 }
 
 /// Stores of a node's dead may reach the device late, and its number identifies the caches.
-TEST_F(NodeTest, ANumberIsKeptWhileItsCachesMustBeFlushed) {
+TEST_F(NodeTest, KeepsNumberUntilCachesAreFlushed) {
   auto here = attach();
   {
     Child child = foreign_child(9);
@@ -516,7 +516,7 @@ TEST_F(NodeTest, ANumberIsKeptWhileItsCachesMustBeFlushed) {
   EXPECT_EQ(numbers.count(1), 1u);
 }
 
-TEST_F(ProcessTest, WhoseSlotIsOverwrittenWritesItAnew) {
+TEST_F(ProcessTest, RestoresOverwrittenSlot) {
   const base::EnvironmentGuard lease("PENSTOCK_LEASE_MS", "800");
   Child child = attached_child();
   const std::uint64_t token = child.next_report();
@@ -530,7 +530,7 @@ TEST_F(ProcessTest, WhoseSlotIsOverwrittenWritesItAnew) {
 }
 
 /// Commands that open the pool for the first time find a process that died within its state line.
-TEST_F(ProcessTest, WhoDiedWithinItsLineIsReapedByWhoComesLater) {
+TEST_F(ProcessTest, ReapsProcessThatDiedWithinItsLine) {
   const base::EnvironmentGuard lease("PENSTOCK_LEASE_MS", "400");
   const std::uint64_t token = dead();
   auto pool = attach();
@@ -543,7 +543,7 @@ TEST_F(ProcessTest, WhoDiedWithinItsLineIsReapedByWhoComesLater) {
   EXPECT_THAT(told, testing::ElementsAre(token));
 }
 
-TEST_F(ProcessTest, WhoseNodeIsNoneIsReapedOnce) {
+TEST_F(ProcessTest, ReapsProcessOfUnknownNodeOnce) {
   const base::EnvironmentGuard lease("PENSTOCK_LEASE_MS", "400");
   const std::uint64_t token = dead();
   auto pool = attach();

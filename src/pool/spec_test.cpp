@@ -14,7 +14,7 @@ std::string error_of(std::string_view spec) {
   return parts ? "parsed" : parts.error().message;
 }
 
-TEST(Spec, TheThreeKinds) {
+TEST(Spec, ParsesAllKinds) {
   auto parts = parse_spec("/dev/dax0.0,/tmp/pool,shm:demo-1,./here");
   ASSERT_TRUE(parts);
   ASSERT_EQ(parts->size(), 4u);
@@ -27,7 +27,7 @@ TEST(Spec, TheThreeKinds) {
   EXPECT_EQ((*parts)[3].path, "./here");
 }
 
-TEST(Spec, WhatLiesAmongDevicesIsOne) {
+TEST(Spec, TreatsPathsUnderDevAsDevices) {
   auto parts = parse_spec("/dev/penstock/0x1,/dev/shm/pool,/dev/hugepages/pool");
   ASSERT_TRUE(parts);
   EXPECT_EQ((*parts)[0].kind, Part::Kind::devdax);
@@ -35,7 +35,7 @@ TEST(Spec, WhatLiesAmongDevicesIsOne) {
   EXPECT_EQ((*parts)[2].kind, Part::Kind::file);
 }
 
-TEST(Spec, WhatCannotBeUsedIsSaid) {
+TEST(Spec, RefusesUnusableSpecs) {
   EXPECT_THAT(error_of(""), HasSubstr("no pool was named"));
   EXPECT_THAT(error_of(""), HasSubstr("PENSTOCK_POOL"));
   EXPECT_THAT(error_of("demo"), HasSubstr("write shm:demo or ./demo"));
@@ -48,7 +48,7 @@ TEST(Spec, WhatCannotBeUsedIsSaid) {
   EXPECT_THAT(error_of("/tmp/a,/tmp/b,/tmp/a"), HasSubstr("names \"/tmp/a\" twice"));
 }
 
-TEST(Spec, ReadsTheSameInAnotherFolderWhenItIsAbsolute) {
+TEST(Spec, AbsoluteSpecNamesSamePool) {
   const std::string here = std::filesystem::current_path().string();
   EXPECT_EQ(absolute_spec("./a,b/../c/d,/e").value(), here + "/a," + here + "/c/d,/e");
   EXPECT_EQ(absolute_spec("shm:a,/dev/dax0.0").value(), "shm:a,/dev/dax0.0");

@@ -42,7 +42,7 @@ class SuspendedTest : public ForeignTest {
   std::string words_ = folder_.file("words");
 };
 
-TEST_F(SuspendedTest, OneThatWasTakenForDeadIsToldAndLeavesItsSlotAlone) {
+TEST_F(SuspendedTest, DeclaredDeadProcessExitsAndKeepsOffSlot) {
   auto pool = attach({.rank = 3});
   Child child = stops_itself([](Pool& foreign) {
     ::raise(SIGSTOP);
@@ -63,7 +63,7 @@ TEST_F(SuspendedTest, OneThatWasTakenForDeadIsToldAndLeavesItsSlotAlone) {
 }
 
 /// While its job lives, nobody reaps a member; the others only stop counting on it.
-TEST_F(SuspendedTest, OneThatItsJobHasGivenUpIsToldToo) {
+TEST_F(SuspendedTest, ProcessDeclaredDeadByItsJobExits) {
   auto pool = attach({.job = "one job"});
   Child child = stops_itself(
       [](Pool&) {
@@ -79,7 +79,7 @@ TEST_F(SuspendedTest, OneThatItsJobHasGivenUpIsToldToo) {
   EXPECT_FALSE(pool->alive(token)) << "it beat once more, to find out";
 }
 
-TEST_F(SuspendedTest, OneThatNobodyMissedGoesOn) {
+TEST_F(SuspendedTest, UnnoticedStopIsHarmless) {
   auto pool = attach();
   Child child = stops_itself([](Pool& foreign) {
     ::raise(SIGSTOP);
@@ -95,7 +95,7 @@ TEST_F(SuspendedTest, OneThatNobodyMissedGoesOn) {
 }
 
 /// A forked child has no part in the attachment: it neither keeps it alive nor exits because of it.
-TEST_F(SuspendedTest, AForkedChildIsNotConcerned) {
+TEST_F(SuspendedTest, ForkedChildIsNotAffected) {
   auto pool = attach_from(9);
   Child child([&](const Child::Report&) {
     std::this_thread::sleep_for(std::chrono::milliseconds(600));
@@ -107,7 +107,7 @@ TEST_F(SuspendedTest, AForkedChildIsNotConcerned) {
 
 /// As by scontrol suspend on two hosts: the first to resume finds the other one silent, but has not
 /// watched it for a lease.
-TEST_F(SuspendedTest, TwoThatWereStoppedTogetherBothLive) {
+TEST_F(SuspendedTest, ProcessesStoppedTogetherBothLive) {
   ::setenv("PENSTOCK_LEASE_MS", "2000", 1);
   Child watched = foreign_child(9);
   const std::uint64_t token = watched.next_report();
