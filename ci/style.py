@@ -26,7 +26,7 @@ EXCEPTIONS = {
     ("plugins/session/session.cpp", "does not end the process"):
         "PENSTOCK_REQUIRE: the MPI would otherwise go on with another provider",
     ("src/pool/pool.cpp", "does not end the process"):
-        "a process that was taken for dead: its locks and memory have other owners, and the program stores there by itself",
+        "a process that was declared dead: its locks and memory have other owners, and the program stores there by itself",
     ("tools/job_processes.cpp", "/dev/shm/mpich_"):
         "MPICH's name, not a pool's: what it leaves behind after a crash",
     ("bench/mpi/raw_copy.h", "stands outside src/arch"):

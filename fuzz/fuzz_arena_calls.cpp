@@ -50,7 +50,7 @@ struct World : FrozenArena {
       const auto object =
           (*its_arena)->create(name_of(i), 1000 + 64 * i, {.lifetime = Lifetime::process});
       need(object);
-      (*its_arena)->leave_to_burial(*object);
+      (*its_arena)->defer_reclaim(*object);
     }
     gone = leaver.token();
   }

@@ -68,7 +68,7 @@ bool is_of_the_killed(const std::filesystem::path& folder) {
   constexpr std::string_view prefix = "penstock-";
   const std::string name = folder.filename();
   struct stat status;
-  if (!name.starts_with("penstock-run-") || !pool::maker_is_gone(name.substr(prefix.size())))
+  if (!name.starts_with("penstock-run-") || !pool::maker_has_ended(name.substr(prefix.size())))
     return false;
   if (lstat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) return false;
   return status.st_uid == geteuid() && time(nullptr) - status.st_mtime >= quiet_s &&

@@ -191,7 +191,7 @@ std::optional<JobWatch::Death> JobWatch::blame(const pool::ExitLog::Event& end) 
   const Rank* const rank = rank_of(end.pid);
   if (rank == nullptr) return std::nullopt;
   const std::string who = name_of(rank->record);
-  if (end.kind == Kind::fails && exit_log_.stands(end))
+  if (end.kind == Kind::fails && exit_log_.error_pending(end))
     return Death{who, "met an error that MPI ended the job for (its message is above)", false};
   if (end.kind == Kind::aborts)
     return Death{who, fmt::format("called MPI_Abort with code {}", end.abort_code), false};
@@ -214,7 +214,8 @@ std::optional<int> JobWatch::status_of(const Rank& rank) const {
 /// dead.
 bool JobWatch::all_exited_by_themselves() const {
   const bool failed = std::any_of(ends_.begin(), ends_.end(), [&](const auto& event) {
-    return event.kind == Kind::aborts || (event.kind == Kind::fails && exit_log_.stands(event));
+    return event.kind == Kind::aborts ||
+           (event.kind == Kind::fails && exit_log_.error_pending(event));
   });
   return !failed && std::all_of(ranks_.begin(), ranks_.end(), [&](const auto& entry) {
     const auto status = status_of(entry.second);

@@ -12,7 +12,7 @@ void add(pool::ProcessRecord& to, const pool::ProcessRecord& record) {
   to.messages_received += record.messages_received;
   to.bytes_received += record.bytes_received;
   to.attached_wall_ns = std::min(to.attached_wall_ns, record.attached_wall_ns);
-  const bool knows_little = to.activity.empty() || to.activity.starts_with(pool::only_polls);
+  const bool knows_little = to.activity.empty() || to.activity.starts_with(pool::activity_polling);
   if (knows_little && !record.activity.empty()) to.activity = record.activity;
   // A record that was left in order does not show whether the process lives.
   const bool alive = (to.attached && to.alive) || (record.attached && record.alive);

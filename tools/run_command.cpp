@@ -180,7 +180,7 @@ void explain_full_pool(const RunArguments& arguments, const std::string& spec) {
   // ranks that have ended meanwhile have given their memory back
   bool full = stats.bytes_largest_free < next_to_nothing;
   for (const auto& process : view->pool->processes())
-    full = full || (arguments.pool.empty() && process.activity == pool::found_full);
+    full = full || (arguments.pool.empty() && process.activity == pool::activity_pool_full);
   if (!full) return;
   const std::uint64_t bytes = view->pool->info().bytes;
   struct statvfs room;

@@ -52,7 +52,7 @@ void detach() {
   // Write back its stores to others' segments. Exit handlers that call the MPI find no window.
   for (const auto& window : take_all_windows()) {
     window->core->send_on();
-    if (Attachment* const there = current) leave_to_burial(*window, there->memory);
+    if (Attachment* const there = current) defer_reclaim(*window, there->memory);
   }
   const std::lock_guard<std::mutex> guard(mutex);
   delete current.exchange(nullptr);

@@ -356,7 +356,7 @@ std::optional<int> make_window(const Wanted& wanted, void** base, void* win) {
     // No rank puts before all segments are ready.
     const auto all = window.core->fence(window::no_precede | window::no_succeed);
     if (!all) {
-      leave_to_burial(window, attachment()->memory);
+      defer_reclaim(window, attachment()->memory);
       return raise(window.handle, all.error());
     }
   }
@@ -425,7 +425,7 @@ void leave_all_windows() {
     if (left) give_back_objects(*window);
     // One in which a rank has died: others may not know of it yet, and still put here.
     if (Attachment* const at = attachment(); !left && at != nullptr)
-      leave_to_burial(*window, at->memory);
+      defer_reclaim(*window, at->memory);
   }
 }
 

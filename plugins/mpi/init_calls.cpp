@@ -66,7 +66,7 @@ PENSTOCK_MPI(Session_init, (Handle info, Handle errhandler, void* session),
 
 PENSTOCK_MPI(Abort, (Handle comm, int code), (comm, code)) {
   usable(caller);
-  penstock::pool::tell_of_abort(code);
+  penstock::pool::note_abort(code);
   return PENSTOCK_PASS(Abort, (comm, code));
 }
 
@@ -74,7 +74,7 @@ PENSTOCK_MPI(Finalize, (), ()) {
   // Exit handlers call it in forked children too, which are no ranks: it would look as if the
   // parent ended.
   if (started && !started->here()) return constants().success;
-  penstock::pool::tell_of_finalize();
+  penstock::pool::note_finalize();
   leave(caller);
   return PENSTOCK_PASS(Finalize, ());
 }

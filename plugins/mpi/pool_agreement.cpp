@@ -76,7 +76,7 @@ std::shared_ptr<PoolComm> Agreement::make() {
 
 void Agreement::drop() {
   if (!agreement_) return;
-  for (const auto& area : agreement_->take_areas()) at_->memory.leave_to_burial(area);
+  for (const auto& area : agreement_->take_areas()) at_->memory.defer_reclaim(area);
 }
 
 /// Without room the MPI serves the communicator, as it does without a pool.

@@ -301,7 +301,7 @@ void leave_all_comms() {
     if (at == nullptr) break;
     const bool left = comm->core->await_all_left("MPI_Finalize").has_value();
     for (const auto& area : comm->areas)
-      left ? at->memory.give_back(area) : at->memory.leave_to_burial(area);
+      left ? at->memory.give_back(area) : at->memory.defer_reclaim(area);
   }
 }
 
@@ -317,7 +317,7 @@ void drop_all_comms() {
   Attachment* const at = retired().empty() ? nullptr : attachment();
   for (const auto& comm : retired()) {
     if (at == nullptr) break;
-    for (const auto& area : comm->areas) at->memory.leave_to_burial(area);
+    for (const auto& area : comm->areas) at->memory.defer_reclaim(area);
   }
   retired().clear();
 }

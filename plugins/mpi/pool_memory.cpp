@@ -40,8 +40,8 @@ std::uint64_t PoolMemory::bell() {
   return bell_ ? bell_->offset : 0;
 }
 
-void PoolMemory::leave_bell_to_burial() {
-  if (bell() != 0) leave_to_burial(*bell_);
+void PoolMemory::defer_bell_reclaim() {
+  if (bell() != 0) defer_reclaim(*bell_);
 }
 
 void PoolMemory::give_back(const arena::Object& object) {

@@ -33,9 +33,9 @@ class PoolMemory {
   /// Frees the space, which may have another owner at once. The caller's caches hold none of it.
   void give_back(const arena::Object& object);
   /// The space outlives this process: other ranks may still store there.
-  void leave_to_burial(const arena::Object& object) { arena_.leave_to_burial(object); }
+  void defer_reclaim(const arena::Object& object) { arena_.defer_reclaim(object); }
   /// The same of the bell, if there is one.
-  void leave_bell_to_burial();
+  void defer_bell_reclaim();
 
   bool attached_here() const { return arena_.pool().attached_here(); }
 

@@ -84,12 +84,12 @@ std::unique_ptr<PoolWindow> take_window(Handle win) {
   return window;
 }
 
-void leave_to_burial(const PoolWindow& window, PoolMemory& memory) {
-  for (const auto& object : window.objects) memory.leave_to_burial(object);
+void defer_reclaim(const PoolWindow& window, PoolMemory& memory) {
+  for (const auto& object : window.objects) memory.defer_reclaim(object);
   const auto bytes = static_cast<std::uint64_t>(window.size);
   const auto of_program = bytes != 0 ? memory.block_of(window.base, bytes) : std::nullopt;
-  if (of_program) memory.leave_to_burial(*of_program);
-  memory.leave_bell_to_burial();
+  if (of_program) memory.defer_reclaim(*of_program);
+  memory.defer_bell_reclaim();
 }
 
 }  // namespace penstock::mpi

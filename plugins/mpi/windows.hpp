@@ -102,6 +102,6 @@ std::vector<std::unique_ptr<PoolWindow>> take_all_windows();
 /// Of a window that not all ranks have left: what others may still store to stays until the job has
 /// ended. This rank's own stores there are at the device. Its words stay by themselves
 /// (WordMemory).
-void leave_to_burial(const PoolWindow& window, PoolMemory& memory);
+void defer_reclaim(const PoolWindow& window, PoolMemory& memory);
 
 }  // namespace penstock::mpi

@@ -16,7 +16,7 @@ constexpr std::uint64_t first_object_bytes = 4096, largest_object_bytes = 256 <<
 WordMemory::~WordMemory() {
   if (!memory_.attached_here()) return;
   for (const arena::Object& object : objects_)
-    taken_ == 0 ? memory_.give_back(object) : memory_.leave_to_burial(object);
+    taken_ == 0 ? memory_.give_back(object) : memory_.defer_reclaim(object);
 }
 
 Result<WordMemory::Piece> WordMemory::take(std::uint64_t bytes) {

@@ -187,13 +187,13 @@ ssize_t sread_from(fid_cq* self, void* buffer, std::size_t count, fi_addr_t* sou
       cq.by_threshold && condition != nullptr
           ? std::min(count, static_cast<std::size_t>(reinterpret_cast<std::uintptr_t>(condition)))
           : 1;
-  const std::uint64_t heeded = cq.signals_heeded.load();
+  const std::uint64_t handled = cq.signals_handled.load();
   ssize_t got = read_enough(cq, buffer, count, sources, threshold);
   if (got != -FI_EAGAIN) return got;
   base::Waiter waiter = waiter_for("a completion", timeout_ms, *cq.domain);
   for (;;) {
-    if (const std::uint64_t signals = cq.signals.load(); signals != heeded) {
-      cq.signals_heeded.store(signals);
+    if (const std::uint64_t signals = cq.signals.load(); signals != handled) {
+      cq.signals_handled.store(signals);
       return -FI_EAGAIN;
     }
     const bool late = timeout_ms == 0 || !waiter.pause();

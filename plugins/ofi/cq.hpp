@@ -40,7 +40,7 @@ struct Cq : fid_cq {
   ~Cq();
   Domain* domain = nullptr;
   std::atomic<int> users{0};
-  std::atomic<std::uint64_t> signals{0}, signals_heeded{0};
+  std::atomic<std::uint64_t> signals{0}, signals_handled{0};
   fi_wait_obj wait_object = FI_WAIT_NONE;
   std::size_t entry_bytes = 0;
   bool by_threshold = false;

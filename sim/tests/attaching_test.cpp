@@ -134,7 +134,7 @@ Scenario deaths_near(const SimulatedPool& pool, bool first_comes) {
       world.spawn(node, [&world, &pool, away, end] {
         const auto stay = attach_some(world, pool, 100);
         auto leaver = pool.attach(world, {.job = "leaves"});
-        if (world.self().node == 1) leaver->leave_to_burial();
+        if (world.self().node == 1) leaver->defer_reclaim();
         leaver.reset();
         ++*away;
         wait_until(world, "the end", [&] { return *end; });

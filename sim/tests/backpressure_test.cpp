@@ -85,7 +85,7 @@ class Flooding {
     if (plan_.receives)
       while (!meeting_.all(meeting_.ended) && !meeting_.died()) go_on();
     // a death is noticed by its lease; a rank that closes before leaves its memory to the job's
-    // burial
+    // reclaim
     const std::uint64_t found_ns = meeting_.died() ? 3 * lease_ns_ : 0;
     for (const std::uint64_t until = world_.now_ns() + found_ns; world_.now_ns() < until;
          world_.sleep(1'000'000))

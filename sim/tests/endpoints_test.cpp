@@ -376,7 +376,7 @@ Scenario given_up_with_an_endpoint(const SimulatedPool& pool) {
       world.memory().full_fence();
       late.stopped = false;
       wait_until(world, "it to end", [&] { return gone(late); });
-      world.require(late.exit_status == pool::given_up_status, "it goes on");
+      world.require(late.exit_status == pool::declared_dead_status, "it goes on");
       const auto now = table.read(its->slot);
       world.require(now && std::memcmp(&*now, &next, sizeof next) == 0,
                     "it stored to the line of the next endpoint in its slot");

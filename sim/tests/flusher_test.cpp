@@ -76,7 +76,7 @@ Scenario leader_is_lost(const SmallPool& pool, Loss loss) {
       SpaceUser worker(world, pool, "two");
       wait_until(world, "stored", [&] { return *stored && mates->by_token.size() == 3; });
       world.kill(mortal);
-      bury(world, worker, "m");
+      reclaim_dead(world, worker, "m");
       lose_the_leader(world, worker, *mates, loss);
       const auto big = worker.create("big", 40000);
       world.require(big.has_value(), "nobody else flushed");
@@ -130,7 +130,7 @@ Scenario long_quarantine(const SimulatedPool& pool) {
       for (int i = 0; i < objects; ++i) made.push_back(*worker.create(fmt::format("{}", i), bytes));
       world.sleep(50'000'000);
       world.kill(mortal);
-      bury(world, worker, "m");
+      reclaim_dead(world, worker, "m");
       world.sleep(1'000'000'000);
       const std::uint64_t before = lines_read(*mates);
       for (const Object& object : made) {
@@ -193,7 +193,7 @@ Scenario threads_flush(const SmallPool& pool, std::uint64_t bytes) {
       SpaceUser worker(world, pool, "two");
       await(world, *phase, 1);
       world.kill(mortal);
-      bury(world, worker, "m");
+      reclaim_dead(world, worker, "m");
       *phase = 2;
       await(world, *phase, 3);
       const auto next = create_uncleared(worker, "next", bytes);

@@ -101,7 +101,7 @@ Scenario goes_on(const SmallPool& pool) {
       SpaceUser worker(world, pool, "two");
       await(world, *phase, 1);
       late.stopped = true;
-      bury(world, worker, "late");
+      reclaim_dead(world, worker, "late");
       world.sleep(300'000'000);
       (void)worker.arena->collect();
       let_go_on(world, worker, late, *phase);
@@ -129,7 +129,7 @@ Scenario slot_is_reused(const SmallPool& pool) {
       for (const auto& r : worker.pool->processes())
         if (r.job == "late") slot = r.slot;
       late.stopped = true;
-      bury(world, worker, "late");
+      reclaim_dead(world, worker, "late");
       // All slots are used once, and then the one that was left longest ago.
       for (int jobs = 0; jobs < 60 && pool.attach(world)->slot() != slot; ++jobs) {
       }

@@ -62,9 +62,9 @@ inline void spawn_clock(World& world, const std::shared_ptr<Hour>& hour, Stopped
 inline void await_its_end(World& world, const Hour& hour) {
   wait_until(world, "it to end", [&] { return hour.over && gone(*hour.late); });
   if (hour.given_up)
-    world.require(hour.late->exit_status == pool::given_up_status,
+    world.require(hour.late->exit_status == pool::declared_dead_status,
                   "it was declared dead, but completed its work");
-  world.require(!hour.late->dead || hour.late->exit_status == pool::given_up_status,
+  world.require(!hour.late->dead || hour.late->exit_status == pool::declared_dead_status,
                 fmt::format("it ended with status {}", hour.late->exit_status));
 }
 

@@ -89,7 +89,7 @@ void take_all_space(World& world, const SimulatedPool& simulated, Case& all) {
 void require_all_back(World& world, const SimulatedPool& simulated) {
   const auto pool = simulated.attach(world, {.job = "later"});
   const auto arena = SimulatedPool::open_arena(world, *pool);
-  wait_until(world, "what was left to be buried", [&] {
+  wait_until(world, "the left objects to be reclaimed", [&] {
     (void)arena->collect();
     return objects_besides_the_table(*arena) == 1;  // the ballast
   });

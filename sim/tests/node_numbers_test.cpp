@@ -174,7 +174,7 @@ class Tables {
   /// Another host gets the numbers that have been taken.
   void replace_hosts(const pool::HostIdentity& other) {
     for (const pool::NodeTable::Entry& entry : nodes_.entries()) {
-      if (!entry.stands()) continue;
+      if (!entry.registered()) continue;
       pool::NodeLine line = entry.line;
       line.boot_id = other.boot_id;
       line.machine_id = other.machine_id;
@@ -276,7 +276,7 @@ Scenario given_up_behind_a_load(const SimulatedPool& pool, const Late& who) {
       world.until([&] { return gone(late) || world.now_ns() > until; });
       for (const auto& thread : late.threads) thread->core->drain();
       world.require(tables.untouched(), "it stored to lines that belong to another");
-      const bool ends = given_up && late.exit_status == pool::given_up_status;
+      const bool ends = given_up && late.exit_status == pool::declared_dead_status;
       world.require(!ends || late.publishes == publishes, "it stored before it ended");
       world.kill(late);
     });

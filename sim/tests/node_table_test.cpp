@@ -42,7 +42,7 @@ struct Newcomer {
                .attaching = attaching,
                .liveness = liveness,
                .heartbeat = heartbeat,
-               .heed = [](std::uint64_t) {},
+               .exit_if_declared_dead = [](std::uint64_t) {},
                .must_flush = [](std::uint32_t) { return false; },
                .spec = spec} {}
   std::uint64_t place(std::uint32_t node) const {
@@ -157,7 +157,7 @@ TEST(NodeTable, ATornEntryIsLookedAtAgain) {
     world.spawn(1, [&world, &pool, torn] {
       const Newcomer newcomer(world, pool);
       while (!*torn) world.yield();
-      world.require(newcomer.table.entries()[0].stands(), "it stays torn");
+      world.require(newcomer.table.entries()[0].registered(), "it stays torn");
     });
   };
   expect_held("pool", "random schedules", explore(scenario, 20));

@@ -502,7 +502,7 @@ TEST(Pool, EachVisitHasATokenOfItsOwn) {
           const std::uint64_t token = visit.token();
           world.require(tokens->insert(token).second, "two visits have the same token");
           show(token, 1);
-          visit.beat(/*apart=*/true);
+          visit.beat(/*unlocked=*/true);
           world.memory().full_fence();
           show(token, 2);
           const auto own = attaching.read(2);  // the copy is old when this node visits again

@@ -150,7 +150,7 @@ Scenario journal(const SmallPool& pool) {
       SpaceUser worker(world, pool, "r");
       await(world, *phase, 3);
       world.kill(mortal);
-      bury(world, worker, "mortal");
+      reclaim_dead(world, worker, "mortal");
       *phase = 4;
       wait_until(world, "killer", [&] { return gone(*killer); });
       arena::after_publish_hook() = {};
@@ -175,7 +175,7 @@ TEST(Quarantine, AJournalThatIsFinishedLateTicksAnew) {
 /// Two ranks of a job die on two nodes; another job claims the name of one: only the owner's death
 /// is recorded.
 Scenario mate_of_the_buried(const SmallPool& pool) {
-  Scenario scenario = case_of(pool, "a mate of the buried");
+  Scenario scenario = case_of(pool, "a mate of the reclaimed");
   scenario.body = [&pool](World& world) {
     auto phase = std::make_shared<int>(0);
     Process& owner = world.spawn(1, [&world, &pool, phase] {
@@ -239,7 +239,7 @@ Scenario just_flushed(const SmallPool& pool) {
       wait_until(world, "stored", [&] { return *stored; });
       world.kill(mortal);
       SpaceUser worker(world, pool, "two");
-      bury(world, worker, "m");
+      reclaim_dead(world, worker, "m");
       const auto made = worker.arena->create("big", 40000, {.zero = false});
       const auto waits = worker.arena->quarantine();
       world.require(made || !waits.waits_for.empty(),

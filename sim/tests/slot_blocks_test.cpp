@@ -1,4 +1,4 @@
-// Blocks of slots, the next fresh one, homes and the mark of a burial: one process's writes are
+// Blocks of slots, the next fresh one, homes and the reclaim mark: one process's writes are
 // found by the next, although its node holds old copies; and a block is only taken from a node
 // while none of its processes attaches.
 #include <gtest/gtest.h>
@@ -107,16 +107,16 @@ TEST(SlotBlocks, AHomeIsThatOfTheNodeWhoeverThatIs) {
                       });
 }
 
-TEST(SlotBlocks, ABurialIsSeenUntilItEnds) {
+TEST(SlotBlocks, SeesReclaimMarkUntilCleared) {
   const SimulatedPool pool;
-  expect_held_in_turn(pool, "burials in turn", 24,
+  expect_held_in_turn(pool, "reclaims in turn", 24,
                       [](World& world, const SlotBlocks& blocks, std::uint32_t turn) {
                         const bool marked = turn / three % 2 == 0;
                         if (turn % three != 0)
-                          return world.require(blocks.burial_marked() == marked,
+                          return world.require(blocks.reclaim_marked() == marked,
                                                marked ? "nobody buries" : "somebody buries");
-                        if (marked) return blocks.mark_burial(turn + 1);
-                        blocks.unmark_burial();
+                        if (marked) return blocks.mark_reclaim(turn + 1);
+                        blocks.unmark_reclaim();
                       });
 }
 
@@ -156,7 +156,7 @@ void expect_one_to_find_the_other(const std::string& name, Look apart, Look lock
             auto block = parts.blocks.look(round);
             parts.blocks.give(block, 0, 0);
           } else {
-            parts.blocks.unmark_burial();
+            parts.blocks.unmark_reclaim();
           }
           world.memory().full_fence();
           ++both->ready;
@@ -176,7 +176,7 @@ void expect_one_to_find_the_other(const std::string& name, Look apart, Look lock
 }
 
 void show_apart(const Parts& parts) {
-  parts.attaching.publish(0, {.generation = 1, .beat = 1, .apart = 1});
+  parts.attaching.publish(0, {.generation = 1, .beat = 1, .unlocked = 1});
   parts.attaching.full_fence();
 }
 
@@ -191,20 +191,20 @@ TEST(SlotBlocks, WhoTakesABlockFindsWhoTakesASlotThere) {
         pool::BlockView block{.number = round, .line = {.taken = 1, .owner = 1}};
         parts.blocks.give(block, 1, 1);
         const auto visit = parts.attaching.look(0);
-        return visit.whole && visit.line.apart == 0;
+        return visit.whole && visit.line.unlocked == 0;
       });
 }
 
 TEST(SlotBlocks, WhoBuriesFindsWhoAttachesApart) {
   expect_one_to_find_the_other(
-      "a burial and a slot",
+      "a reclaim and a slot",
       [](const Parts& parts, std::uint32_t) {
         show_apart(parts);
-        return !parts.blocks.burial_marked();
+        return !parts.blocks.reclaim_marked();
       },
       [](const Parts& parts, std::uint32_t round) {
-        parts.blocks.mark_burial(round + 1);
-        return parts.attaching.nodes_apart().empty();
+        parts.blocks.mark_reclaim(round + 1);
+        return parts.attaching.nodes_attaching_unlocked().empty();
       });
 }
 

@@ -131,7 +131,7 @@ inline void await_deaths(World& world, const SpaceUser& worker,
   });
 }
 /// Waits until no process of the job is in the table.
-inline void bury(World& world, const SpaceUser& worker, const std::string& job) {
+inline void reclaim_dead(World& world, const SpaceUser& worker, const std::string& job) {
   wait_until(world, "the dead to be recorded", [&] {
     (void)worker.arena->collect();
     const auto records = worker.pool->processes();

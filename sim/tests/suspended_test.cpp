@@ -148,7 +148,7 @@ Scenario one_is_late(const SimulatedPool& pool, Stop* stop, const std::string& n
         stop(world, *attached, pool.lease_ns(world), *judged);
       judged->pair.done = !judged->given_up;
       wait_until(world, "the late one to leave or to end", [&] { return gone(late); });
-      world.require(!judged->given_up || late.exit_status == pool::given_up_status,
+      world.require(!judged->given_up || late.exit_status == pool::declared_dead_status,
                     "it was declared dead, but did not notice");
     });
     world.spawn(1, [&world, &pool, judged] {

@@ -173,9 +173,9 @@ void Arena::send_on(const Object& object) const {
   impl_->region.load_fence();
 }
 
-void Arena::leave_to_burial(const Object& object) {
+void Arena::defer_reclaim(const Object& object) {
   impl_->forget(object.generation);
-  impl_->pool.leave_to_burial();
+  impl_->pool.defer_reclaim();
 }
 
 std::vector<Object> Arena::list() const {

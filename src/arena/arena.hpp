@@ -175,7 +175,7 @@ class Arena {
 
   /// Keeps this process's object when the process ends, because other living processes may still
   /// store to it. It is freed when the whole job has ended.
-  void leave_to_burial(const Object& object);
+  void defer_reclaim(const Object& object);
 
   std::vector<Object> list() const;
   Stats stats() const;

@@ -36,7 +36,7 @@ Result<Claim> Arena::Impl::claim_name(Space& space, const Wanted& wanted) {
     // The header decides: the lifetime may have changed since the name was published.
     const auto extent = space.peek(entry.offset - line_bytes);
     const bool may_be_dead = extent && extent->lifetime == Lifetime::process;
-    if (!may_be_dead || !pool.bury(extent->owner)) {
+    if (!may_be_dead || !pool.may_reclaim(extent->owner)) {
       if (wanted.options.open_existing && entry.bytes == wanted.bytes) {
         return Claim{lookup.found->index, to_object(*lookup.found)};
       }

@@ -47,7 +47,7 @@ bool Flusher::is_led(const pool::FlushTable::Flush& flush) {
   const bool goes_on = flush.leader == seen_.leader && flush.steps != seen_.steps;
   looks_ = flush.leader == seen_.leader && !goes_on ? looks_ + 1 : 0;
   seen_ = flush;
-  return goes_on || (looks_ < patient_looks && pool_.stands_here(flush.leader));
+  return goes_on || (looks_ < patient_looks && pool_.attached_on_this_host(flush.leader));
 }
 
 /// Reads the ticks first: all extents set aside up to them are in the chain by now, and stay in
@@ -57,7 +57,7 @@ Flusher::Begun Flusher::begin() {
   const auto& flushes = pool_.flushes();
   const auto ticks = ticks_to_flush();
   if (flushes.flushed(pool_.node()) >= ticks) return Begun::nothing_to_do;
-  if (pool_.given_up_still_here()) return Begun::nothing_to_do;
+  if (pool_.declared_dead_still_runs()) return Begun::nothing_to_do;
   // Extents that all nodes of these caches have flushed since need no further flush.
   std::uint64_t flushed = UINT64_MAX;
   for (const std::uint32_t node : pool_.nodes_of_these_caches())

@@ -15,7 +15,7 @@ class Living {
   bool keeps(std::uint64_t token) {
     const auto known = known_.find(token);
     if (known != known_.end()) return known->second;
-    return known_[token] = only_look_ ? pool_.alive(token) : !pool_.bury(token);
+    return known_[token] = only_look_ ? pool_.alive(token) : !pool_.may_reclaim(token);
   }
 
  private:

@@ -131,7 +131,7 @@ ClosedComms::~ClosedComms() {
     give_back();
     if (!closed_.empty()) std::this_thread::sleep_for(between);
   }
-  for (const Closed& comm : closed_) at_.arena->leave_to_burial(comm.region);
+  for (const Closed& comm : closed_) at_.arena->defer_reclaim(comm.region);
 }
 
 }  // namespace penstock::capi

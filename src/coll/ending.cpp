@@ -64,7 +64,7 @@ void end(arena::Arena& arena, Communicator& communicator, const std::vector<std:
   if (owner == 0 || ending.belongs_to_one_who_remains(owner)) return;
   const auto destroyed = arena.pass_on(areas, [&](std::uint64_t of) { return ending.heir(of); });
   if (!destroyed || ending.outlives_others())
-    for (const auto& area : areas) arena.leave_to_burial(area);
+    for (const auto& area : areas) arena.defer_reclaim(area);
   if (destroyed && *destroyed && ending.difference())
     base::log(base::Level::error, "{}", ending.difference()->message);
 }

@@ -20,7 +20,7 @@ AttachingLine AttachingTable::next(std::uint32_t number, const HostIdentity& hos
   return {.generation = id != 0 ? id : later,
           .beat = 1,
           .pid = static_cast<std::uint32_t>(process.pid),
-          .apart = id != 0 ? 0u : 1u,
+          .unlocked = id != 0 ? 0u : 1u,
           .start_time = process.start_time,
           .scope = process.scope,
           .file = process.pool_file,
@@ -36,13 +36,13 @@ void AttachingTable::publish(std::uint64_t number, const AttachingLine& line) co
 void AttachingTable::leave(std::uint64_t token) const {
   const std::uint64_t number = attaching_number_of(token);
   std::optional<AttachingLine> line;
-  for (std::uint64_t since_ns = 0; !is_just_now(since_ns);) {
+  for (std::uint64_t since_ns = 0; !is_recent(since_ns);) {
     since_ns = base::now_ns();
     line = read(number);
     if (!line || line->generation != generation_of(token)) return;
   }
   line->beat = 0;
-  line->apart = 0;
+  line->unlocked = 0;
   publish(number, *line);
   memory_.store_fence();
 }
@@ -52,9 +52,9 @@ void Visit::begin() const {
   table_.full_fence();
 }
 
-void Visit::beat(bool apart) {
+void Visit::beat(bool unlocked) {
   ++line_.beat;
-  line_.apart = apart ? 1 : 0;
+  line_.unlocked = unlocked ? 1 : 0;
   table_.publish(number_, line_);
 }
 
@@ -65,13 +65,13 @@ std::optional<AttachingLine> AttachingTable::read(std::uint64_t number) const {
   return line;
 }
 
-std::vector<std::uint32_t> AttachingTable::nodes_apart() const {
+std::vector<std::uint32_t> AttachingTable::nodes_attaching_unlocked() const {
   std::vector<std::uint32_t> found;
   memory_.invalidate(base_ + place(0), nodes_ * sizeof(AttachingLine));
   memory_.load_fence();
   for (std::uint32_t node = 0; node < nodes_; ++node) {
     const auto line = load_checksummed_line<AttachingLine>(memory_, base_, place(node));
-    if (!line || line->apart != 0) found.push_back(node);
+    if (!line || line->unlocked != 0) found.push_back(node);
   }
   return found;
 }

@@ -72,7 +72,7 @@ class AttachingTable {
   std::vector<std::optional<AttachingLine>> read_names() const;
   /// Nodes on which a process may be attaching without the pool's lock. One serialized device
   /// access.
-  std::vector<std::uint32_t> nodes_apart() const;
+  std::vector<std::uint32_t> nodes_attaching_unlocked() const;
 
  private:
   std::uint64_t place(std::uint64_t number) const {
@@ -96,8 +96,8 @@ class Visit {
   /// line.
   void begin() const;
   /// Renews the heartbeat. The process must not be declared dead already. The caller does the store
-  /// fence. `apart`: see AttachingLine.
-  void beat(bool apart);
+  /// fence. `unlocked`: see AttachingLine.
+  void beat(bool unlocked);
   void leave() const { table_.leave(token()); }
 
  private:

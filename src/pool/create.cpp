@@ -33,14 +33,14 @@ bool is_pool(const OpenPart& part) {
 
 /// Replaces only pools: --overwrite on a mistyped path must not cost a file.
 Result<void> check_replaceable(const Part& part, const CreateOptions& options) {
-  switch (standing(part)) {
-    case Standing::absent:
-    case Standing::device:
+  switch (file_kind(part)) {
+    case FileKind::absent:
+    case FileKind::device:
       return {};
-    case Standing::other:
+    case FileKind::other:
       return fail(ErrorCode::invalid_argument,
                   "{} is neither a file nor a device; name another path", part.path);
-    case Standing::regular:
+    case FileKind::regular:
       break;
   }
   auto open = PENSTOCK_TRY(open_part(part, Access::read, options.spec));
@@ -63,8 +63,8 @@ Result<void> check_replaceable(const Part& part, const CreateOptions& options) {
 /// The size of a device; for a file, the part size of the pool to be replaced, 0 if there is none.
 /// A superblock that is damaged or of another layout may hold any number: then the file's length
 /// counts.
-std::uint64_t bytes_there(const Part& part, const CreateOptions& options) {
-  if (standing(part) == Standing::absent) return 0;
+std::uint64_t existing_bytes(const Part& part, const CreateOptions& options) {
+  if (file_kind(part) == FileKind::absent) return 0;
   const auto open = open_part(part, Access::read, options.spec);
   if (!open) return 0;
   if (open->device) return open->bytes;
@@ -74,10 +74,10 @@ std::uint64_t bytes_there(const Part& part, const CreateOptions& options) {
 }
 
 /// The size of a pool whose parts are all as large as the smallest.
-Result<std::uint64_t> bytes_there(const std::vector<Part>& parts, const CreateOptions& options,
-                                  std::uint64_t data_offset, std::uint64_t unit) {
+Result<std::uint64_t> existing_bytes(const std::vector<Part>& parts, const CreateOptions& options,
+                                     std::uint64_t data_offset, std::uint64_t unit) {
   std::uint64_t smallest = UINT64_MAX;
-  for (const Part& part : parts) smallest = std::min(smallest, bytes_there(part, options));
+  for (const Part& part : parts) smallest = std::min(smallest, existing_bytes(part, options));
   if (smallest == 0) {
     return fail(ErrorCode::invalid_argument,
                 "pool {} needs a size; run: penstock pool create {} --size 2G{}", options.spec,
@@ -139,7 +139,7 @@ Result<Superblock> plan(const CreateOptions& options, const std::vector<Part>& p
   s.data_offset = count > 1 ? unit : 0;
   CreateOptions sized = options;
   if (sized.bytes == 0) {
-    sized.bytes = PENSTOCK_TRY(bytes_there(parts, options, s.data_offset, unit));
+    sized.bytes = PENSTOCK_TRY(existing_bytes(parts, options, s.data_offset, unit));
   }
   PENSTOCK_TRY(check_size(sized, unit * count));
   s.bytes = sized.bytes;
@@ -237,7 +237,7 @@ Result<void> check_is_pool(const OpenPart& open) {
 
 Result<void> check_format(const std::vector<Part>& parts, const std::string& spec) {
   for (const Part& part : parts) {
-    if (standing(part) == Standing::absent) continue;
+    if (file_kind(part) == FileKind::absent) continue;
     auto open = PENSTOCK_TRY(open_part(part, Access::read, spec));
     if (auto ours = check_is_pool(open); !ours) return ours;
   }
@@ -245,7 +245,7 @@ Result<void> check_format(const std::vector<Part>& parts, const std::string& spe
 }
 
 Result<void> remove_part(const Part& part, const std::string& spec) {
-  if (standing(part) == Standing::absent) return {};
+  if (file_kind(part) == FileKind::absent) return {};
   auto open = PENSTOCK_TRY(open_part(part, Access::write, spec));
   if (auto ours = check_is_pool(open); !ours) return ours;
   if (open.device) return wipe_superblock(open);
@@ -304,8 +304,9 @@ Result<Info> inspect(const std::string& spec) {
 
 Result<void> remove(const std::string& spec, bool force) {
   auto parts = PENSTOCK_TRY(parse_spec(spec));
-  const bool any = std::any_of(parts.begin(), parts.end(),
-                               [](const Part& part) { return standing(part) != Standing::absent; });
+  const bool any = std::any_of(parts.begin(), parts.end(), [](const Part& part) {
+    return file_kind(part) != FileKind::absent;
+  });
   if (!any) {
     remove_node_caches(parts.front().path, 0);
     for (const Part& part : parts) {

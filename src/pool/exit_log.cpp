@@ -63,7 +63,7 @@ void ExitLogEntry::sign_off() {
   ::unlink(path_.c_str());
 }
 
-void tell_of_abort(int code) {
+void note_abort(int code) {
   note(fmt::format("abort.{}.{}", ::getpid(), code));
 }
 
@@ -87,7 +87,7 @@ ErrorNote::~ErrorNote() {
   if (!folder.empty()) ::unlink((folder + "/" + error_note(::getpid(), ::gettid())).c_str());
 }
 
-void tell_of_finalize() {
+void note_finalize() {
   note(fmt::format("finalize.{}", ::getpid()));
 }
 
@@ -105,7 +105,7 @@ bool ExitLog::stayed(std::uint32_t slot, std::uint64_t generation) const {
   return ::access((folder_ + "/" + name_of(pool_id_, slot, generation)).c_str(), F_OK) == 0;
 }
 
-bool ExitLog::stands(const Event& fails) const {
+bool ExitLog::error_pending(const Event& fails) const {
   return ::access((folder_ + "/" + error_note(fails.pid, fails.thread)).c_str(), F_OK) == 0;
 }
 

@@ -31,7 +31,7 @@ class ExitLogEntry {
 };
 
 /// Call it before MPI_Abort: the launcher may kill other processes before this one ends.
-void tell_of_abort(int code);
+void note_abort(int code);
 /// Exists while the MPI handles an error of this thread: if the error ends the job, the handler
 /// never returns. Of nested errors (in a handler) only the outermost is noted.
 class ErrorNote {
@@ -42,7 +42,7 @@ class ErrorNote {
   ErrorNote& operator=(const ErrorNote&) = delete;
 };
 /// Call it before MPI is finalized: calls of processes that wait for this one will then fail.
-void tell_of_finalize();
+void note_finalize();
 
 /// The observer's side.
 class ExitLog {
@@ -65,7 +65,7 @@ class ExitLog {
   /// True if its process ended, or dropped the entry, without leaving the pool.
   bool stayed(std::uint32_t slot, std::uint64_t generation) const;
   /// True if the MPI error that `fails` reported has not returned to the program.
-  bool stands(const Event& fails) const;
+  bool error_pending(const Event& fails) const;
   int descriptor() const { return events_.get(); }  ///< readable when there are events
 
  private:

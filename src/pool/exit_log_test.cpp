@@ -91,9 +91,9 @@ TEST_F(ExitLogTest, MpiErrorIsPendingUntilItReturns) {
     told = failing();
     ASSERT_TRUE(told);
     EXPECT_EQ(told->pid, ::getpid());
-    EXPECT_TRUE(exit_log->stands(*told)) << "one within it has returned, not it";
+    EXPECT_TRUE(exit_log->error_pending(*told)) << "one within it has returned, not it";
   }
-  EXPECT_FALSE(exit_log->stands(*told));
+  EXPECT_FALSE(exit_log->error_pending(*told));
   Child child([](const Child::Report& report) {
     const ErrorNote error;
     report(0);
@@ -106,13 +106,13 @@ TEST_F(ExitLogTest, MpiErrorIsPendingUntilItReturns) {
   told = failing();
   ASSERT_TRUE(told);
   EXPECT_EQ(told->pid, child.pid());
-  EXPECT_TRUE(exit_log->stands(*told));
+  EXPECT_TRUE(exit_log->error_pending(*told));
 }
 
 TEST_F(ExitLogTest, ReportsAbortBeforeEndsItCauses) {
   auto exit_log = ExitLog::watch(exit_log_folder_, inspect(spec_)->id);
   ASSERT_TRUE(exit_log) << exit_log.error().message;
-  tell_of_abort(7);
+  note_abort(7);
   const auto events = exit_log->events();
   EXPECT_THAT(those_that(Kind::aborts, events), testing::ElementsAre(::getpid()));
   EXPECT_EQ(events.front().abort_code, 7);

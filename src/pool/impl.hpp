@@ -52,26 +52,26 @@ struct Pool::Impl final : PoolMappings::Attachments {
   Result<void> join();
   Result<void> take_slot(const std::shared_ptr<Visit>& visit);
   /// Kinds of slots that a process may take, in order of preference.
-  enum class SlotUse : std::uint8_t { free, given_up, dead };
-  std::optional<SlotView> choose_apart();
+  enum class SlotUse : std::uint8_t { free, declared_dead, dead };
+  std::optional<SlotView> choose_unlocked();
   std::optional<SlotView> choose_locked();
   std::optional<SlotView> search(SlotUse use, bool whole_blocks);
   std::optional<SlotView> best_of(const BlockView& block, SlotUse use);
-  bool serves(const SlotView& view, SlotUse use);
+  bool is_usable(const SlotView& view, SlotUse use);
   bool is_free(const SlotView& view) const;
-  bool may_go_on(const SlotView& view) const;
+  bool may_resume(const SlotView& view) const;
   void enter_home(std::uint32_t number, bool reuse) const;
-  void take_from_others(BlockView& block);
-  void await_visitor(std::uint32_t of_node);
+  void take_block(BlockView& block);
+  void await_attaching(std::uint32_t of_node);
   void take(const SlotView& chosen);
-  void begin_burial();
-  void end_burial();
+  void begin_reclaim();
+  void end_reclaim();
   void record_deaths(const std::vector<SlotView>& dead) const;
   void beat();
   void do_chores();
-  void heed(std::uint64_t as_token);
-  void heed_now(std::uint64_t as_token);
-  [[noreturn]] void end(std::optional<std::uint64_t> judge) const;
+  void exit_if_declared_dead(std::uint64_t as_token);
+  void exit_if_declared_dead_now(std::uint64_t as_token);
+  [[noreturn]] void exit_process(std::optional<std::uint64_t> judge) const;
   std::uint64_t confirm() const { return heartbeat ? heartbeat->confirm() : base::coarse_ns(); }
   bool is_living() {
     confirm();
@@ -83,20 +83,20 @@ struct Pool::Impl final : PoolMappings::Attachments {
   bool has_lost_slot(const SlotView& view) const;
   void restore_slot();
   bool writes_own_lines() const { return !options.observer && origin.here(); }
-  std::vector<std::uint32_t> seem_dead();
-  std::vector<std::uint32_t> seem_dead_near();
+  std::vector<std::uint32_t> find_suspects();
+  std::vector<std::uint32_t> find_suspects_on_node();
   std::set<std::uint32_t> nodes_of_others() const;
   std::set<std::uint32_t> all_nodes() const;
   void note_death(std::uint64_t of_token);
-  bool outlived_by_its_job(const SlotView& dead);
+  bool job_is_alive(const SlotView& dead);
   /// Jobs with a process in the table that has not detached, dead or alive; and jobs with a living
   /// one.
   struct Jobs {
     std::set<std::string> attached, living;
   };
   Jobs look_at(std::set<std::string> jobs);
-  bool leaves_nothing_dirty(const SlotView& view, const Jobs& jobs) const;
-  std::uint32_t reap_some(std::span<const std::uint32_t> suspects, const OnDead& on_dead);
+  bool left_nothing_dirty(const SlotView& view, const Jobs& jobs) const;
+  std::uint32_t reap_group(std::span<const std::uint32_t> suspects, const OnDead& on_dead);
   std::string describe(std::uint64_t of_token) const;
   Result<void> take_lock(std::uint64_t timeout_ns, const std::function<bool()>& unless = {});
   void release_lock();
@@ -105,8 +105,8 @@ struct Pool::Impl final : PoolMappings::Attachments {
   std::vector<PoolMappings::Attachment> of_this_process() const override;
   /// Slots of the processes of `nodes`, all on this host. May include slots of other nodes.
   std::vector<SlotView> slots_of_this_host(const std::vector<std::uint32_t>& nodes) const;
-  bool stands(const PoolMappings::Attachment& attachment) const override {
-    return processes.held_attached(attachment.slot, attachment.generation);
+  bool still_attached(const PoolMappings::Attachment& attachment) const override {
+    return processes.cached_as_attached(attachment.slot, attachment.generation);
   }
   sync::Lock make_lock(std::uint64_t as_token) {
     sync::Lock made(memory, base + superblock.lock_offset, superblock.max_nodes, node, as_token,
@@ -143,8 +143,8 @@ struct Pool::Impl final : PoolMappings::Attachments {
   std::uint32_t slot = 0, node = 0;
   std::uint64_t generation = 0;
   StateLine own_state;                     // as last published
-  bool burying = false;                    // the reclaim mark is set; under the lock
-  bool lock_line_doubted = false;          // damaged at the last beat
+  bool reclaiming = false;                 // the reclaim mark is set; under the lock
+  bool lock_line_suspect = false;          // damaged at the last beat
   std::uint64_t beats = 1, beaten_ns = 0;  // under the heartbeat's mutex
   std::mutex noted_mutex;
   std::set<std::uint64_t> noted, recorded;  // dead tokens that alive() has found
@@ -152,10 +152,10 @@ struct Pool::Impl final : PoolMappings::Attachments {
   std::map<const void*, std::function<void()>> chores;  // run after each heartbeat
   std::mutex own_lines;  // several threads may publish stats and activity
 
-  std::atomic<bool> leaves_to_burial{false};
-  std::atomic<bool> held{false};                    // by a thread of this attachment
-  std::atomic<std::uint64_t> waited_in_vain_ns{0};  // last failed wait for the lock; 0: none since
-  std::atomic<std::uint64_t> rival{0};              // last holder or waiter before us in the lock
+  std::atomic<bool> defers_reclaim{false};
+  std::atomic<bool> held{false};                 // by a thread of this attachment
+  std::atomic<std::uint64_t> failed_wait_ns{0};  // last failed wait for the lock; 0: none since
+  std::atomic<std::uint64_t> rival{0};           // last holder or waiter before us in the lock
   std::optional<HostLock> host_lock;
   std::optional<sync::Lock> lock;
   ExitLogEntry exit_log_entry;

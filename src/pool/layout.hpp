@@ -131,12 +131,12 @@ constexpr std::uint32_t host_word(const Uuid& boot_id) {
   return word;
 }
 
-/// | generation | beat | pid, apart | start time | scope, file | boot id (16) | checksum |
+/// | generation | beat | pid, unlocked | start time | scope, file | boot id (16) | checksum |
 struct alignas(64) AttachingLine {
   std::uint64_t generation = 0;  ///< of a node's line: grows with each visit; of a name's: visit id
   std::uint64_t beat = 0;        ///< 0: the visit is over
   std::uint32_t pid = 0;
-  std::uint32_t apart = 0;  ///< 1 while it may take a slot of its node without the pool's lock
+  std::uint32_t unlocked = 0;  ///< 1 while it may take a slot of its node without the pool's lock
   std::uint64_t start_time = 0;
   std::uint32_t scope = 0;  ///< ProcessIdentity::scope
   std::uint32_t file = 0;   ///< ProcessIdentity::pool_file

@@ -15,7 +15,7 @@ inline Result<std::uint64_t> lease_from_environment() {
 }
 
 /// Exit status of a process that was declared dead (EX_TEMPFAIL).
-inline constexpr int given_up_status = 75;
+inline constexpr int declared_dead_status = 75;
 
 /// Time between two heartbeats of this process.
 constexpr std::uint64_t beat_period_ns(std::uint64_t lease_ns) {
@@ -42,7 +42,7 @@ inline constexpr std::uint64_t arrival_ns = 50'000'000;
 /// True if a look that began at `since_ns` is still recent: a store that it allows then arrives
 /// before any process acts on not having seen it. For processes that may be stopped between look
 /// and store.
-inline bool is_just_now(std::uint64_t since_ns) {
+inline bool is_recent(std::uint64_t since_ns) {
   return base::now_ns() - since_ns < arrival_ns / 2;
 }
 

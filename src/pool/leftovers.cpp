@@ -34,11 +34,11 @@ base::UniqueFd open_file(const std::string& path) {
 
 /// Returns "FOLDER/penstock.run-12-ab" for that name and for "FOLDER/penstock.run-12-ab.node0...";
 /// "" for other names, and for names of living makers.
-std::string left_by_the_dead(const std::string& folder, const std::string& name) {
+std::string pool_of_dead_maker(const std::string& folder, const std::string& name) {
   constexpr std::string_view prefix = "penstock.";
   if (!name.starts_with(prefix)) return "";
   const std::string pool = name.substr(0, name.find(".node"));
-  return maker_is_gone(pool.substr(prefix.size())) ? folder + "/" + pool : "";
+  return maker_has_ended(pool.substr(prefix.size())) ? folder + "/" + pool : "";
 }
 
 bool remove_unclaimed(const std::string& path, std::int64_t older_than_s) {
@@ -57,7 +57,7 @@ bool remove_unclaimed(const std::string& path, std::int64_t older_than_s) {
 
 }  // namespace
 
-bool maker_is_gone(const std::string& name) {
+bool maker_has_ended(const std::string& name) {
   static const std::regex made("(?:run|sim)-([1-9][0-9]{0,8})-[0-9a-f]{8}");
   std::smatch found;
   if (!std::regex_match(name, found, made)) return false;
@@ -76,7 +76,7 @@ std::uint32_t sweep_leftovers(const std::string& folder, std::int64_t older_than
   DIR* const files = ::opendir(folder.c_str());
   if (files == nullptr) return 0;
   while (const dirent* entry = ::readdir(files)) {
-    const std::string pool = left_by_the_dead(folder, entry->d_name);
+    const std::string pool = pool_of_dead_maker(folder, entry->d_name);
     if (!pool.empty()) pools.insert(pool);
   }
   ::closedir(files);

@@ -15,7 +15,7 @@ namespace penstock::pool {
 base::UniqueFd claim_own_pool(const std::string& path);
 
 /// True if process 12 of "run-12-0123abcd" has ended. Runs and simulated jobs make such names.
-bool maker_is_gone(const std::string& name);
+bool maker_has_ended(const std::string& name);
 
 /// Removes leftovers of dead makers, including files of simulated nodes: unclaimed pools of this
 /// user with no living attached process, whose maker has ended, and which are older than

@@ -18,15 +18,16 @@ bool Liveness::alive(std::uint64_t token) {
   const SlotView view = processes_.state(slot);
   // The owner is detaching, died while detaching, or is about to repair an overwritten line: the
   // line does not identify its owner.
-  const auto beating = view.whole && view.line.generation >= generation_of(token)
-                           ? std::nullopt
-                           : processes_.beating(slot);
+  const auto beating_generation = view.whole && view.line.generation >= generation_of(token)
+                                      ? std::nullopt
+                                      : processes_.beating_generation(slot);
   if (!view.whole) {
-    const bool succeeded = beating && *beating > generation_of(token);
+    const bool succeeded = beating_generation && *beating_generation > generation_of(token);
     return !succeeded && beats(token, beat_of(token).value_or(0));
   }
   // nor does a late store by the slot's previous process
-  if (beating && *beating == generation_of(token)) return beats(token, beat_of(token).value_or(0));
+  if (beating_generation && *beating_generation == generation_of(token))
+    return beats(token, beat_of(token).value_or(0));
   return view.line.generation == generation_of(token) && alive(view);
 }
 
@@ -36,7 +37,7 @@ bool Liveness::alive(const SlotView& view) {
   const Witness who = witness(view);
   if (who == Witness::copied) return false;
   if (who == Witness::kernel) {
-    const auto known = existed_lately(view.line.pid, view.line.start_time);
+    const auto known = exists_cached(view.line.pid, view.line.start_time);
     if (known) return *known;
   }
   const std::uint64_t token = make_token(view.line.generation, view.slot);
@@ -45,7 +46,7 @@ bool Liveness::alive(const SlotView& view) {
 
 Liveness::Witness Liveness::witness(const SlotView& view) {
   const bool copied = same_file(view.line.file, self_.pool_file) == SameFile::no;
-  if (!copied && !is_kernels(view.line.scope, view.line.file)) return Witness::heartbeat;
+  if (!copied && !in_same_scope(view.line.scope, view.line.file)) return Witness::heartbeat;
   // a process of another host may have stored the line late, over that of the slot's owner here
   if (view.line.host != host_word(host_.boot_id)) return Witness::heartbeat;
   if (!is_here(view).value_or(false)) return Witness::heartbeat;
@@ -70,7 +71,7 @@ bool Liveness::runs_here(const SlotView& view) {
     return false;
   }
   // checks without device access come first: most processes are on other hosts
-  const bool known_pid = is_kernels(view.line.scope, view.line.file);
+  const bool known_pid = in_same_scope(view.line.scope, view.line.file);
   if (known_pid && ::kill(static_cast<pid_t>(view.line.pid), 0) != 0 && errno == ESRCH)
     return false;
   if (!is_here(view).value_or(false)) return false;
@@ -98,7 +99,7 @@ bool Liveness::attaching_alive(std::uint64_t token) {
   if (line.boot_id == host_.boot_id) {
     if (same_file(line.file, self_.pool_file) == SameFile::no) return false;
     const auto known =
-        is_kernels(line.scope, line.file) ? exists(line.pid, line.start_time) : std::nullopt;
+        in_same_scope(line.scope, line.file) ? exists(line.pid, line.start_time) : std::nullopt;
     if (known) return *known;
   }
   return beats(token, line.beat);
@@ -128,7 +129,7 @@ std::optional<bool> Liveness::exists(std::uint64_t pid, std::uint64_t start_time
 /// less often, because hundreds of waiting processes on few cores would slow each other down.
 /// Between readings kill(pid, 0) shows whether the pid exists; a zombie, or a successor with the
 /// same number, is noticed at the next reading.
-std::optional<bool> Liveness::existed_lately(std::uint64_t pid, std::uint64_t start_time) {
+std::optional<bool> Liveness::exists_cached(std::uint64_t pid, std::uint64_t start_time) {
   constexpr std::size_t few = 16;
   constexpr std::uint64_t between_readings_ns = 8'000'000, longest_ns = 1'000'000'000;
   const std::uint64_t now = base::now_ns();
@@ -171,7 +172,7 @@ bool Liveness::beats(std::uint64_t token, std::uint64_t beat) {
   const std::uint64_t now = clock_.now_ns();
   auto [entry, first_look] = seen_.try_emplace(token, Seen{beat, now});
   Seen& seen = entry->second;
-  if (seen.given_up) return false;
+  if (seen.declared_dead) return false;
   if (first_look || seen.beat != beat) {
     seen = Seen{beat, now};
     return true;
@@ -185,7 +186,7 @@ bool Liveness::beats(std::uint64_t token, std::uint64_t beat) {
       seen = Seen{*again, now};
       return true;
     }
-    seen.given_up = true;
+    seen.declared_dead = true;
   }
   return false;
 }

@@ -61,7 +61,7 @@ class Liveness {
   bool still_exists(const SlotView& view) const;
   /// True if that is possible: the kernel knows such a process. No device access.
   bool may_exist(const SlotView& view) const {
-    return is_kernels(view.line.scope, view.line.file) &&
+    return in_same_scope(view.line.scope, view.line.file) &&
            exists(view.line.pid, view.line.start_time).value_or(false);
   }
   std::uint64_t lease_ns() const { return lease_ns_; }
@@ -72,7 +72,7 @@ class Liveness {
   struct Seen {
     std::uint64_t beat = 0;
     std::uint64_t since_ns = 0;  ///< by clock_
-    bool given_up = false;
+    bool declared_dead = false;
   };
   /// The current beat of its heartbeat; nullopt: its slot or name has a new owner.
   std::optional<std::uint64_t> beat_of(std::uint64_t token) const;
@@ -86,12 +86,12 @@ class Liveness {
   Witness witness(const SlotView& view);
   bool attaching_alive(std::uint64_t token);
   /// True if pids of that process have the same meaning here.
-  bool is_kernels(std::uint32_t scope, std::uint32_t file) const {
+  bool in_same_scope(std::uint32_t scope, std::uint32_t file) const {
     return scope == self_.scope && same_file(file, self_.pool_file) == SameFile::yes;
   }
   /// nullopt: the kernel does not know.
   std::optional<bool> exists(std::uint64_t pid, std::uint64_t start_time) const;
-  std::optional<bool> existed_lately(std::uint64_t pid, std::uint64_t start_time);
+  std::optional<bool> exists_cached(std::uint64_t pid, std::uint64_t start_time);
   std::optional<bool> is_here(const SlotView& view);
   bool beats(std::uint64_t token, std::uint64_t beat);
 

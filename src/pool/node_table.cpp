@@ -73,9 +73,9 @@ std::uint32_t NodeTable::without_entry(
     const bool own = line.boot_id == host.boot_id ||
                      (host.machine_id != Uuid{} && line.machine_id == host.machine_id);
     const bool joins =
-        entry.stands() && own && line.emulated != 0 && line.emulated <= emulated_nodes;
+        entry.registered() && own && line.emulated != 0 && line.emulated <= emulated_nodes;
     if (joins && missing > 0) --missing;
-    if (entry.taken() && (joins || !entry.stands() || needed(entry.node))) --free;
+    if (entry.taken() && (joins || !entry.registered() || needed(entry.node))) --free;
   }
   return missing > free ? missing - free : 0;
 }
@@ -85,23 +85,23 @@ void NodeTable::publish(std::uint32_t node, const NodeLine& line) const {
   memory_.store_fence();
 }
 
-void NodeTable::begin(const Joiner& joiner, const std::shared_ptr<Visit>& visit, bool apart) {
+void NodeTable::begin(const Joiner& joiner, const std::shared_ptr<Visit>& visit, bool unlocked) {
   visit->begin();
-  joiner.heartbeat =
-      std::make_unique<Heartbeat>(joiner.liveness.lease_ns(), beat_of(visit, apart, joiner.heed));
+  joiner.heartbeat = std::make_unique<Heartbeat>(
+      joiner.liveness.lease_ns(), beat_of(visit, unlocked, joiner.exit_if_declared_dead));
 }
 
 /// A process that was stopped for long may have been declared dead and lost the line: it checks
 /// first.
-Heartbeat::Beat NodeTable::beat_of(const std::shared_ptr<Visit>& visit, bool apart,
-                                   std::function<void(std::uint64_t token)> heed) {
-  return [visit, apart, heed = std::move(heed)] {
-    for (std::uint64_t since_ns = 0; !is_just_now(since_ns);) {
+Heartbeat::Beat NodeTable::beat_of(const std::shared_ptr<Visit>& visit, bool unlocked,
+                                   std::function<void(std::uint64_t token)> exit_if_declared_dead) {
+  return [visit, unlocked, exit_if_declared_dead = std::move(exit_if_declared_dead)] {
+    for (std::uint64_t since_ns = 0; !is_recent(since_ns);) {
       since_ns = base::now_ns();
-      heed(visit->token());
+      exit_if_declared_dead(visit->token());
     }
-    visit->beat(apart);
-    heed(visit->token());
+    visit->beat(unlocked);
+    exit_if_declared_dead(visit->token());
   };
 }
 
@@ -113,7 +113,7 @@ Result<NodeSeat> NodeTable::join(const Joiner& joiner) const {
     const auto node =
         PENSTOCK_TRY(Registration(*this, joiner, memory_, base_, superblock_).enter());
     hint(joiner, node);
-    if (auto seat = sit_down(joiner, node, 0)) return *seat;
+    if (auto seat = take_seat(joiner, node, 0)) return *seat;
     if (attempts == 8) {
       return fail(ErrorCode::unavailable,
                   "other machines take each entry of pool {} that this one enters: they are copies "
@@ -166,12 +166,12 @@ std::optional<NodeSeat> NodeTable::join_own(const Joiner& joiner) const {
     const std::uint64_t since_ns = base::now_ns();
     const auto line = read(node);
     if (!line || !is_own(*line, joiner)) continue;
-    if (auto seat = sit_down(joiner, node, since_ns)) return seat;
+    if (auto seat = take_seat(joiner, node, since_ns)) return seat;
   }
   for (const Entry& entry : entries()) {  // the hint was lost or never written
-    if (!entry.stands() || !is_own(entry.line, joiner)) continue;
+    if (!entry.registered() || !is_own(entry.line, joiner)) continue;
     hint(joiner, entry.node);
-    if (auto seat = sit_down(joiner, entry.node, 0)) return seat;
+    if (auto seat = take_seat(joiner, entry.node, 0)) return seat;
   }
   return std::nullopt;
 }
@@ -180,18 +180,18 @@ std::optional<NodeSeat> NodeTable::join_own(const Joiner& joiner) const {
 /// this process reads the other machine's line here, or the other one, much later, reads the
 /// attaching line. During that time the other machine may have begun a visit, which this one must
 /// not overwrite: so little time may pass between the look at the entry and the visit's first line.
-std::optional<NodeSeat> NodeTable::sit_down(const Joiner& joiner, std::uint32_t node,
-                                            std::uint64_t since_ns) const {
+std::optional<NodeSeat> NodeTable::take_seat(const Joiner& joiner, std::uint32_t node,
+                                             std::uint64_t since_ns) const {
   joiner.heartbeat.reset();
   AttachingLine first = joiner.attaching.next(node, joiner.host, joiner.process);
-  while (!is_just_now(since_ns)) {
+  while (!is_recent(since_ns)) {
     since_ns = base::now_ns();
     const auto line = read(node);
     if (!line || !is_own(*line, joiner)) return std::nullopt;
     first = joiner.attaching.next(node, joiner.host, joiner.process);
   }
   const auto visit = std::make_shared<Visit>(joiner.attaching, node, first);
-  begin(joiner, visit, /*apart=*/true);
+  begin(joiner, visit, /*unlocked=*/true);
   const auto again = read(node);
   if (again && is_own(*again, joiner)) return NodeSeat{.node = node, .visit = visit};
   joiner.heartbeat.reset();
@@ -208,13 +208,13 @@ std::optional<NodeSeat> NodeTable::take_over(const Joiner& joiner) const {
   if (joiner.host.machine_id == Uuid{}) return std::nullopt;
   for (const Entry& entry : entries()) {
     const NodeLine& line = entry.line;
-    if (!entry.stands() || line.machine_id != joiner.host.machine_id ||
+    if (!entry.registered() || line.machine_id != joiner.host.machine_id ||
         line.emulated != emulated_field(joiner)) {
       continue;
     }
     if (!replace(joiner, entry.node, line)) continue;
     hint(joiner, entry.node);
-    if (auto seat = sit_down(joiner, entry.node, 0)) return seat;
+    if (auto seat = take_seat(joiner, entry.node, 0)) return seat;
   }
   return std::nullopt;
 }
@@ -224,20 +224,20 @@ bool NodeTable::replace(const Joiner& joiner, std::uint32_t node, const NodeLine
   const std::uint64_t visits = visits_of(joiner, node);
   if (!incarnation_is_dead(joiner, node)) return false;
   const NodeLine own = entry_of(joiner, line.incarnation + 1);
-  if (!stands_now(joiner, node, line)) return false;
+  if (!is_unchanged(joiner, node, line)) return false;
   publish(node, own);
   for (Pause pause(arrival_ns); pause.more();) {
   }
-  if (!stands_now(joiner, node, own)) return false;
+  if (!is_unchanged(joiner, node, own)) return false;
   if (visits_of(joiner, node) == visits) return true;
-  if (stands_now(joiner, node, own)) publish(node, line);  // its machine came back meanwhile
+  if (is_unchanged(joiner, node, own)) publish(node, line);  // its machine came back meanwhile
   return false;
 }
 
 /// Repeats the look if this process was stopped after it: the entry may then belong to a third
 /// host, which the caller must not overwrite.
-bool NodeTable::stands_now(const Joiner& joiner, std::uint32_t node, const NodeLine& line) const {
-  for (std::uint64_t since_ns = 0; !is_just_now(since_ns);) {
+bool NodeTable::is_unchanged(const Joiner& joiner, std::uint32_t node, const NodeLine& line) const {
+  for (std::uint64_t since_ns = 0; !is_recent(since_ns);) {
     since_ns = base::now_ns();
     if (joiner.heartbeat) joiner.heartbeat->confirm();
     const auto there = read(node);

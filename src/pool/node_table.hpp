@@ -43,7 +43,7 @@ class NodeTable {
     std::uint32_t node = 0;
     NodeLine line;      ///< as read, whole or not
     bool whole = true;  ///< false: its host may still hold the number
-    bool stands() const { return whole && line.incarnation != 0; }
+    bool registered() const { return whole && line.incarnation != 0; }
     bool taken() const { return !whole || line.incarnation != 0; }
   };
   /// All entries that were ever taken, and some after them; one device access per 64 entries.
@@ -58,7 +58,7 @@ class NodeTable {
     Liveness& liveness;
     std::unique_ptr<Heartbeat>& heartbeat;  ///< started here, for the attaching process
     /// Exits the process if it was declared dead; called after each beat of the attaching process.
-    std::function<void(std::uint64_t token)> heed;
+    std::function<void(std::uint64_t token)> exit_if_declared_dead;
     /// True if this node's caches must be flushed.
     std::function<bool(std::uint32_t node)> must_flush;
     const std::string& spec;
@@ -78,17 +78,17 @@ class NodeTable {
   bool replace(const Joiner& joiner, std::uint32_t node, const NodeLine& line) const;
 
   /// Begins a visit in a line of the attaching table.
-  static void begin(const Joiner& joiner, const std::shared_ptr<Visit>& visit, bool apart);
-  /// The heartbeat of an attaching process; `apart`: see AttachingLine.
-  static Heartbeat::Beat beat_of(const std::shared_ptr<Visit>& visit, bool apart,
-                                 std::function<void(std::uint64_t token)> heed);
+  static void begin(const Joiner& joiner, const std::shared_ptr<Visit>& visit, bool unlocked);
+  /// The heartbeat of an attaching process; `unlocked`: see AttachingLine.
+  static Heartbeat::Beat beat_of(const std::shared_ptr<Visit>& visit, bool unlocked,
+                                 std::function<void(std::uint64_t token)> exit_if_declared_dead);
 
  private:
   std::optional<NodeSeat> join_own(const Joiner& joiner) const;
   /// `since_ns`: time of a look that found this host's entry.
-  std::optional<NodeSeat> sit_down(const Joiner& joiner, std::uint32_t node,
-                                   std::uint64_t since_ns) const;
-  bool stands_now(const Joiner& joiner, std::uint32_t node, const NodeLine& line) const;
+  std::optional<NodeSeat> take_seat(const Joiner& joiner, std::uint32_t node,
+                                    std::uint64_t since_ns) const;
+  bool is_unchanged(const Joiner& joiner, std::uint32_t node, const NodeLine& line) const;
   std::optional<NodeSeat> take_over(const Joiner& joiner) const;
   static NodeLine entry_of(const Joiner& joiner, std::uint64_t incarnation);
   /// Watches for at most a lease; stops as soon as a process shows life.

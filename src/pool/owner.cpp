@@ -73,8 +73,8 @@ Owner owner_of(const OpenPart& part) {
   return {.uid = status.st_uid, .gid = status.st_gid, .permissions = status.st_mode & 07777};
 }
 
-std::optional<std::string> distrust(const Owner& owner, const Part& part,
-                                    std::string_view trusted) {
+std::optional<std::string> reason_to_distrust(const Owner& owner, const Part& part,
+                                              std::string_view trusted) {
   if (names(trusted, "everybody")) return std::nullopt;
   if ((owner.permissions & others_may_write) != 0) {
     return fmt::format(
@@ -100,7 +100,7 @@ std::optional<std::string> distrust(const Owner& owner, const Part& part,
 Result<void> check_owners(const std::vector<OpenPart>& parts, const std::string& spec) {
   const std::string trusted = base::env_text("PENSTOCK_TRUST_OWNER");
   for (const OpenPart& part : parts) {
-    const auto why = distrust(owner_of(part), part.part, trusted);
+    const auto why = reason_to_distrust(owner_of(part), part.part, trusted);
     if (why) return fail(ErrorCode::permission, "pool {} is not used: {}", spec, *why);
   }
   return {};

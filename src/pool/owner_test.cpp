@@ -12,7 +12,7 @@ using ::testing::HasSubstr;
 constexpr std::uint32_t stranger = 4'000'000;  // a uid without name on every host
 
 std::string why(const Owner& owner, std::string_view trusted = "") {
-  return distrust(owner, Part{.path = "/pools/one"}, trusted).value_or("");
+  return reason_to_distrust(owner, Part{.path = "/pools/one"}, trusted).value_or("");
 }
 
 TEST(Owner, TrustsOwnPoolsAndRoots) {

@@ -276,15 +276,15 @@ Result<void> name_part(const OpenPart& part, const CreateOptions& options) {
               path, system_text(errno));
 }
 
-Standing standing(const Part& part) {
+FileKind file_kind(const Part& part) {
   struct stat status;
-  if (::stat(part.path.c_str(), &status) != 0) return Standing::absent;
-  if (S_ISREG(status.st_mode)) return Standing::regular;
-  return S_ISCHR(status.st_mode) ? Standing::device : Standing::other;
+  if (::stat(part.path.c_str(), &status) != 0) return FileKind::absent;
+  if (S_ISREG(status.st_mode)) return FileKind::regular;
+  return S_ISCHR(status.st_mode) ? FileKind::device : FileKind::other;
 }
 
 bool is_device(const Part& part) {
-  return part.kind == Part::Kind::devdax || standing(part) == Standing::device;
+  return part.kind == Part::Kind::devdax || file_kind(part) == FileKind::device;
 }
 
 }  // namespace penstock::pool

@@ -56,8 +56,8 @@ Result<OpenPart> reserve_part(const Part& part, std::uint64_t bytes,
 Result<void> name_part(const OpenPart& part, const CreateOptions& options);
 
 /// The kind of file that is now at the path of `part`.
-enum class Standing { absent, regular, device, other };
-Standing standing(const Part& part);
+enum class FileKind { absent, regular, device, other };
+FileKind file_kind(const Part& part);
 /// Decides by the name or the existing file: a link may have any name.
 bool is_device(const Part& part);
 

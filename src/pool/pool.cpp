@@ -118,7 +118,7 @@ Result<void> Pool::Impl::join() {
       .attaching = attaching,
       .liveness = liveness,
       .heartbeat = heartbeat,
-      .heed = [this](std::uint64_t as) { heed(as); },
+      .exit_if_declared_dead = [this](std::uint64_t as) { exit_if_declared_dead(as); },
       .must_flush = [this](std::uint32_t of_node) { return flushes.times().deaths[of_node] != 0; },
       .spec = options.spec};
   auto seat = PENSTOCK_TRY(nodes.join(joiner));
@@ -188,8 +188,8 @@ bool Pool::Impl::has_lost_slot(const SlotView& view) const {
 /// Writes the slot's lines again after its state line was overwritten (a new owner would have a
 /// greater generation). The lines beside it may have been overwritten too.
 void Pool::Impl::restore_slot() {
-  processes.publish_details(slot, own_entry(), [this] { heed_now(token()); });
-  heed_now(token());
+  processes.publish_details(slot, own_entry(), [this] { exit_if_declared_dead_now(token()); });
+  exit_if_declared_dead_now(token());
   processes.publish_state(slot, own_state);
 }
 
@@ -202,13 +202,13 @@ ProcessRecord Pool::Impl::record(const SlotView& slot_view) const {
 
 void Pool::Impl::beat() {
   const std::uint64_t now_ns = base::now_ns();
-  if (now_ns - beaten_ns >= certain_ns(liveness.lease_ns())) heed_now(token());
+  if (now_ns - beaten_ns >= certain_ns(liveness.lease_ns())) exit_if_declared_dead_now(token());
   beaten_ns = now_ns;
   processes.publish_beat(slot, generation, ++beats);
-  heed(token());
+  exit_if_declared_dead(token());
   const SlotView view = processes.state(slot);
   if (owns_slot(view)) return;
-  if (has_lost_slot(view)) end(std::nullopt);
+  if (has_lost_slot(view)) exit_process(std::nullopt);
   restore_slot();
 }
 
@@ -216,7 +216,7 @@ void Pool::Impl::beat() {
 void Pool::Impl::keep_lock_line() {
   // once is harmless: another process of this host may be writing the line
   const bool intact = lock->intact();
-  if (!std::exchange(lock_line_doubted, !intact) || intact) return;
+  if (!std::exchange(lock_line_suspect, !intact) || intact) return;
   if (take_lock(beat_period_ns(liveness.lease_ns()))) release_lock();
 }
 
@@ -228,24 +228,24 @@ void Pool::Impl::do_chores() {
 
 /// Exits the process if it was declared dead. Call it after publishing a beat: processes that check
 /// later see this one alive, and a process that declared it dead earlier has left a verdict.
-void Pool::Impl::heed(std::uint64_t as_token) {
+void Pool::Impl::exit_if_declared_dead(std::uint64_t as_token) {
   liveness.stay_awake();
   memory.full_fence();
-  if (const auto judge = verdicts.judge_of(as_token)) end(judge);
+  if (const auto judge = verdicts.judge_of(as_token)) exit_process(judge);
 }
 
 /// Call it before a store to a line that would belong to another process if this one was declared
 /// dead. Repeats the check if this process was stopped after it.
-void Pool::Impl::heed_now(std::uint64_t as_token) {
-  for (std::uint64_t since_ns = 0; !is_just_now(since_ns);) {
+void Pool::Impl::exit_if_declared_dead_now(std::uint64_t as_token) {
+  for (std::uint64_t since_ns = 0; !is_recent(since_ns);) {
     since_ns = base::now_ns();
-    heed(as_token);
+    exit_if_declared_dead(as_token);
   }
 }
 
 /// Ends a process that was declared dead: its locks, slots and memory have new owners, and the
 /// program would go on storing to that memory.
-void Pool::Impl::end(std::optional<std::uint64_t> judge) const {
+void Pool::Impl::exit_process(std::optional<std::uint64_t> judge) const {
   std::string who = "others";
   if (judge && *judge < superblock.max_processes) {
     const SlotView view = processes.state(static_cast<std::uint32_t>(*judge));
@@ -256,7 +256,7 @@ void Pool::Impl::end(std::optional<std::uint64_t> judge) const {
               "pool {}: the slot of this process was given to others, which nobody does unless it "
               "shows no life for a lease ({} ms), or the pool was overwritten; it ends",
               options.spec, liveness.lease_ns() / 1'000'000);
-    ::_exit(given_up_status);
+    ::_exit(declared_dead_status);
   }
   base::log(
       base::Level::error,
@@ -264,7 +264,7 @@ void Pool::Impl::end(std::optional<std::uint64_t> judge) const {
       "was taken for dead by {}; it ends, for what it had is others' now; to be stopped for "
       "longer: export PENSTOCK_LEASE_MS={}",
       options.spec, liveness.lease_ns() / 1'000'000, who, liveness.lease_ns() / 1'000'000 * 4);
-  ::_exit(given_up_status);
+  ::_exit(declared_dead_status);
 }
 
 namespace {
@@ -291,11 +291,12 @@ Pool::~Pool() {
   impl_->exit_log_entry.sign_off();
   const SlotView view = impl_->processes.state(impl_->slot);
   const std::uint64_t since_ns = base::now_ns();
-  impl_->heed_now(impl_->token());  // the slot still belongs to this process
+  impl_->exit_if_declared_dead_now(impl_->token());  // the slot still belongs to this process
   if (!impl_->has_lost_slot(view))
     impl_->processes.set_state(impl_->slot, impl_->own_state,
-                               impl_->leaves_to_burial ? SlotState::left : SlotState::detached);
-  if (!is_just_now(since_ns)) impl_->heed_now(impl_->token());  // or at least reports the loss
+                               impl_->defers_reclaim ? SlotState::left : SlotState::detached);
+  if (!is_recent(since_ns))
+    impl_->exit_if_declared_dead_now(impl_->token());  // or at least reports the loss
   if (!stays_mapped) return;
   [[maybe_unused]] Impl* leaked = impl_.release();
 }
@@ -436,14 +437,14 @@ Result<Pool::Guard> Pool::lock(std::uint64_t timeout_ns, const std::function<boo
   // again. Later waits are shorter, so that all together do not take much longer than one.
   const bool whole_wait = timeout_ns == 0;
   const std::uint64_t whole_ns = base::default_timeout_ns();
-  const std::uint64_t in_vain_ns = impl.waited_in_vain_ns;
-  if (whole_wait && in_vain_ns != 0 && base::now_ns() - in_vain_ns < whole_ns)
+  const std::uint64_t failed_ns = impl.failed_wait_ns;
+  if (whole_wait && failed_ns != 0 && base::now_ns() - failed_ns < whole_ns)
     timeout_ns = whole_ns / 4;  // longer than a lease, in case the holder has died
   const auto taken = impl.take_lock(timeout_ns, unless);
-  if (taken) impl.waited_in_vain_ns = 0;
+  if (taken) impl.failed_wait_ns = 0;
   if (taken) return Guard(this);
   if (taken.error().code != ErrorCode::deadline) return unexpected(taken.error());
-  if (whole_wait) impl.waited_in_vain_ns = base::now_ns();
+  if (whole_wait) impl.failed_wait_ns = base::now_ns();
   return fail(ErrorCode::deadline, "{}; what its processes do: penstock ps {}",
               taken.error().message, impl.options.spec);
 }
@@ -471,7 +472,7 @@ Result<void> Pool::Impl::take_lock(std::uint64_t timeout_ns, const std::function
 
 void Pool::Impl::release_lock() {
   confirm();  // a late release would overwrite the line of the node number's new owner
-  end_burial();
+  end_reclaim();
   lock->release();
   host_lock.reset();
   held.store(false, std::memory_order_release);

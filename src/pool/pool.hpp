@@ -154,10 +154,10 @@ std::string node_text(const ProcessRecord& record);
 std::string describe(const ProcessRecord& record);
 
 /// Activity of a process that needed more of the pool than was free.
-inline constexpr std::string_view found_full = "found the pool full";
+inline constexpr std::string_view activity_pool_full = "found the pool full";
 /// Activity of a process that only polls for messages. Another attachment of the process may know a
 /// more precise one.
-inline constexpr std::string_view only_polls = "polls for messages";
+inline constexpr std::string_view activity_polling = "polls for messages";
 
 /// Counters that a process publishes about itself. The transport writes them rarely.
 struct ProcessStats {
@@ -280,10 +280,10 @@ class Pool {
   Result<std::uint32_t> reap(const OnDead& on_dead, Among among = Among::all);
   /// Other living processes may still store to this process's memory when it detaches: reap() frees
   /// it after the job has ended, like the memory of a dead process.
-  void leave_to_burial();
+  void defer_reclaim();
   /// Requires the lock. True if the memory of the process of `token` may be freed: it is dead, and
   /// no living process of its job may still write there. Also records the death, see flushes().
-  bool bury(std::uint64_t token);
+  bool may_reclaim(std::uint64_t token);
   /// Requires the lock. Call it before freeing memory that other processes may have stored to:
   /// records the deaths that alive() has reported to this process, although the dead are not reaped
   /// yet.
@@ -293,9 +293,9 @@ class Pool {
   void record_unknown_deaths();
   /// True if a process of this host that was declared dead still exists and may store: a flush now
   /// would be too early. Reads a line of each slot.
-  bool given_up_still_here() const;
+  bool declared_dead_still_runs() const;
   /// True if a process of this host is attached under this token and still exists. Reads two lines.
-  bool stands_here(std::uint64_t token) const;
+  bool attached_on_this_host(std::uint64_t token) const;
   /// Which nodes may hold dirty lines of the dead.
   const FlushTable& flushes() const;
   /// Nodes whose caches this process can flush: its own, and in modes in which emulated nodes share

@@ -129,7 +129,7 @@ std::optional<std::uint64_t> PoolMappings::attached_offset_of(const void* addres
   const auto at = reinterpret_cast<std::uintptr_t>(address);
   if (own_.holds(at, bytes)) return at - own_.begin;
   const auto range = range_of(at, bytes);
-  if (!range || range->owner.generation == 0 || !attachments_->stands(range->owner))
+  if (!range || range->owner.generation == 0 || !attachments_->still_attached(range->owner))
     return std::nullopt;
   return range->offset + (at - range->begin);
 }

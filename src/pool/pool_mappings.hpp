@@ -31,7 +31,7 @@ class PoolMappings {
     virtual ~Attachments() = default;
     virtual std::vector<Attachment> of_this_process() const = 0;
     /// True if not detached yet. For hot paths: no system call.
-    virtual bool stands(const Attachment& attachment) const = 0;
+    virtual bool still_attached(const Attachment& attachment) const = 0;
   };
 
   /// `base`: the pool's own mapping, the only one known before the first refresh(). `attachments`

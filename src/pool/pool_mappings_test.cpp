@@ -109,7 +109,7 @@ TEST_F(PoolMappingsTest, KeepsOnlyExistingAttachments) {
     std::vector<PoolMappings::Attachment> of_this_process() const override {
       return {{0x100000, 3, 7}, {0x200000, 4, 8}};
     }
-    bool stands(const PoolMappings::Attachment& attachment) const override {
+    bool still_attached(const PoolMappings::Attachment& attachment) const override {
       return (attachment.slot == 3 && attachment.generation == 7 && first) ||
              (attachment.slot == 4 && attachment.generation == 8);
     }

@@ -103,10 +103,10 @@ std::optional<std::uint64_t> ProcessTable::beat(std::uint32_t slot,
 
 std::uint64_t ProcessTable::generation(const SlotView& view) const {
   if (view.whole) return view.line.generation;
-  return beating(view.slot).value_or(view.line.generation);
+  return beating_generation(view.slot).value_or(view.line.generation);
 }
 
-std::optional<std::uint64_t> ProcessTable::beating(std::uint32_t slot) const {
+std::optional<std::uint64_t> ProcessTable::beating_generation(std::uint32_t slot) const {
   const auto line = lease(slot);
   if (!line) return std::nullopt;
   return line->generation;
@@ -117,7 +117,7 @@ std::uint64_t ProcessTable::mapped_at(std::uint32_t slot, std::uint64_t generati
   return line && line->generation == generation ? line->mapped_at : 0;
 }
 
-bool ProcessTable::held_attached(std::uint32_t slot, std::uint64_t generation) const {
+bool ProcessTable::cached_as_attached(std::uint32_t slot, std::uint64_t generation) const {
   if (slot >= slots_) return false;
   StateLine line;
   memory_.load_line(&line, base_ + place<StateLine>(states_, slot));
@@ -170,7 +170,7 @@ StateLine ProcessTable::take(const SlotView& before, const Entry& entry,
   const std::uint32_t slot = before.slot;
   StateLine line = before.line;
   // the state may be a late store of an earlier owner
-  const std::uint64_t last = std::max(generation(before), beating(slot).value_or(0));
+  const std::uint64_t last = std::max(generation(before), beating_generation(slot).value_or(0));
   line.generation = last < greatest_generation ? last + 1 : 1;
   publish_details(slot, entry, confirm);
   confirm();

@@ -47,7 +47,7 @@ class ProcessTable {
   /// nullopt: unreadable or not of `generation`.
   std::optional<std::uint64_t> beat(std::uint32_t slot, std::uint64_t generation) const;
   /// Generation of the slot's last heartbeat; nullopt: unreadable.
-  std::optional<std::uint64_t> beating(std::uint32_t slot) const;
+  std::optional<std::uint64_t> beating_generation(std::uint32_t slot) const;
   /// The generation of the slot's last process: from the state, or from the heartbeat if that is
   /// torn.
   std::uint64_t generation(const SlotView& view) const;
@@ -55,7 +55,7 @@ class ProcessTable {
   std::uint64_t mapped_at(std::uint32_t slot, std::uint64_t generation) const;
   /// True if this node's cached line says attached under `generation`: enough for a slot of this
   /// process.
-  bool held_attached(std::uint32_t slot, std::uint64_t generation) const;
+  bool cached_as_attached(std::uint32_t slot, std::uint64_t generation) const;
   std::string job(std::uint32_t slot) const;
   /// All fields except `alive`.
   ProcessRecord record(const SlotView& view) const;

@@ -188,13 +188,13 @@ TEST_F(ProcessTest, ReapsManyInGroupsExceptLivingJobs) {
   child.kill(SIGKILL);
   child.wait();
   std::set<std::uint64_t> dead;
-  const auto bury = [&](const std::set<std::uint64_t>& tokens) {
+  const auto free_objects = [&](const std::set<std::uint64_t>& tokens) {
     for (const std::uint64_t token : tokens) EXPECT_TRUE(dead.insert(token).second);
   };
-  EXPECT_EQ(pool->reap(bury).value(), 150u);
+  EXPECT_EQ(pool->reap(free_objects).value(), 150u);
   EXPECT_EQ(dead.size(), 150u);
   survivor.reset();
-  EXPECT_EQ(pool->reap(bury).value(), 50u);
+  EXPECT_EQ(pool->reap(free_objects).value(), 50u);
   EXPECT_EQ(dead.size(), 200u);
 }
 
@@ -206,21 +206,22 @@ TEST_F(ProcessTest, ReclaimsDeferredSlotAfterJobEnds) {
   const std::byte* address = leaver->base() + leaver->info().arena_offset;
   pool->mappings().follow_attachments();
   EXPECT_TRUE(pool->mappings().attached_offset_of(address, 64));
-  leaver->leave_to_burial();
+  leaver->defer_reclaim();
   leaver.reset();
   EXPECT_FALSE(pool->mappings().attached_offset_of(address, 64)) << "mapped no more";
   EXPECT_FALSE(pool->alive(token));
-  EXPECT_FALSE(pool->given_up_still_here());
+  EXPECT_FALSE(pool->declared_dead_still_runs());
   EXPECT_EQ(pool->reap([](const auto&) { FAIL(); }).value(), 0u) << "its mate may store there";
   const auto records = pool->processes();
   ASSERT_NE(find(records, token), nullptr);
   EXPECT_FALSE(find(records, token)->attached) << "it did not die";
   mate.reset();
-  std::set<std::uint64_t> buried;
-  EXPECT_EQ(pool->reap([&](const auto& tokens) { buried = tokens; }).value(), 1u);
-  EXPECT_THAT(buried, ElementsAre(token));
+  std::set<std::uint64_t> reclaimed;
+  EXPECT_EQ(pool->reap([&](const auto& tokens) { reclaimed = tokens; }).value(), 1u);
+  EXPECT_THAT(reclaimed, ElementsAre(token));
   EXPECT_EQ(pool->reap([](const auto&) { FAIL(); }).value(), 0u);
-  EXPECT_FALSE(pool->given_up_still_here()) << "it lives on without the pool, and was not given up";
+  EXPECT_FALSE(pool->declared_dead_still_runs())
+      << "it lives on without the pool, and was not given up";
   EXPECT_EQ(pool->flushes().clock().last_death, 0u) << "all of its job have left in order";
 }
 

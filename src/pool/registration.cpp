@@ -57,10 +57,10 @@ Result<void> Registration::claim() {
           std::make_shared<Visit>(joiner_.attaching, line,
                                   joiner_.attaching.next(line, joiner_.host, joiner_.process, id_));
       token_ = visit_->token();
-      NodeTable::begin(joiner_, visit_, /*apart=*/false);
+      NodeTable::begin(joiner_, visit_, /*unlocked=*/false);
       return {};
     }
-    if (!name) open_one_of(watch());
+    if (!name) open_one_door(watch());
     if (auto paused = waiter.pause(); !paused) {
       return fail(ErrorCode::no_slots,
                   "{} hosts are about to join pool {}, no more can at once; try again later, or "
@@ -74,17 +74,17 @@ Result<void> Registration::claim() {
 /// Opens one door if all are shut and perhaps no process is left to open them under the lock. If
 /// several find that, the last one to write opens the door (Fischer), provided that it wrote soon
 /// after its look: otherwise another may have opened it meanwhile, and a third may be behind it.
-void Registration::open_one_of(const std::vector<Abandoned>& abandoned) const {
+void Registration::open_one_door(const std::vector<Abandoned>& abandoned) const {
   if (abandoned.empty()) return;
   const Abandoned& door = abandoned[id_ % abandoned.size()];
   doors_.leave(door.name, id_);
-  if (!is_just_now(door.since_ns)) return;
+  if (!is_recent(door.since_ns)) return;
   for (Pause pause(arrival_ns); pause.more();) {
   }
   const std::uint64_t since_ns = base::now_ns();
   const bool still_shut = doors_.shut_by()[door.name] == id_ &&
                           same_visit(joiner_.attaching.read_names()[door.name], door.shown);
-  if (still_shut && is_just_now(since_ns)) doors_.open(door.name);
+  if (still_shut && is_recent(since_ns)) doors_.open(door.name);
 }
 
 /// Not needed, and empty, while half of the doors are open.
@@ -181,7 +181,7 @@ std::optional<std::uint32_t> Registration::take_unneeded(
   if (!needed) return std::nullopt;
   std::vector<NodeTable::Entry> others;
   for (const NodeTable::Entry& entry : entries) {
-    if (entry.stands() && needed->count(entry.node) == 0) others.push_back(entry);
+    if (entry.registered() && needed->count(entry.node) == 0) others.push_back(entry);
   }
   std::sort(others.begin(), others.end(), [](const auto& a, const auto& b) {
     return a.line.registered_wall_ns < b.line.registered_wall_ns;

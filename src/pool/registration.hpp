@@ -32,7 +32,7 @@ class Registration {
     std::uint64_t since_ns = 0;          ///< time of the last look at it
   };
   Result<void> claim();
-  void open_one_of(const std::vector<Abandoned>& abandoned) const;
+  void open_one_door(const std::vector<Abandoned>& abandoned) const;
   std::vector<Abandoned> watch() const;
   void open_doors(const std::vector<Abandoned>& abandoned) const;
   Result<std::uint32_t> take_entry() const;

@@ -107,16 +107,16 @@ void SlotBlocks::set_turn(std::uint32_t number) const {
   publish_checksummed_line(memory_, base_, offset_, line);
 }
 
-void SlotBlocks::mark_burial(std::uint64_t token) const {
+void SlotBlocks::mark_reclaim(std::uint64_t token) const {
   memory_.publish_word(base_ + offset_ + coherence::line_bytes, token);
   memory_.full_fence();  // a process that is not seen attaching from here on finds the mark
 }
 
-void SlotBlocks::unmark_burial() const {
+void SlotBlocks::unmark_reclaim() const {
   memory_.publish_word(base_ + offset_ + coherence::line_bytes, 0);
 }
 
-bool SlotBlocks::burial_marked() const {
+bool SlotBlocks::reclaim_marked() const {
   return memory_.observe_word(base_ + offset_ + coherence::line_bytes) != 0;
 }
 

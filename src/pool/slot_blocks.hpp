@@ -12,7 +12,7 @@
 //
 // If no fresh block is left, a node takes a block with a free slot from another node. A process of
 // that node may be taking this very slot, so both follow Dekker's algorithm: the process announces
-// itself (AttachingLine::apart) and then reads the owner of the block; the taker writes the new
+// itself (AttachingLine::unlocked) and then reads the owner of the block; the taker writes the new
 // owner, waits until no process is announced, and then checks the slots again.
 #pragma once
 
@@ -90,9 +90,9 @@ class SlotBlocks {
   void set_turn(std::uint32_t number) const;
 
   // mark of a reclaim: pool.md
-  void mark_burial(std::uint64_t token) const;
-  void unmark_burial() const;
-  bool burial_marked() const;
+  void mark_reclaim(std::uint64_t token) const;
+  void unmark_reclaim() const;
+  bool reclaim_marked() const;
 
  private:
   NextBlockLine next_line() const;

@@ -18,7 +18,7 @@ namespace penstock::pool {
 namespace {
 
 /// Own blocks that a node checks before it takes another block.
-constexpr std::uint32_t looks_at_home = 4;
+constexpr std::uint32_t max_home_looks = 4;
 
 const SlotView* never_used(const BlockView& block) {
   for (const SlotView& view : block.slots) {
@@ -32,11 +32,11 @@ const SlotView* never_used(const BlockView& block) {
 /// True if any process may take the slot: it has no owner, and no process that was declared dead
 /// may still use it.
 bool Pool::Impl::is_free(const SlotView& view) const {
-  return view.whole && !view.owns() && !may_go_on(view);
+  return view.whole && !view.owns() && !may_resume(view);
 }
 
 /// A process that was declared dead may resume. While its slot says so, its host flushes nothing.
-bool Pool::Impl::may_go_on(const SlotView& view) const {
+bool Pool::Impl::may_resume(const SlotView& view) const {
   return view.is(SlotState::reaped) &&
          verdicts.judge_of(make_token(view.line.generation, view.slot)).has_value();
 }
@@ -47,25 +47,25 @@ std::optional<SlotView> Pool::Impl::best_of(const BlockView& block, SlotUse use)
   const SlotView* oldest = nullptr;
   for (const SlotView& view : block.slots) {
     if (oldest != nullptr && view.line.attached_wall_ns >= oldest->line.attached_wall_ns) continue;
-    if (serves(view, use)) oldest = &view;
+    if (is_usable(view, use)) oldest = &view;
   }
   if (oldest == nullptr) return std::nullopt;
   return *oldest;
 }
 
-bool Pool::Impl::serves(const SlotView& view, SlotUse use) {
+bool Pool::Impl::is_usable(const SlotView& view, SlotUse use) {
   switch (use) {
     case SlotUse::free:
       return is_free(view);
-    case SlotUse::given_up:
+    case SlotUse::declared_dead:
       return view.whole && !view.owns();
     case SlotUse::dead:
-      return !liveness.alive(view) && !outlived_by_its_job(view);
+      return !liveness.alive(view) && !job_is_alive(view);
   }
   return false;
 }
 
-std::optional<SlotView> Pool::Impl::choose_apart() {
+std::optional<SlotView> Pool::Impl::choose_unlocked() {
   HomeLine home = blocks.home(node);
   if (home.listed() == 0) return std::nullopt;
   if (home.reuse == 0) {
@@ -75,7 +75,7 @@ std::optional<SlotView> Pool::Impl::choose_apart() {
     if (unused == nullptr) return std::nullopt;
     return *unused;
   }
-  const std::uint32_t looks = std::min(looks_at_home, home.listed());
+  const std::uint32_t looks = std::min(max_home_looks, home.listed());
   for (std::uint32_t i = 0; i < looks; ++i) {
     const std::uint32_t number = home.blocks[home.turn++ % home.listed()];
     const BlockView block = blocks.look(number);
@@ -96,9 +96,9 @@ std::optional<SlotView> Pool::Impl::choose_locked() {
   // own blocks and whole blocks of others; then any; then slots of processes declared dead; then of
   // dead processes
   if (auto found = search(SlotUse::free, /*whole_blocks=*/true)) return found;
-  begin_burial();  // from here on only this process takes slots
+  begin_reclaim();  // from here on only this process takes slots
   if (auto found = search(SlotUse::free, false)) return found;
-  if (auto found = search(SlotUse::given_up, false)) return found;
+  if (auto found = search(SlotUse::declared_dead, false)) return found;
   return search(SlotUse::dead, false);
 }
 
@@ -124,7 +124,7 @@ std::optional<SlotView> Pool::Impl::search(SlotUse use, bool whole_blocks) {
     auto found = best_of(block, use);
     if (!found) continue;
     if (!own) {
-      take_from_others(block);
+      take_block(block);
       found = best_of(block, use);
       if (!found) continue;
     }
@@ -136,14 +136,14 @@ std::optional<SlotView> Pool::Impl::search(SlotUse use, bool whole_blocks) {
 }
 
 /// Processes of the block's previous node may be taking slots there: waits for them.
-void Pool::Impl::take_from_others(BlockView& block) {
+void Pool::Impl::take_block(BlockView& block) {
   std::uint32_t from = block.line.from != 0 ? block.line.from : block.line.owner;
   if (!block.whole || from == 0 || from > superblock.max_nodes) from = SlotBlocks::anybody;
   blocks.give(block, node, from);
   if (from != SlotBlocks::anybody) {
-    await_visitor(from - 1);
+    await_attaching(from - 1);
   } else {
-    for (const std::uint32_t each : attaching.nodes_apart()) await_visitor(each);
+    for (const std::uint32_t each : attaching.nodes_attaching_unlocked()) await_attaching(each);
   }
   block = blocks.look(block.number);
   blocks.give(block, node, 0);
@@ -151,13 +151,13 @@ void Pool::Impl::take_from_others(BlockView& block) {
 
 /// The attaching process takes no lock of the pool during that time; if it is stopped, it is
 /// declared dead after a lease.
-void Pool::Impl::await_visitor(std::uint32_t of_node) {
+void Pool::Impl::await_attaching(std::uint32_t of_node) {
   base::Waiter waiter("a process of another node to attach",
                       certainty_limit_ns(liveness.lease_ns()), {},
                       base::WaitPolicy{.spins = 20, .yields = 100, .sleep_ns = 1'000'000});
   do {
     const auto visit = attaching.look(of_node);
-    if (visit.whole && (visit.line.beat == 0 || visit.line.apart == 0)) return;
+    if (visit.whole && (visit.line.beat == 0 || visit.line.unlocked == 0)) return;
     if (!liveness.alive(attaching_token(visit.line.generation, of_node))) return;
   } while (waiter.pause());
 }
@@ -165,14 +165,14 @@ void Pool::Impl::await_visitor(std::uint32_t of_node) {
 /// Holds the pool's lock under the attaching token, since the process has no slot yet.
 Result<void> Pool::Impl::take_slot(const std::shared_ptr<Visit>& visit) {
   // A process that reclaims under the lock looks for living processes and would miss this one.
-  const auto apart = blocks.burial_marked() ? std::nullopt : choose_apart();
-  if (apart) {
-    take(*apart);
+  const auto unlocked = blocks.reclaim_marked() ? std::nullopt : choose_unlocked();
+  if (unlocked) {
+    take(*unlocked);
     return {};
   }
   // From here on no process waits for this visit, so it may wait for the pool's lock.
-  heartbeat->replace(
-      NodeTable::beat_of(visit, /*apart=*/false, [this](std::uint64_t token) { heed(token); }));
+  heartbeat->replace(NodeTable::beat_of(
+      visit, /*unlocked=*/false, [this](std::uint64_t token) { exit_if_declared_dead(token); }));
   sync::Lock as_attaching = make_lock(visit->token());
   // The death of a process without slot is not recorded, so the node number does not wait for its
   // caches.
@@ -183,9 +183,9 @@ Result<void> Pool::Impl::take_slot(const std::shared_ptr<Visit>& visit) {
     if (chosen->owns() || !chosen->whole) record_deaths({*chosen});
     take(*chosen);
   }
-  burying = true;  // also clears the mark of a process that died while it reclaimed
+  reclaiming = true;  // also clears the mark of a process that died while it reclaimed
   confirm();
-  end_burial();
+  end_reclaim();
   as_attaching.release();
   if (chosen) return {};
   return fail(ErrorCode::no_slots,
@@ -214,17 +214,17 @@ void Pool::Impl::take(const SlotView& chosen) {
 
 /// Requires the lock; call it before the first check which processes live or are attached.
 /// Processes that attached without the lock are visible after it, and none attaches so until
-/// end_burial().
-void Pool::Impl::begin_burial() {
-  if (std::exchange(burying, true)) return;
+/// end_reclaim().
+void Pool::Impl::begin_reclaim() {
+  if (std::exchange(reclaiming, true)) return;
   confirm();
-  blocks.mark_burial(token());
-  for (const std::uint32_t each : attaching.nodes_apart()) await_visitor(each);
+  blocks.mark_reclaim(token());
+  for (const std::uint32_t each : attaching.nodes_attaching_unlocked()) await_attaching(each);
 }
 
 /// Call it before the lock is released.
-void Pool::Impl::end_burial() {
-  if (std::exchange(burying, false)) blocks.unmark_burial();
+void Pool::Impl::end_reclaim() {
+  if (std::exchange(reclaiming, false)) blocks.unmark_reclaim();
 }
 
 }  // namespace penstock::pool

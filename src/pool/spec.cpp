@@ -18,7 +18,7 @@ constexpr std::size_t max_shm_name_bytes = 200;
 constexpr const char* forms = "/dev/daxX.Y, a file path or shm:NAME, several joined by commas";
 
 /// Devices and links to them. A file created there by mistake would be memory of this host alone.
-bool lies_among_devices(std::string_view path) {
+bool is_device_path(std::string_view path) {
   return path.starts_with("/dev/") && !path.starts_with("/dev/shm/") &&
          !path.starts_with("/dev/hugepages/");
 }
@@ -64,7 +64,7 @@ Result<Part> parse_part(std::string_view text, std::string_view spec) {
     return part;
   }
   part.named = std::string(text);
-  if (lies_among_devices(text)) {
+  if (is_device_path(text)) {
     part.kind = Part::Kind::devdax;
     return part;
   }

@@ -55,7 +55,7 @@ TEST_F(SuspendedTest, DeclaredDeadProcessExitsAndKeepsOffSlot) {
   std::vector<std::unique_ptr<Pool>> others;  // take all slots, including that one
   for (int i = 0; i < 15; ++i) others.push_back(attach());
   const LastWords words = goes_on(child);
-  EXPECT_EQ(words.status, given_up_status);
+  EXPECT_EQ(words.status, declared_dead_status);
   EXPECT_THAT(words.text, HasSubstr("showed no life for a lease (400 ms)"));
   EXPECT_THAT(words.text, HasSubstr("taken for dead by rank 3"));
   EXPECT_THAT(words.text, HasSubstr("PENSTOCK_LEASE_MS=1600"));
@@ -75,7 +75,7 @@ TEST_F(SuspendedTest, ProcessDeclaredDeadByItsJobExits) {
   child.wait_until_stopped();
   EXPECT_TRUE(dies_within(*pool, token, 60 * second));
   EXPECT_EQ(pool->reap({}).value(), 0u);
-  EXPECT_EQ(goes_on(child).status, given_up_status);
+  EXPECT_EQ(goes_on(child).status, declared_dead_status);
   EXPECT_FALSE(pool->alive(token)) << "it beat once more, to find out";
 }
 

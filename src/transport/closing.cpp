@@ -47,7 +47,7 @@ void Endpoint::Impl::abandon_memory_in_use(const Error& error, Peer remaining) {
   base::Waiter run("the stores that are on their way", cleared ? store_run_ns : 1, {},
                    base::WaitPolicy::for_processes(pool.local_processes()));
   while (cleared && run.pause()) progress_rx();
-  tx_memory->leave_to_burial();
+  tx_memory->defer_reclaim();
 }
 
 void Endpoint::Impl::drain_for_close() {
@@ -82,7 +82,7 @@ void Endpoint::Impl::drain_for_close() {
     return peers[peer].dead() && peers[peer].tx && peers.watch.fate(peer) == PeerFate::present;
   };
   for (std::size_t i = 0; i < peers.known(); ++i)
-    if (may_store(peers.peer_of(i))) return tx_memory->leave_to_burial();
+    if (may_store(peers.peer_of(i))) return tx_memory->defer_reclaim();
 }
 
 }  // namespace penstock::transport

@@ -50,7 +50,7 @@ void Publisher::publish_totals() {
 }
 
 std::string Publisher::waiting_text(std::span<const Peer> waiting) const {
-  if (waiting.empty()) return std::string(pool::only_polls);
+  if (waiting.empty()) return std::string(pool::activity_polling);
   const std::string others =
       waiting.size() > 1 ? fmt::format(" and to {} others", waiting.size() - 1) : "";
   return fmt::format("sends to {}{}", peers_.describe(waiting[0]), others);

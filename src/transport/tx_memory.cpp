@@ -43,7 +43,8 @@ Result<TxMemory::Slab*> TxMemory::piece(std::uint64_t bytes, const char* what, b
   if (!object) {
     if (object.error().code != ErrorCode::no_space) return unexpected(object.error());
     if (!needed) return unexpected(object.error());
-    arena_->pool().publish_activity(pool::found_full);  // readable even after the process has ended
+    arena_->pool().publish_activity(
+        pool::activity_pool_full);  // readable even after the process has ended
     const auto stats = arena_->stats();
     const pool::Info& info = arena_->pool().info();
     if (stats.bytes_largest_free >= 2 * bytes)  // the pool has room, its storage has none
@@ -108,9 +109,9 @@ Result<std::byte*> TxMemory::allocate(std::uint64_t bytes, const char* what, boo
   return take_from(**fresh, bytes);
 }
 
-void TxMemory::leave_to_burial() {
+void TxMemory::defer_reclaim() {
   for (const auto& piece : pieces_)
-    if (piece.used != 0) arena_->leave_to_burial(piece.object);
+    if (piece.used != 0) arena_->defer_reclaim(piece.object);
   std::erase_if(pieces_, [](const Slab& piece) { return piece.used != 0; });
 }
 

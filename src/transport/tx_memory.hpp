@@ -28,7 +28,7 @@ class TxMemory {
   void give_back(std::byte* at, std::uint64_t bytes, bool quiescent);
   /// Leaves memory in use, to which a living peer may still store, until the job is reclaimed. The
   /// last call.
-  void leave_to_burial();
+  void defer_reclaim();
 
  private:
   struct Block {

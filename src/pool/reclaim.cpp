@@ -39,7 +39,7 @@ std::set<std::uint32_t> Pool::Impl::all_nodes() const {
   std::set<std::uint32_t> nodes;
   if (!memory.loads_may_be_stale()) return nodes;
   for (const NodeTable::Entry& entry : NodeTable(memory, base, superblock).entries())
-    if (entry.stands()) nodes.insert(entry.node);
+    if (entry.registered()) nodes.insert(entry.node);
   return nodes;
 }
 
@@ -66,7 +66,7 @@ void Pool::record_known_deaths() {
     const std::lock_guard hold(impl_->noted_mutex);
     if (impl_->noted.empty()) return;
   }
-  impl_->begin_burial();
+  impl_->begin_reclaim();
   const std::lock_guard hold(impl_->noted_mutex);
   std::vector<SlotView> dead;
   for (const std::uint64_t token : impl_->noted) {
@@ -81,13 +81,13 @@ void Pool::record_known_deaths() {
 
 void Pool::record_unknown_deaths() {
   if (!impl_->memory.loads_may_be_stale()) return;
-  impl_->begin_burial();
+  impl_->begin_reclaim();
   impl_->flushes.record_deaths(impl_->nodes_of_others());
 }
 
 /// Checks without device access come first: most slots belong to other hosts or were reaped long
 /// ago.
-bool Pool::given_up_still_here() const {
+bool Pool::declared_dead_still_runs() const {
   for (const SlotView& view : impl_->processes.used()) {
     if (!view.is(SlotState::reaped) && !view.attached()) continue;
     if (!impl_->liveness.may_exist(view)) continue;
@@ -98,7 +98,7 @@ bool Pool::given_up_still_here() const {
   return false;
 }
 
-bool Pool::stands_here(std::uint64_t token) const {
+bool Pool::attached_on_this_host(std::uint64_t token) const {
   if (token == 0 || is_attaching(token)) return false;
   const SlotView view = impl_->processes.state(static_cast<std::uint32_t>(slot_of(token)));
   return view.whole && view.attached() && view.line.generation == generation_of(token) &&
@@ -107,7 +107,7 @@ bool Pool::stands_here(std::uint64_t token) const {
 
 /// A survivor that has not noticed the death may still write to the dead process's memory, for
 /// example the credits of a channel. Both ends of a channel belong to one job.
-bool Pool::Impl::outlived_by_its_job(const SlotView& dead) {
+bool Pool::Impl::job_is_alive(const SlotView& dead) {
   const std::string job = processes.job(dead.slot);
   if (job.empty()) return false;
   for (const SlotView& view : processes.used()) {
@@ -134,13 +134,13 @@ Pool::Impl::Jobs Pool::Impl::look_at(std::set<std::string> jobs) {
 
 /// True if every process that may have stored to its memory has published that, or its death was
 /// recorded.
-bool Pool::Impl::leaves_nothing_dirty(const SlotView& view, const Jobs& jobs) const {
+bool Pool::Impl::left_nothing_dirty(const SlotView& view, const Jobs& jobs) const {
   const std::string job = processes.job(view.slot);
   return left_in_order(view) && !job.empty() && jobs.attached.count(job) == 0;
 }
 
 /// Runs without the lock: liveness checks are slow.
-std::vector<std::uint32_t> Pool::Impl::seem_dead() {
+std::vector<std::uint32_t> Pool::Impl::find_suspects() {
   std::vector<std::uint32_t> found;
   for (const SlotView& view : processes.used()) {
     if (!view.whole || (view.owns() && !liveness.alive(view))) found.push_back(view.slot);
@@ -150,9 +150,9 @@ std::vector<std::uint32_t> Pool::Impl::seem_dead() {
 
 /// A single look never declares processes of other hosts dead. Objects of processes that left wait
 /// for the first process of some node, or until space is needed.
-std::vector<std::uint32_t> Pool::Impl::seem_dead_near() {
+std::vector<std::uint32_t> Pool::Impl::find_suspects_on_node() {
   const auto near = blocks.near(node);
-  if (!near) return seem_dead();
+  if (!near) return find_suspects();
   std::vector<std::uint32_t> found;
   bool first = true;
   for (const SlotView& view : *near) {
@@ -167,13 +167,13 @@ std::vector<std::uint32_t> Pool::Impl::seem_dead_near() {
     };
     first = first && place(own_state, slot) < place(view.line, view.slot);
   }
-  return first ? seem_dead() : found;
+  return first ? find_suspects() : found;
 }
 
 /// Requires the lock. Does the work that is common to all suspects once.
-std::uint32_t Pool::Impl::reap_some(std::span<const std::uint32_t> suspects,
-                                    const OnDead& on_dead) {
-  begin_burial();
+std::uint32_t Pool::Impl::reap_group(std::span<const std::uint32_t> suspects,
+                                     const OnDead& on_dead) {
+  begin_reclaim();
   std::set<std::string> jobs;
   for (const std::uint32_t suspect : suspects) jobs.insert(processes.job(suspect));
   const Jobs found = look_at(std::move(jobs));
@@ -189,7 +189,7 @@ std::uint32_t Pool::Impl::reap_some(std::span<const std::uint32_t> suspects,
       view.line.node = std::min(view.line.node, superblock.max_nodes - 1);
     }
     dead.push_back(view);
-    if (!leaves_nothing_dirty(view, found)) unflushed.push_back(view);
+    if (!left_nothing_dirty(view, found)) unflushed.push_back(view);
     tokens.insert(make_token(view.line.generation, view.slot));
   }
   if (dead.empty()) return 0;
@@ -207,7 +207,7 @@ std::uint32_t Pool::Impl::reap_some(std::span<const std::uint32_t> suspects,
 Result<std::uint32_t> Pool::reap(const OnDead& on_dead, Among among) {
   constexpr std::size_t dead_a_hold = 64;  // others want the lock too
   const std::vector<std::uint32_t> suspects =
-      among == Among::near ? impl_->seem_dead_near() : impl_->seem_dead();
+      among == Among::near ? impl_->find_suspects_on_node() : impl_->find_suspects();
   std::uint32_t reaped = 0;
   for (std::span<const std::uint32_t> left(suspects); !left.empty();) {
     const auto some = left.first(std::min(left.size(), dead_a_hold));
@@ -215,26 +215,26 @@ Result<std::uint32_t> Pool::reap(const OnDead& on_dead, Among among) {
     auto guard = lock();
     if (!guard && reaped == 0) return unexpected(guard.error());
     if (!guard) break;  // a later call reclaims the rest
-    reaped += impl_->reap_some(some, on_dead);
+    reaped += impl_->reap_group(some, on_dead);
   }
   return reaped;
 }
 
-bool Pool::bury(std::uint64_t token) {
+bool Pool::may_reclaim(std::uint64_t token) {
   if (token == 0 || is_attaching(token)) return true;
   if (alive(token)) return false;
   const SlotView view = impl_->processes.state(static_cast<std::uint32_t>(slot_of(token)));
   const bool unrecorded =
       impl_->processes.generation(view) == generation_of(token) && (view.owns() || !view.whole);
   if (!unrecorded) return true;
-  impl_->begin_burial();
-  if (impl_->outlived_by_its_job(view)) return false;
+  impl_->begin_reclaim();
+  if (impl_->job_is_alive(view)) return false;
   impl_->record_deaths({view});
   return true;
 }
 
-void Pool::leave_to_burial() {
-  impl_->leaves_to_burial = true;
+void Pool::defer_reclaim() {
+  impl_->defers_reclaim = true;
 }
 
 const FlushTable& Pool::flushes() const {
@@ -246,7 +246,7 @@ std::vector<std::uint32_t> Pool::nodes_of_these_caches() const {
   if (impl_->info.mode == coherence::Mode::simulated) return found;
   const NodeTable nodes(impl_->memory, impl_->base, impl_->superblock);
   for (const NodeTable::Entry& entry : nodes.entries()) {
-    if (entry.node != impl_->node && entry.stands() &&
+    if (entry.node != impl_->node && entry.registered() &&
         entry.line.boot_id == impl_->self.host.boot_id)
       found.push_back(entry.node);
   }
