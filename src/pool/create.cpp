@@ -232,7 +232,7 @@ Result<void> write_pool(const std::vector<OpenPart>& parts, const Superblock& su
 Result<void> check_is_pool(const OpenPart& open) {
   if (is_pool(open)) return {};
   return fail(ErrorCode::wrong_format, "{} is not a Penstock pool, so it was left alone{}",
-              open.part.path, open.device ? "" : "; if it is to go: rm " + open.part.path);
+              open.part.path, open.device ? "" : "; to delete it: rm " + open.part.path);
 }
 
 Result<void> check_format(const std::vector<Part>& parts, const std::string& spec) {
@@ -313,7 +313,7 @@ Result<void> remove(const std::string& spec, bool force) {
       if (!part.is_link()) continue;
       return fail(
           ErrorCode::not_found,
-          "pool {} is absent: the link {} leads to {}, where nothing is; if it is to go: rm "
+          "pool {} is absent: the link {} leads to {}, where nothing is; to delete the link: rm "
           "{}",
           spec, part.named, part.path, base::shell_quote(part.named));
     }
@@ -324,7 +324,7 @@ Result<void> remove(const std::string& spec, bool force) {
     if (!occupant) {
       if (auto ours = check_format(parts, spec); !ours) return ours;
       return fail(occupant.error().code,
-                  "{} (to remove it all the same: penstock pool rm {} "
+                  "{} (to remove it anyway: penstock pool rm {} "
                   "--force)",
                   occupant.error().message, base::shell_quote(spec));
     }

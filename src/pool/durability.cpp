@@ -67,7 +67,7 @@ Result<void> Pool::sync(std::uint64_t offset, std::uint64_t bytes) const {
   const std::uint64_t end = std::min(offset + bytes, impl_->mapping.bytes());
   if (::msync(impl_->base + first, end - first, MS_SYNC) == 0) return {};
   return fail(ErrorCode::unavailable,
-              "{} of pool {} could not be written to its file system: {}; what the kernel says: "
+              "{} of pool {} could not be written to its file system: {}; see the kernel log: "
               "dmesg",
               base::format_bytes(bytes), impl_->info.spec, std::strerror(errno));
 }

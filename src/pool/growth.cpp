@@ -178,7 +178,7 @@ Result<void> reserve(const std::vector<FileRange>& ranges) {
     const int error = take_missing(range, taken);
     if (error == 0 || cannot_reserve(error)) continue;
     for (const FileRange& piece : taken) punch(piece);
-    return fail(ErrorCode::no_space, "{} more are not to be had: {} ({} free)",
+    return fail(ErrorCode::no_space, "{} more are not available: {} ({} free)",
                 base::format_bytes(range.bytes), std::strerror(error),
                 base::format_bytes(free_bytes_of(range.fd)));
   }

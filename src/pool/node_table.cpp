@@ -116,8 +116,8 @@ Result<NodeSeat> NodeTable::join(const Joiner& joiner) const {
     if (auto seat = take_seat(joiner, node, 0)) return *seat;
     if (attempts == 8) {
       return fail(ErrorCode::unavailable,
-                  "other machines take each entry of pool {} that this one enters: they are copies "
-                  "of it with the same /etc/machine-id; give each its own: "
+                  "other machines take over each entry of pool {} that this one enters: they are "
+                  "clones with the same /etc/machine-id; give each machine its own: "
                   "systemd-machine-id-setup",
                   joiner.spec);
     }

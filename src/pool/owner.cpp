@@ -79,7 +79,7 @@ std::optional<std::string> reason_to_distrust(const Owner& owner, const Part& pa
   if ((owner.permissions & others_may_write) != 0) {
     return fmt::format(
         "{} belongs to {}: everybody on this host may read and change what a job stores there; its "
-        "owner runs: chmod o-rw {} (to use it all the same: --trust-owner everybody, or export "
+        "owner runs: chmod o-rw {} (to use it anyway: --trust-owner everybody, or export "
         "PENSTOCK_TRUST_OWNER=everybody)",
         part.path, owner.text(), base::shell_quote(part.path));
   }

@@ -246,24 +246,24 @@ void Pool::Impl::exit_if_declared_dead_now(std::uint64_t as_token) {
 /// Ends a process that was declared dead: its locks, slots and memory have new owners, and the
 /// program would go on storing to that memory.
 void Pool::Impl::exit_process(std::optional<std::uint64_t> judge) const {
-  std::string who = "others";
+  std::string who = "another process";
   if (judge && *judge < superblock.max_processes) {
     const SlotView view = processes.state(static_cast<std::uint32_t>(*judge));
     who = describe(make_token(view.line.generation, *judge));
   }
   if (!judge) {
     base::log(base::Level::error,
-              "pool {}: the slot of this process was given to others, which nobody does unless it "
-              "shows no life for a lease ({} ms), or the pool was overwritten; it ends",
+              "pool {}: the slot of this process has a new owner; either this process showed no "
+              "life for a lease ({} ms), or the pool was overwritten; it exits",
               options.spec, liveness.lease_ns() / 1'000'000);
     ::_exit(declared_dead_status);
   }
-  base::log(
-      base::Level::error,
-      "pool {}: this process showed no life for a lease ({} ms), as one that was stopped, and "
-      "was taken for dead by {}; it ends, for what it had is others' now; to be stopped for "
-      "longer: export PENSTOCK_LEASE_MS={}",
-      options.spec, liveness.lease_ns() / 1'000'000, who, liveness.lease_ns() / 1'000'000 * 4);
+  base::log(base::Level::error,
+            "pool {}: this process showed no life for a lease ({} ms), for example because it was "
+            "stopped, and was declared dead by {}; it exits, because its locks and memory have new "
+            "owners; to allow longer stops: export PENSTOCK_LEASE_MS={}",
+            options.spec, liveness.lease_ns() / 1'000'000, who,
+            liveness.lease_ns() / 1'000'000 * 4);
   ::_exit(declared_dead_status);
 }
 
@@ -429,8 +429,8 @@ Result<Pool::Guard> Pool::lock(std::uint64_t timeout_ns, const std::function<boo
   }
   if (!impl.origin.here()) {
     return fail(ErrorCode::invalid_argument,
-                "this process was forked by one that is attached to pool {}: what the parent has "
-                "there is not the child's to change; attach again here",
+                "this process was forked by one that is attached to pool {}, and cannot use its "
+                "parent's attachment: attach again here",
                 impl.options.spec);
   }
   // After a failed wait, for example for an overwritten lock, the process often needs the lock

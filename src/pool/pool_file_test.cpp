@@ -101,7 +101,7 @@ TEST_F(LinkTest, RemovesPoolThroughLink) {
   ASSERT_TRUE(remove(link_));
   EXPECT_FALSE(std::filesystem::exists(real_));
   EXPECT_TRUE(std::filesystem::is_symlink(link_));
-  EXPECT_THAT(remove(link_).error().message, HasSubstr("where nothing is; if it is to go: rm"));
+  EXPECT_THAT(remove(link_).error().message, HasSubstr("where nothing is; to delete the link: rm"));
 }
 
 TEST_F(LinkTest, ReplacesPoolThroughLink) {

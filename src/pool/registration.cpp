@@ -63,7 +63,7 @@ Result<void> Registration::claim() {
     if (!name) open_one_door(watch());
     if (auto paused = waiter.pause(); !paused) {
       return fail(ErrorCode::no_slots,
-                  "{} hosts are about to join pool {}, no more can at once; try again later, or "
+                  "{} hosts are joining pool {}, the limit; try again later, or "
                   "recreate it: penstock pool create {} --nodes {} --overwrite",
                   names_of(superblock_.max_nodes), joiner_.spec, base::shell_quote(joiner_.spec),
                   std::min(superblock_.max_nodes * 2, max_nodes));
@@ -165,10 +165,10 @@ Result<std::uint32_t> Registration::take_entry() const {
   }
   if (const auto node = take_unneeded(entries)) return *node;
   return fail(ErrorCode::no_slots,
-              "all {} nodes of pool {} are taken: by hosts whose processes are attached, or have "
-              "died and have their caches to flush; what it waits for: penstock pool info {}; of "
-              "hosts that are gone for good: penstock pool gc {} --host-is-gone NAME; or recreate "
-              "it: penstock pool create {} --nodes {} --overwrite",
+              "all {} nodes of pool {} are taken: by hosts with attached processes, or with dead "
+              "ones whose caches must be flushed; see which: penstock pool info {}; if a host is "
+              "gone for good: penstock pool gc {} --host-is-gone NAME; or recreate the pool: "
+              "penstock pool create {} --nodes {} --overwrite",
               superblock_.max_nodes, joiner_.spec, base::shell_quote(joiner_.spec),
               base::shell_quote(joiner_.spec), base::shell_quote(joiner_.spec),
               std::min(superblock_.max_nodes * 2, max_nodes));

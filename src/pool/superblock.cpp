@@ -192,7 +192,8 @@ std::string more_space_text(const Info& info, std::uint64_t wanted) {
   const std::string larger = larger_pool_text(info, wanted);
   if (info.spec.starts_with(temporary_pool_prefix)) return larger;
   return fmt::format(
-      "what takes it: penstock pool ls {} --all; free what the dead left: penstock pool gc {} "
+      "see what uses it: penstock pool ls {} --all; free space of dead processes: penstock pool gc "
+      "{} "
       "--yes, or "
       "{}",
       base::shell_quote(info.spec), base::shell_quote(info.spec), larger);

@@ -57,7 +57,7 @@ TEST_F(SuspendedTest, DeclaredDeadProcessExitsAndKeepsOffSlot) {
   const LastWords words = goes_on(child);
   EXPECT_EQ(words.status, declared_dead_status);
   EXPECT_THAT(words.text, HasSubstr("showed no life for a lease (400 ms)"));
-  EXPECT_THAT(words.text, HasSubstr("taken for dead by rank 3"));
+  EXPECT_THAT(words.text, HasSubstr("declared dead by rank 3"));
   EXPECT_THAT(words.text, HasSubstr("PENSTOCK_LEASE_MS=1600"));
   for (const auto& other : others) EXPECT_TRUE(pool->alive(other->token()));
 }

@@ -358,7 +358,7 @@ namespace {
 /// may belong to a successor, whose contents it must not overwrite. So it checks itself before it
 /// stores anything that others act upon.
 tl::unexpected<Error> taken_for_dead(std::uint64_t token) {
-  return fail(ErrorCode::peer_dead, "lock: token {:#x} was taken for dead while it waited", token);
+  return fail(ErrorCode::peer_dead, "lock: token {:#x} was declared dead while it waited", token);
 }
 
 /// One acquisition.

@@ -41,7 +41,7 @@ Result<std::unique_ptr<RxChannel>> RxChannel::open(RxContext& context, std::uint
   const std::optional<bool> is_intra_node =
       header.intra_node != 0 ? intra_node(header.source_generation) : true;
   if (!is_intra_node)
-    return penstock::fail(ErrorCode::unavailable, "where endpoint {} is cannot be told now",
+    return penstock::fail(ErrorCode::unavailable, "the node of endpoint {} is not known now",
                           source);
   if (!*is_intra_node)
     return penstock::fail(ErrorCode::mismatch,

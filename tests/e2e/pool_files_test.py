@@ -188,7 +188,7 @@ after=$(stat -c %b /mnt/p)
 echo "more than before: $(((after - before) / 2048)) MiB"
 echo other > /mnt/other
 umount /mnt""")
-                self.assertRegex(said, r"no space: .*more are not to be had")
+                self.assertRegex(said, r"no space: .*more are not available")
                 self.assertIn("small\n", said)
                 self.assertIn("given back to the file system: 4.", said)
                 self.assertIn("more than before: 0 MiB", said)
