@@ -1,4 +1,4 @@
-// State that the parts of a window share: its group, its segments, and the places of its words.
+// State that the parts of a window share: its group, its segments, and the locations of its words.
 #pragma once
 
 #include <utility>
@@ -32,11 +32,11 @@ class Context : public group::Group {
   std::byte* line(RankLine which, std::uint32_t rank) const {
     return at(place_of(which, member(rank).words));
   }
-  /// An offset read from the pool leads to `bytes` of it, in whole lines. 0 leads nowhere.
+  /// True if an offset read from the pool is valid for `bytes`, in whole lines. 0 is never valid.
   bool is_place(std::uint64_t offset, std::uint64_t bytes) const {
     return offset != 0 && offset % line_bytes == 0 && pool.at(offset, bytes) != nullptr;
   }
-  /// More memory for this rank's words, zeroed before all that this thread publishes next. Errors:
+  /// More memory for this rank's words, zeroed before any later publish of this thread. Errors:
   /// no_space.
   Result<std::uint64_t> more(std::uint64_t bytes) const;
 

@@ -26,10 +26,10 @@ void Window::Impl::copy_out(std::uint32_t target, std::span<const Extent> extent
   }
 }
 
-/// Ordered before the signal or release that ends the epoch.
+/// The put is ordered before the signal or release that ends the epoch.
 Result<void> Window::put(std::uint32_t target, std::span<const Extent> extents, const void* from) {
   Impl& impl = *impl_;
-  // A small put rides in the line that signals the end of the epoch; the target stores it.
+  // a small put travels in the line that signals the end of the epoch, and the target stores it
   const bool with_signal = extents.size() == 1 && extents.front().bytes <= max_piggybacked &&
                            impl.accessing && target < ranks() && impl.reachable[target];
   if (with_signal) {
@@ -57,7 +57,7 @@ Result<void> Window::update(std::uint32_t target, std::span<const Extent> extent
   std::uint64_t bytes = 0;
   for (const Extent& piece : extents) bytes += piece.bytes;
   if (bytes == 0) return {};
-  // The exclusive holder of the segment's lock needs no atomicity; unlock() publishes it.
+  // the exclusive holder of the segment's lock needs no atomicity; unlock() publishes it
   if (impl.passive[target] == Impl::Passive::exclusive) {
     impl.change(target, extents, bytes, change);
     return {};
@@ -73,8 +73,8 @@ Result<void> Window::update(std::uint32_t target, std::span<const Extent> extent
   return {};
 }
 
-/// No other thread of this rank can intervene: nothing in here waits. A rank that was stopped after
-/// its look, and passed over, would undo what others have changed since: it ends.
+/// No other thread of this rank can intervene, because nothing here waits. A rank that was stopped
+/// after its look and declared dead would undo later changes of others: it exits.
 void Window::Impl::change(std::uint32_t target, std::span<const Extent> extents,
                           std::uint64_t bytes, const Change& how) {
   if (packed.size() < bytes) packed.resize(bytes);

@@ -17,7 +17,7 @@ Directory::Directory(const Context& context) : context_(context) {
   root_.place = place_of(RankLine::directory, context.own().words);
 }
 
-/// Of the word that leads on from a line of the directory. The first digits come first.
+/// Offset of the word in a directory line that leads to the next level. High digits come first.
 std::uint64_t Directory::word_at(std::uint64_t place, std::uint32_t level,
                                  std::uint32_t other) const {
   const std::uint32_t digit = other >> digit_bits * (levels_ - 1 - level) & (words_of_line - 1);
@@ -46,7 +46,7 @@ Result<std::uint64_t> Directory::enter(Line& line, std::uint32_t level, std::uin
     next = std::move(line_below);
   }
   const auto& memory = context_.memory;
-  memory.store_fence();  // what it leads to is at the device before; pairs with find()
+  memory.store_fence();  // the named memory is at the device first; pairs with find()
   memory.publish_word(context_.at(word), made);
   return pair;
 }

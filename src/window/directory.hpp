@@ -1,7 +1,8 @@
-// Where the words of pairs lie. Each rank has a directory, which it alone writes: for each rank
-// that it has to do with, the place of its words towards it. It is a tree of lines with eight
-// places each, indexed by the digits of the other's rank to the base eight; the root lies in the
-// rank's own words. What is not used is not there. An entry appears whole, after what it leads to.
+// Locations of the words of pairs. Each rank has a directory that only it writes, with the location
+// of its words towards each rank that it communicates with. The directory is a tree of lines with
+// eight words each, indexed by the octal digits of the other's rank; the root lies in the rank's
+// own words. Unused parts do not exist. An entry is published whole, after the memory that it
+// names.
 #pragma once
 
 #include <memory>
@@ -16,18 +17,18 @@ class Directory {
  public:
   explicit Directory(const Context& context);
 
-  /// Makes this rank's words towards `reader`, if they are not there yet. Errors: no_space.
+  /// Makes this rank's words towards `reader`, if they do not exist yet. Errors: no_space.
   Result<void> prepare(std::uint32_t reader);
   Result<void> prepare(std::span<const std::uint32_t> readers) {
     for (const std::uint32_t reader : readers) PENSTOCK_TRY(prepare(reader));
     return {};
   }
-  /// This rank's words towards `reader`: their offset in the pool, 0: not prepared.
+  /// Pool offset of this rank's words towards `reader`; 0: not prepared.
   std::uint64_t to(std::uint32_t reader) const { return to_.empty() ? 0 : to_[reader]; }
-  /// Words of `writer` towards this rank, as find() has seen it; 0: not there yet.
+  /// Words of `writer` towards this rank, as last found; 0: not there yet.
   std::uint64_t from(std::uint32_t writer) const { return from_.empty() ? 0 : from_[writer]; }
-  /// Looks for the words of those that from() knows none of. A device access for each level, for
-  /// all of them together; none where all are known.
+  /// Looks for the words of writers for which from() is 0. One device access per level, for all of
+  /// them together; none if all are known.
   void find(std::span<const std::uint32_t> writers);
 
  private:

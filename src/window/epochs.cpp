@@ -6,7 +6,7 @@ namespace penstock::window {
 
 Result<void> Window::fence(std::uint32_t asserts) {
   Impl& impl = *impl_;
-  // Both before any rank may put: written back later, our copies would overwrite its bytes.
+  // both before any rank may put: written back later, our copies would overwrite its bytes
   if ((asserts & no_store) == 0) impl.exposure.send();
   if (auto all = impl.barrier.meet(impl.context.names().fence); !all) return all;
   if ((asserts & no_precede) == 0) impl.exposure.drop();
@@ -91,7 +91,7 @@ void Window::Impl::end_exposure() {
     exposure.store(*put);
     stored = true;
   }
-  if (stored) context.memory.full_fence();  // from now on other ranks may get these bytes
+  if (stored) context.memory.full_fence();  // from here on other ranks may get these bytes
 }
 
 Result<bool> Window::test() {

@@ -34,7 +34,7 @@ void Exposure::send() {
 void Exposure::drop() {
   drop(reached_);
   if (!given_back_) return;
-  given_back_ = false;  // all that was put there before it was given back is found from now on
+  given_back_ = false;  // puts made before the return are visible from here on
   reached_ = united(false);
   reached_by_lock_ = united(true);
 }
@@ -42,7 +42,7 @@ void Exposure::drop() {
 void Exposure::send_reached_by_lock() {
   if (reached_by_lock_.empty()) return;
   send(reached_by_lock_);
-  context_.memory.full_fence();  // the others may learn of it by means outside the pool
+  context_.memory.full_fence();  // the others may learn of it outside the pool
 }
 
 void Exposure::drop_reached_by_lock() {
@@ -75,7 +75,7 @@ void Exposure::store(const Piggyback& put) {
 void Exposure::drop_all() {
   const Member& own = context_.own();
   if (own.bytes != 0) context_.memory.invalidate(context_.segment(context_.self()), own.bytes);
-  drop();  // in a shared window the others' segments too
+  drop();  // in a shared window also the others' segments
 }
 
 /// Reads and checks the want of `origin`; false if there is no new one. A torn line is still being
@@ -98,7 +98,7 @@ bool Exposure::take(std::uint32_t origin, Asker& asker) {
   return true;
 }
 
-/// What peers want, and `all`: sorted, disjoint.
+/// The union of the ranges that peers want and of `all`: sorted, disjoint.
 std::vector<Range> Exposure::united(bool only_by_lock, std::vector<Range> all) const {
   const std::uint64_t begin = context_.own().offset;
   for (const auto& [origin, asker] : askers_) {
@@ -120,8 +120,9 @@ std::vector<Range> Exposure::united(bool only_by_lock, std::vector<Range> all) c
   return apart;
 }
 
-/// A ring may have been overwritten by another's. Who waits for an answer rings again, and who
-/// gives ranges back has asked before: serve() looks at the wants of all that have.
+/// A ring may have been overwritten by another rank's. A rank that waits for an answer rings again;
+/// a rank that returns ranges has sent a request before, and serve() reads the wants of all such
+/// ranks.
 bool Exposure::hear(std::vector<std::uint32_t>& ringers) {
   std::uint64_t rings[words_of_line];
   context_.memory.observe_line(rings, context_.line(RankLine::bell, context_.self()));
@@ -136,8 +137,8 @@ bool Exposure::hear(std::vector<std::uint32_t>& ringers) {
   return rung;
 }
 
-/// Answers new wants. A peer may reach the ranges once it reads the answer: all earlier stores
-/// there are at the device. Later ones go there at the next epoch.
+/// Answers new wants. A peer may access the ranges once it reads the answer: all earlier stores
+/// there are at the device. Later stores get there at the next epoch.
 bool Exposure::serve() {
   if (!may_be_asked_) return false;
   std::vector<std::uint32_t> ringers;
@@ -158,13 +159,13 @@ bool Exposure::serve() {
 }
 
 bool Exposure::answer(const std::vector<std::uint32_t>& taken) {
-  // Peers may have put to the ranges that are given back, in the epoch that the next drop() ends.
+  // Peers may have put to the returned ranges, in the epoch that the next drop() ends.
   reached_ = united(false, std::move(reached_));
   reached_by_lock_ = united(true, std::move(reached_by_lock_));
   given_back_ = true;
   send();
   if (auto prepared = signals_.prepare(taken); !prepared) {
-    // They ask again, and this rank looks at it again.
+    // they ask again, and this rank handles the ring again
     if (!std::exchange(said_full_, true))
       base::log(base::Level::warn, "a window's ranks wait for an answer: {}",
                 prepared.error().message);

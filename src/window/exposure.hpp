@@ -1,8 +1,7 @@
 // Keeps the own segment coherent for peers whose caches are not coherent with ours: when an epoch
-// begins or ends, this rank writes its stores back, and invalidates copies that others' puts made
-// stale. Each line costs time, so this covers only the ranges that peers reach: a peer asks for a
-// range once, and this rank covers it at each of its epochs until the peer gives it back
-// (reach.hpp).
+// begins or ends, this rank writes its stores back and invalidates copies that others' puts made
+// stale. Each line costs time, so this covers only ranges that peers access: a peer requests a
+// range once, and this rank covers it at each of its epochs until the peer returns it (reach.hpp).
 #pragma once
 
 #include <map>
@@ -13,36 +12,36 @@
 
 namespace penstock::window {
 
-/// Segments up to this size are covered as a whole, and no origin has to ask.
+/// Segments up to this size are always covered as a whole, without requests.
 inline constexpr std::uint64_t whole_segment_bytes = 4096;
 
 class Exposure {
  public:
   Exposure(Context& context, Directory& directory, Signals& signals);
 
-  /// Writes own stores back: they are at the device before anything published after a store fence.
+  /// Writes own stores back: they are at the device before publishes after a later store fence.
   void send();
   /// Invalidates: later loads find the earlier puts of others.
   void drop();
-  /// The same for the ranges that peers reach in epochs in which this rank takes no part.
+  /// The same for the ranges that peers access in epochs in which this rank takes no part.
   void send_reached_by_lock();
   void drop_reached_by_lock();
   std::uint64_t bytes_reached_by_lock() const;
-  /// Stores a put that came with a peer's signal and writes it back. To be called after drop().
+  /// Stores a put that came with a peer's signal and writes it back. Call it after drop().
   void store(const Piggyback& put);
   bool may_be_asked() const { return may_be_asked_; }
   bool serve();
-  /// drop() for the whole segment: at the beginning and at the end of the window's life.
+  /// drop() for the whole segment: when the window is opened and left.
   void drop_all();
 
  private:
   struct Asker {
     std::array<Range, max_ranges> ranges{};
     bool by_lock = false;
-    std::uint32_t served = 0;  ///< serial of its last want
+    std::uint32_t served = 0;  ///< serial of its last answered want
   };
 
-  /// Those whose rings are new; false: the bell is as it was.
+  /// Collects the ranks whose rings are new; false: the bell has not changed.
   bool hear(std::vector<std::uint32_t>& ringers);
   bool take(std::uint32_t origin, Asker& asker);
   bool answer(const std::vector<std::uint32_t>& taken);
@@ -54,10 +53,10 @@ class Exposure {
   Directory& directory_;
   Signals& signals_;
   bool may_be_asked_;
-  std::vector<Range> reached_;               ///< by peers; offsets in the pool, sorted, disjoint
-  std::vector<Range> reached_by_lock_;       ///< the part that also passive epochs reach
-  bool given_back_ = false;                  ///< these may hold ranges that nobody reaches any more
-  std::map<std::uint32_t, Asker> askers_;    ///< by rank: those that have asked
+  std::vector<Range> reached_;             ///< by peers; offsets in the pool, sorted, disjoint
+  std::vector<Range> reached_by_lock_;     ///< the part that passive epochs access too
+  bool given_back_ = false;                ///< these may hold ranges that no peer accesses any more
+  std::map<std::uint32_t, Asker> askers_;  ///< by rank: those that have sent a request
   std::uint64_t heard_[words_of_line] = {};  ///< last rings that were handled
   bool said_full_ = false;
 };

@@ -13,22 +13,22 @@ namespace penstock::window {
 struct Window::Impl {
   explicit Impl(pool::Pool& pool, Options options);
 
-  /// Errors: mismatch, when no epoch lets this rank reach the target; peer_dead.
+  /// Checks that an epoch allows accesses to the target. Errors: mismatch, peer_dead.
   Result<void> enter(std::uint32_t target);
   Result<void> enter(std::uint32_t target, std::span<const Extent> extents);
   /// The range that covers all extents. Errors: invalid_argument (beyond the segment).
   Result<Range> within(std::uint32_t target, std::span<const Extent> extents) const;
-  /// For the totals of penstock run.
+  /// Counts the operation for the totals of penstock run.
   static void count(std::span<const Extent> extents);
   SegmentLocks& locks_of(std::uint32_t target) {
     return locks.try_emplace(target, context, target).first->second;
   }
   Result<void> acquire(sync::OpenLock& lock, std::uint32_t target, sync::Hold hold,
                        const char* what);
-  /// Takes the target's epoch lock, unless another thread of this rank has (see `passive`).
+  /// Acquires the target's epoch lock, unless another thread of this rank has it (see `passive`).
   Result<void> acquire_epoch(std::uint32_t target, sync::Hold hold, const char* what);
   Result<void> release(std::uint32_t target);
-  /// Ends the exposure epoch: all origins have completed.
+  /// Ends the exposure epoch after all origins have completed.
   void end_exposure();
   void copy_in(std::uint32_t target, std::span<const Extent> extents, const void* from);
   void change(std::uint32_t target, std::span<const Extent> extents, std::uint64_t bytes,
@@ -38,7 +38,7 @@ struct Window::Impl {
   /// How a target is locked for passive access.
   enum class Passive : std::uint8_t {
     none,
-    unchecked,  ///< no_check: no lock is taken, since no other rank asks for it
+    unchecked,  ///< no_check: no lock is acquired, since no other rank requests it
     shared,
     exclusive
   };
@@ -49,7 +49,7 @@ struct Window::Impl {
   Exposure exposure;
   AccessRanges reach;
   group::Barrier barrier;
-  std::unordered_map<std::uint32_t, SegmentLocks> locks;  ///< by target; those that were locked
+  std::unordered_map<std::uint32_t, SegmentLocks> locks;  ///< by target; only those ever locked
 
   /// Progress of leave().
   enum class Leaving : std::uint8_t { no, arrived, done } leaving = Leaving::no;

@@ -34,7 +34,7 @@ Result<sync::OpenLock*> SegmentLocks::lock(Guarded what) {
   return &*made;
 }
 
-/// A chunk that may be needed is made before the pool's lock is taken: making it takes that lock.
+/// Makes a needed chunk before it takes the pool's lock again, because that also takes the lock.
 Result<void> SegmentLocks::join() {
   if (self_) return {};
   const std::uint64_t place = PENSTOCK_TRY(context_.more(locker_bytes));
@@ -59,8 +59,8 @@ Result<void> SegmentLocks::join() {
   return {};
 }
 
-/// Reads on from the last empty word, whose line was invalidated. Each rank joins once, so an
-/// overwritten list is not read for ever.
+/// Continues at the last empty word, whose line was invalidated. Each rank joins once, so reading
+/// an overwritten list ends too.
 void SegmentLocks::load_news() {
   const auto& memory = context_.memory;
   std::uint64_t fresh_until = (reader_.at() / line_bytes + 1) * line_bytes;
@@ -82,10 +82,10 @@ void SegmentLocks::load_news() {
   }
 }
 
-/// Under the pool's lock, at the first empty word. False: a chunk is needed, and there is none. Who
-/// was stopped meanwhile and passed over would overwrite the place of another: it ends.
-/// What is found here was zeroed and ordered before (Context::more), and the pool's lock lets go
-/// with a full fence, before the first publish of this rank's line.
+/// Requires the pool's lock and a reader at the first empty word. False: a chunk is needed, and
+/// there is none. A rank that was stopped here and declared dead would overwrite another location:
+/// it exits. The memory was zeroed and ordered before (Context::more), and the release of the
+/// pool's lock does a full fence before the first publish of this rank's line.
 bool SegmentLocks::append(std::uint64_t place, std::uint64_t chunk) {
   const auto& memory = context_.memory;
   if (reader_.at_end()) {

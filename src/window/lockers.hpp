@@ -1,12 +1,13 @@
-// Who locks a rank's segment: the participants of its two locks, one for an epoch and one for an
-// update, in a list in the pool that only grows. A rank joins it when it first locks the segment,
-// under the pool's lock: it appends the place of its own lines. The list:
+// The lockers of a rank's segment: participants of its two locks, one for an epoch and one for an
+// update, in a list in the pool that only grows. A rank joins at its first lock of the segment,
+// under the pool's lock, by appending the location of its own lines. The list:
 //
-//   the rank's words, line lockers   7 places | the next chunk
-//   a chunk of 8 lines               63 places | the next chunk
+//   the rank's words, line lockers   7 locations | the next chunk
+//   a chunk of 8 lines               63 locations | the next chunk
 //
-// A place is one word, appended whole. Who reads the list up to the first empty word knows all that
-// had joined by then. A chunk is made by whom it is made for, in memory of its own.
+// A location is one word, appended whole. A reader that reads the list up to the first empty word
+// knows all ranks that had joined by then. A rank that needs a new chunk makes it in its own
+// memory.
 #pragma once
 
 #include <optional>
@@ -22,14 +23,14 @@ class SegmentLocks {
   SegmentLocks(const SegmentLocks&) = delete;
   SegmentLocks& operator=(const SegmentLocks&) = delete;
 
-  /// This rank's side of a lock; it joins when it first asks for one. Errors: no_space, deadline
+  /// This rank's side of a lock; joins the lockers at the first call. Errors: no_space, deadline
   /// (of the pool's lock), wrong_format (the list was overwritten).
   Result<sync::OpenLock*> lock(Guarded what);
-  /// A thread acquires a lock only in its turn.
+  /// True while a thread acquires the lock; other threads wait for their turn.
   bool& taken(Guarded what) { return taken_[static_cast<std::size_t>(what)]; }
 
  private:
-  /// Of one of the locks.
+  /// The lock lines of one of the locks.
   struct Lines final : sync::LockLines {
     Lines(SegmentLocks& of, Guarded guarded) : locks(of), what(guarded) {}
     std::uint32_t count() const override { return static_cast<std::uint32_t>(locks.all_.size()); }
@@ -40,14 +41,14 @@ class SegmentLocks {
     SegmentLocks& locks;
     Guarded what;
   };
-  /// The next place that is not read yet.
+  /// Position of the next location that is not read yet.
   struct Reader {
     std::uint64_t chunk;
     std::uint32_t words;
     std::uint32_t next = 0;
 
     std::uint64_t at() const { return chunk + 8ull * next; }
-    bool at_end() const { return next + 1 == words; }  ///< the last word leads to the next chunk
+    bool at_end() const { return next + 1 == words; }  ///< the last word names the next chunk
   };
 
   Result<void> join();
@@ -57,8 +58,8 @@ class SegmentLocks {
   Context& context_;
   std::uint32_t target_;
   Reader reader_;
-  std::vector<std::uint64_t> all_;     ///< places of the lockers' words
-  std::optional<std::uint32_t> self_;  ///< this rank's number among them
+  std::vector<std::uint64_t> all_;     ///< locations of the lockers' words
+  std::optional<std::uint32_t> self_;  ///< this rank's index among them
   Lines lines_[2];
   std::optional<sync::OpenLock> locks_[2];
   bool taken_[2] = {};

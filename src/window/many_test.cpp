@@ -1,5 +1,5 @@
-// Windows of more ranks than a line has words, whose fences are trees: directories of several
-// levels, lists of lockers in several chunks.
+// Windows of more ranks than a line has words, with trees as fences: directories of several levels,
+// and lists of lockers in several chunks.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -40,7 +40,7 @@ class ManyRanks : public testing::Test {
       windows_.push_back(std::move(*opened));
     }
   }
-  /// A thread for each rank.
+  /// Runs a thread for each rank.
   template <class Body>
   void all(const Body& body) {
     std::vector<std::thread> threads;
@@ -111,7 +111,7 @@ TEST_F(ManyRanks, AllLockOne) {
   EXPECT_EQ(own(*windows_[3], 8000), rounds * ranks);
 }
 
-/// Lines that a rank reads in a barrier that all others have reached, and those that it writes.
+/// Lines that a rank reads and writes in a barrier that all others have reached.
 struct Counted {
   std::uint64_t read = 0, written = 0;
 };
@@ -129,7 +129,7 @@ Counted counted(pool::Pool& pool, const std::vector<std::uint32_t>& nodes_of, st
     return reinterpret_cast<std::byte*>(rank == self ? own : come);
   });
   EXPECT_TRUE(barrier.meet("a count"));
-  calls.read /= 2;  // each line is invalidated, and loaded
+  calls.read /= 2;  // each line is invalidated and loaded
   return calls;
 }
 

@@ -6,7 +6,7 @@ namespace penstock::window {
 
 namespace {
 
-/// Ranges less than this apart are merged: writing back extra lines costs less than asking again.
+/// Ranges less than this apart are merged: writing extra lines back costs less than a request.
 constexpr std::uint64_t near_bytes = 4096;
 
 std::uint64_t gap(const Range& range, const Range& other) {

@@ -1,4 +1,4 @@
-// A few ranges that cover the bytes of another rank's segment that this rank has reached.
+// A few ranges that cover the accessed bytes of another rank's segment.
 #pragma once
 
 #include <array>
@@ -28,9 +28,9 @@ class Ranges {
   }
   enum class Growth : std::uint8_t {
     exact,
-    doubling  ///< a range that grows doubles: who walks through a segment asks now and then only
+    doubling  ///< a growing range doubles: a rank that walks through a segment sends few requests
   };
-  /// Covers [from, to) of a segment of `bytes` from now on.
+  /// From now on covers [from, to) of a segment of `bytes`.
   void include(std::uint64_t from, std::uint64_t to, std::uint64_t bytes,
                Growth growth = Growth::doubling);
   const std::array<Range, max_ranges>& all() const { return ranges_; }

@@ -34,18 +34,18 @@ Result<void> AccessRanges::ask(std::uint32_t target, std::uint64_t from, std::ui
   Missing missing{target};
   const auto look = [&] {
     signals_.drop_those_who_answered(missing, known.serial);
-    if (!missing.empty()) ring(target);  // another's ring may have taken the place of ours
+    if (!missing.empty()) ring(target);  // another rank's ring may have replaced ours
   };
   if (auto answered = context_.wait(what, missing, look); !answered) return answered;
   known.ranges = more;
   known.by_lock = locked;
-  // A program that comes back to what it left: gives back half as often from now on.
+  // A program that returns to such a range: return ranges half as often from now on.
   if (std::exchange(known.gave_back, false)) known.patience *= 2;
   return {};
 }
 
-/// Replaces the last want. With fewer ranges it asks for nothing: the target drops its copies of
-/// what is left out once more after it has read this, and all puts precede it.
+/// Replaces the last want. With fewer ranges it requests nothing: after it has read this, the
+/// target invalidates its copies of the omitted ranges once more, and all puts precede it.
 void AccessRanges::publish_want(std::uint32_t target, const Ranges& ranges, bool by_lock) {
   Target& known = at(target);
   WantLine line{};
@@ -67,11 +67,11 @@ void AccessRanges::ring(std::uint32_t target) {
   if (context_.options.told) context_.options.told(target);
 }
 
-/// At each epoch the target goes through all ranges, reached or not. When that has cost as much as
-/// a question may, and half of them was in vain, this rank keeps those that it has reached since
-/// the last review. A question makes the target write back what all origins reach: so who asks for
-/// what it has given back has twice the patience, and the questions of a program that takes turns
-/// between ranges become as few as the logarithm of what it goes through.
+/// At each epoch the target covers all ranges, accessed or not. When that has cost as much as a
+/// request, and at least half of it in vain, this rank keeps only the ranges that it has accessed
+/// since the last review. A request makes the target write back the ranges of all origins, so a
+/// rank that requests a returned range doubles its patience: the number of requests of a program
+/// that alternates between ranges grows with the logarithm of the covered bytes only.
 void AccessRanges::review(std::uint32_t target) {
   Target& known = at(target);
   const std::uint64_t bytes = known.ranges.bytes();
@@ -79,7 +79,7 @@ void AccessRanges::review(std::uint32_t target) {
   if (known.gone_through < known.patience) return;
   known.gone_through = 0;
   const Ranges used = std::exchange(known.used, Ranges{});
-  // A thread that asks has yet to learn which ranges it gets.
+  // a thread that is asking does not know yet which ranges it gets
   if (known.asking || used.bytes() > bytes / 2 || !known.ranges.cover(used)) return;
   known.ranges = used;
   known.gave_back = true;

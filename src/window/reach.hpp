@@ -1,6 +1,6 @@
-// The ranges of other segments that this rank reaches, and the requests for them (exposure.hpp).
-// What is not reached for a while is given back, so that its owner need not go through it at each
-// epoch.
+// The ranges of other segments that this rank accesses, and the requests for them (exposure.hpp).
+// Ranges that are not accessed for a while are returned, so that their owner need not cover them at
+// each epoch.
 #pragma once
 
 #include <memory>
@@ -14,9 +14,9 @@ class AccessRanges {
  public:
   AccessRanges(Context& context, Directory& directory, Signals& signals);
 
-  /// After it this rank may put to and get from [from, to) of the target's segment: in any epoch
-  /// with `by_lock`, else in epochs in which the target takes part. Waits for the target if the
-  /// range is new. Errors: peer_dead.
+  /// Makes sure that this rank may put to and get from [from, to) of the target's segment: in any
+  /// epoch if `by_lock`, otherwise in epochs in which the target takes part. Waits for the target
+  /// if the range is new. Errors: peer_dead.
   Result<void> ensure(std::uint32_t target, std::uint64_t from, std::uint64_t to, bool by_lock) {
     if (closed_.empty() || !closed_[target]) return {};
     Target& known = at(target);
@@ -27,8 +27,8 @@ class AccessRanges {
       known.used.include(from, to, context_.member(target).bytes, Ranges::Growth::exact);
     return {};
   }
-  /// An epoch is over in which the target took part, and what this rank put there is at the device.
-  /// Gives back what it has not reached lately. Does not wait.
+  /// Call it after an epoch in which the target took part, with this rank's puts at the device.
+  /// Returns ranges that were not accessed lately. Does not wait.
   void epoch_over(std::uint32_t target) {
     if (!targets_.empty() && targets_[target] != nullptr) review(target);
   }
@@ -37,12 +37,12 @@ class AccessRanges {
   struct Target {
     bool by_lock = false;
     Ranges ranges;
-    Ranges used;                     ///< of these since the last review
-    std::uint64_t gone_through = 0;  ///< by the target since then: bytes, over all epochs
+    Ranges used;                     ///< accessed parts of these since the last review
+    std::uint64_t gone_through = 0;  ///< bytes that the target covered since then, over all epochs
     std::uint64_t patience = 0;      ///< bytes between two reviews
-    bool gave_back = false;          ///< since it has asked
+    bool gave_back = false;          ///< since the last request
     std::uint32_t serial = 0;
-    bool asking = false;  ///< a thread of this rank is asking
+    bool asking = false;  ///< a thread of this rank is sending a request
 
     bool knows(std::uint64_t from, std::uint64_t to, bool locked) const {
       return (by_lock || !locked) && ranges.cover(from, to);
@@ -62,8 +62,8 @@ class AccessRanges {
   Context& context_;
   Directory& directory_;
   Signals& signals_;
-  std::vector<bool> closed_;  ///< by rank: must be asked; empty when all caches are coherent
-  std::vector<std::unique_ptr<Target>> targets_;  ///< by rank: those that were reached, and closed
+  std::vector<bool> closed_;  ///< by rank: needs requests; empty when all caches are coherent
+  std::vector<std::unique_ptr<Target>> targets_;  ///< by rank: accessed ones that need requests
 };
 
 }  // namespace penstock::window

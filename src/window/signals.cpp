@@ -76,8 +76,8 @@ void Signals::await_complete(std::span<const std::uint32_t> origins) {
   for (const std::uint32_t origin : origins) ++peer(origin).completes_awaited;
 }
 
-/// The counts are in the last word: the rest of the line is at least as new. Who has no words
-/// towards this rank yet has told nothing.
+/// The counts are in the last word, so the rest of the line is at least as new. A rank without
+/// words towards this one has sent no signal.
 void Signals::observe(const Missing& writers) {
   directory_.find(writers);
   const auto& memory = context_.memory;

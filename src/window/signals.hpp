@@ -1,6 +1,6 @@
-// Signals between two ranks: a line for each direction, written by one, read by the other. It
-// counts the epochs opened and completed, names the want that was answered (exposure.hpp), and may
-// carry a small put (piggyback), which then costs no line of its own.
+// Signals between two ranks: one line per direction, with one writer and one reader. It counts the
+// epochs opened and completed, names the want that was answered (exposure.hpp), and may carry a
+// small put (piggyback), which then costs no line of its own.
 #pragma once
 
 #include <memory>
@@ -23,7 +23,7 @@ class Signals {
  public:
   Signals(const Context& context, Directory& directory);
 
-  /// Before any signal to these. Errors: no_space.
+  /// Call it before any signal to these ranks. Errors: no_space.
   Result<void> prepare(std::span<const std::uint32_t> readers);
 
   /// Both do a store fence: earlier publishes reach the device before the signal.
@@ -33,19 +33,19 @@ class Signals {
   /// Sends the put with the next tell_complete(). False: there is one already, or it is too long.
   bool piggyback(std::uint32_t target, const Extent& piece, const void* from);
 
-  /// Each awaits one more signal from each of these ranks.
+  /// Awaits one more signal from each of these ranks.
   void await_open(std::span<const std::uint32_t> targets);
   void await_complete(std::span<const std::uint32_t> origins);
   /// Removes from `missing` the ranks whose awaited signal has arrived. One device access.
   void drop_those_open(Missing& missing);
   void drop_those_complete(Missing& missing);
   void drop_those_who_answered(Missing& missing, std::uint32_t serial);
-  /// The put that the origin sent with its signal, checked against the segment's size. To be called
-  /// after drop_those_complete() removed the origin.
+  /// The put that the origin sent with its signal, checked against the segment's size. Call it
+  /// after drop_those_complete() has removed the origin.
   std::optional<Piggyback> piggybacked(std::uint32_t origin, std::uint64_t segment_bytes);
 
  private:
-  /// What this rank and another have told each other.
+  /// Last signals in both directions.
   struct Peer {
     SignalLine sent, seen;
     std::uint32_t opens_awaited = 0, completes_awaited = 0;
@@ -63,7 +63,7 @@ class Signals {
 
   const Context& context_;
   Directory& directory_;
-  std::vector<std::unique_ptr<Peer>> peers_;  ///< by rank; those there were signals with
+  std::vector<std::unique_ptr<Peer>> peers_;  ///< by rank; only those with signals
 };
 
 }  // namespace penstock::window

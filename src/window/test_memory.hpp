@@ -1,4 +1,4 @@
-// Memory that a rank of a test's window makes for its words.
+// Memory for the words of a rank of a test's window.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,7 @@
 
 namespace penstock::window {
 
-/// For Options::more, of one window in each pool. The arena outlives it.
+/// For Options::more, of one window in each pool. The arena must outlive it.
 inline std::function<Result<std::uint64_t>(std::uint64_t)> more_of(arena::Arena& arena,
                                                                    std::uint32_t rank) {
   return [&arena, rank, made = 0](std::uint64_t bytes) mutable -> Result<std::uint64_t> {

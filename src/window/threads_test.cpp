@@ -1,4 +1,4 @@
-// Threads of one rank in one window, as plugins/mpi lets them in. Run under the thread sanitizer.
+// Threads of one rank in one window, as plugins/mpi admits them. Run under the thread sanitizer.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -20,7 +20,7 @@ constexpr std::uint64_t segment_bytes = 1 << 16;
 struct Shared {
   base::HandoverMutex mutex;
   std::unique_ptr<Window> window;
-  std::atomic<bool> waits{false};  ///< a thread waits and lets others in
+  std::atomic<bool> waits{false};  ///< a thread waits and admits others
 
   template <class Body>
   auto call(Body body) {
@@ -97,7 +97,7 @@ bool add_one(std::byte* packed) {
   return true;
 }
 
-/// Other updates start meanwhile, and must wait.
+/// Other updates start meanwhile and must wait.
 bool add_one_slowly(std::byte* packed) {
   add_one(packed);
   std::this_thread::sleep_for(std::chrono::microseconds(200));
@@ -149,7 +149,7 @@ TEST_P(WindowThreads, FirstAccessesToRangesOfOneTarget) {
   });
 }
 
-/// A waits for rank 1, and rank 1 waits for a lock of B, which must be let in to release it.
+/// A waits for rank 1, which waits for a lock of B; B must be admitted to release it.
 TEST_P(WindowThreads, WhoWaitsDoesNotKeepOthersFromWhatPeersWaitFor) {
   std::atomic<int> ready{0};
   std::thread b([&] {
@@ -176,12 +176,12 @@ TEST_P(WindowThreads, WhoWaitsDoesNotKeepOthersFromWhatPeersWaitFor) {
   peer.join();
 }
 
-/// Under lock_all the first thread that reaches a target takes its lock.
+/// Under lock_all the first thread that accesses a target takes its lock.
 TEST_P(WindowThreads, OneOfTheThreadsTakesALockForAll) {
   constexpr std::uint64_t rounds = 100;
   all(1, [](Shared& own, std::uint32_t) {
     for (std::uint64_t i = 0; i < rounds; ++i) {
-      if (own.window->self() == 1) {  // contends with the others now and then
+      if (own.window->self() == 1) {  // contends with the others at times
         ASSERT_TRUE(own.call([](Window& w) { return w.lock(1, sync::Hold::exclusive); }));
         std::this_thread::sleep_for(std::chrono::microseconds(200));
         ASSERT_TRUE(own.call([](Window& w) { return w.unlock(1); }));

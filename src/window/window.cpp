@@ -1,4 +1,4 @@
-// A window's life, and the checks which accesses its epochs allow.
+// Opening and leaving a window, and the checks which accesses its epochs allow.
 #include "base/format.hpp"
 #include "base/log.hpp"
 #include "pool/job_counts.hpp"
@@ -34,7 +34,7 @@ std::uint64_t words_bytes() {
   return rank_words_bytes;
 }
 
-/// Others read them only after they have been told of them.
+/// Other ranks read the words only after this rank has announced them.
 void clear_words(const coherence::Memory& memory, void* words, std::uint64_t bytes) {
   static constexpr std::byte zeros[line_bytes] = {};
   for (std::uint64_t at = 0; at < bytes; at += line_bytes)
@@ -65,7 +65,7 @@ Window::Impl::Impl(pool::Pool& pool, Options options)
 Result<std::unique_ptr<Window>> Window::open(pool::Pool& pool, Options options) {
   PENSTOCK_TRY(check(pool, options));
   auto impl = std::make_unique<Impl>(pool, std::move(options));
-  // Invalidates copies from the time when the space had another owner.
+  // invalidates copies from an earlier owner of the space
   impl->exposure.drop_all();
   return std::unique_ptr<Window>(new Window(std::move(impl)));
 }
@@ -79,8 +79,8 @@ Result<void> Window::leave() {
   if (impl.leaving == Impl::Leaving::done) return {};
   begin_to_leave();
   auto all = impl.barrier.await_others(impl.context.names().leave);
-  // Later loads find the puts made meanwhile. Dirty lines are written back even when a rank has
-  // died: else they would overwrite data of the next user of the space.
+  // Later loads find the puts made meanwhile. Dirty lines are written back even if a rank has died:
+  // otherwise they would overwrite data of the next user of the space.
   impl.exposure.drop_all();
   if (all) impl.leaving = Impl::Leaving::done;
   return all;
@@ -90,7 +90,7 @@ void Window::send_on() {
   impl_->exposure.drop_all();
 }
 
-/// Others may still put and ask until all ranks have called this.
+/// Others may still put and send requests until all ranks have called this.
 void Window::begin_to_leave() {
   using Leaving = Impl::Leaving;
   if (impl_->leaving != Leaving::no) return;
@@ -298,7 +298,7 @@ Result<void> Window::flush_all() {
 
 Result<void> Window::sync() {
   impl_->exposure.send();
-  impl_->context.memory.full_fence();  // also for loads of what is coherent
+  impl_->context.memory.full_fence();  // also for loads of coherent memory
   impl_->exposure.drop();
   return {};
 }

@@ -23,7 +23,7 @@ class Windows : public testing::TestWithParam<coherence::Mode> {
  protected:
   Windows() : pool_(32u << 20, GetParam()) {
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-      at_.push_back(pool_.attach({.emulated_node = rank}));  // as if on a host of its own
+      at_.push_back(pool_.attach({.emulated_node = rank}));  // as if on its own host
       auto object = at_[rank]->create("segment-" + std::to_string(rank), segment_bytes);
       EXPECT_TRUE(object) << object.error().message;
       auto words = at_[rank]->create("words-" + std::to_string(rank), words_bytes());
@@ -44,7 +44,7 @@ class Windows : public testing::TestWithParam<coherence::Mode> {
     options.more = more_of(*at_[rank].arena, rank);
     return options;
   }
-  /// Runs a thread for each rank, which serves the others when it has finished.
+  /// Runs a thread for each rank; a rank that has finished serves the others.
   void all(const std::function<void(Window&)>& body) {
     std::atomic<std::uint32_t> through{0};
     std::vector<std::thread> threads;
@@ -196,10 +196,10 @@ TEST_P(Windows, WaitsEndWithTheDeathOfWhomTheyWaitFor) {
   EXPECT_EQ(started.error().code, ErrorCode::peer_dead);
   EXPECT_NE(started.error().message.find("rank 2"), std::string::npos) << started.error().message;
   EXPECT_EQ(windows_[0]->lock(2, sync::Hold::shared).error().code, ErrorCode::peer_dead);
-  windows_[2].release();  // its pool is gone
+  windows_[2].release();  // its pool no longer exists
 }
 
-/// A chunk that leads to itself.
+/// A chunk that names itself as the next one.
 TEST_P(Windows, AnOverwrittenListOfLockersIsNotReadForEver) {
   const auto& memory = at_[0].pool->memory();
   const auto chunk = at_[0]->create("chunk", 512), idle = at_[0]->create("idle", 128);
