@@ -58,7 +58,7 @@ class ManyRanks : public testing::Test {
   std::vector<std::unique_ptr<Window>> windows_;
 };
 
-TEST_F(ManyRanks, PutToAllInEpochsOfBothKindsAndLeave) {
+TEST_F(ManyRanks, PutInActiveAndPassiveEpochs) {
   constexpr std::uint64_t rounds = 4;
   all([](Window& window) {
     std::vector<std::uint32_t> others;
@@ -87,7 +87,7 @@ TEST_F(ManyRanks, PutToAllInEpochsOfBothKindsAndLeave) {
   });
 }
 
-TEST_F(ManyRanks, AllLockOne) {
+TEST_F(ManyRanks, LockOneSegmentFromAllRanks) {
   constexpr std::uint64_t rounds = 10;
   all([](Window& window) {
     const Extent piece{8000, 8};
@@ -157,7 +157,7 @@ TEST(Fences, ReadFewLines) {
   }
 }
 
-TEST(Fences, OfARackReadFewLinesToo) {
+TEST(Fences, ReadFewLinesWithinRacks) {
   const arena::TestPool test_pool(32u << 20);
   const auto at = test_pool.attach();
   constexpr std::uint32_t all = 8192, per_node = 64;

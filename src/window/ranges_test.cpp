@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::uint64_t segment = 1 << 20;
 
-TEST(Ranges, CoverNothingAtFirstAndWholeLinesThen) {
+TEST(Ranges, CoverWholeLinesOnceIncluded) {
   Ranges ranges;
   EXPECT_FALSE(ranges.cover(0, 1));
   ranges.include(100, 130, segment);
@@ -18,7 +18,7 @@ TEST(Ranges, CoverNothingAtFirstAndWholeLinesThen) {
   EXPECT_FALSE(ranges.cover(100, 193));
 }
 
-TEST(Ranges, FarOnesStayApartWhileThereIsRoom) {
+TEST(Ranges, KeepFarRangesApart) {
   Ranges ranges;
   for (const std::uint64_t at : {0u, 100'000u, 200'000u}) ranges.include(at, at + 8, segment);
   EXPECT_TRUE(ranges.cover(100'000, 100'008));
@@ -29,7 +29,7 @@ TEST(Ranges, FarOnesStayApartWhileThereIsRoom) {
   EXPECT_FALSE(ranges.cover(50'000, 50'001));
 }
 
-TEST(Ranges, GoingThroughASegmentTakesFewSteps) {
+TEST(Ranges, DoubleWhileWalkingThroughSegment) {
   Ranges ranges;
   int asked = 0;
   for (std::uint64_t at = 0; at < segment; at += 64) {
@@ -48,7 +48,7 @@ TEST(Ranges, GoingThroughASegmentTakesFewSteps) {
   EXPECT_LE(asked, 20);
 }
 
-TEST(Ranges, GrowExactlyWhereAsked) {
+TEST(Ranges, GrowExactlyOnRequest) {
   Ranges ranges;
   ranges.include(0, 64, segment, Ranges::Growth::exact);
   ranges.include(640, 700, segment, Ranges::Growth::exact);
@@ -58,7 +58,7 @@ TEST(Ranges, GrowExactlyWhereAsked) {
   EXPECT_EQ(ranges.bytes(), 704u + 64u);
 }
 
-TEST(Ranges, CoverOthersWhereEachLiesInOneOfTheirs) {
+TEST(Ranges, CoverRangesThatLieWithin) {
   Ranges ranges, others;
   EXPECT_TRUE(ranges.cover(others));
   others.include(64, 128, segment);
@@ -69,7 +69,7 @@ TEST(Ranges, CoverOthersWhereEachLiesInOneOfTheirs) {
   EXPECT_FALSE(ranges.cover(others));
 }
 
-TEST(Ranges, HoldWhateverWasIncludedAndNothingBeyondTheSegment) {
+TEST(Ranges, HoldIncludedBytesWithinSegment) {
   std::mt19937_64 random(1);
   for (int i = 0; i < 200; ++i) {
     const std::uint64_t bytes = 1 + random() % 100'000;

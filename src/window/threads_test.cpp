@@ -125,7 +125,7 @@ TEST_P(WindowThreads, UpdatesLoseNothing) {
   EXPECT_EQ(value_at(*shared_[0].window, 1, 24), ranks * threads * rounds);
 }
 
-TEST_P(WindowThreads, FirstAccessesToRangesOfOneTarget) {
+TEST_P(WindowThreads, RequestRangesOfOneTargetTogether) {
   constexpr std::uint32_t threads = 3;
   constexpr std::uint64_t step = 4096, rounds = segment_bytes / 8 / step * 8;
   all(1, [](Shared& own, std::uint32_t) {
@@ -150,7 +150,7 @@ TEST_P(WindowThreads, FirstAccessesToRangesOfOneTarget) {
 }
 
 /// A waits for rank 1, which waits for a lock of B; B must be admitted to release it.
-TEST_P(WindowThreads, WhoWaitsDoesNotKeepOthersFromWhatPeersWaitFor) {
+TEST_P(WindowThreads, WaitingThreadLetsOthersRelease) {
   std::atomic<int> ready{0};
   std::thread b([&] {
     Shared& own = shared_[0];
@@ -177,7 +177,7 @@ TEST_P(WindowThreads, WhoWaitsDoesNotKeepOthersFromWhatPeersWaitFor) {
 }
 
 /// Under lock_all the first thread that accesses a target takes its lock.
-TEST_P(WindowThreads, OneOfTheThreadsTakesALockForAll) {
+TEST_P(WindowThreads, OneThreadTakesLockForAll) {
   constexpr std::uint64_t rounds = 100;
   all(1, [](Shared& own, std::uint32_t) {
     for (std::uint64_t i = 0; i < rounds; ++i) {

@@ -79,7 +79,7 @@ class Windows : public testing::TestWithParam<coherence::Mode> {
   std::vector<std::unique_ptr<Window>> windows_;
 };
 
-TEST_P(Windows, FencePutsReachEverybody) {
+TEST_P(Windows, FencePutsReachAllRanks) {
   all([](Window& window) {
     for (std::uint64_t round = 1; round < 50; ++round) {
       ASSERT_TRUE(window.fence());
@@ -95,7 +95,7 @@ TEST_P(Windows, FencePutsReachEverybody) {
   });
 }
 
-TEST_P(Windows, PostStartCompleteWaitInPiecesOfAnyLength) {
+TEST_P(Windows, PostStartCompleteWaitWithAnyExtents) {
   all([](Window& window) {
     const auto group = others(window);
     for (std::uint64_t round = 1; round < 50; ++round) {
@@ -148,7 +148,7 @@ TEST_P(Windows, UpdatesUnderAnyLockLoseNothing) {
   ASSERT_TRUE(last.unlock(1));
 }
 
-TEST_P(Windows, RefuseWhatNoEpochAllowsAndWhatIsOutside) {
+TEST_P(Windows, RefuseAccessesWithoutEpochOrOutside) {
   std::atomic<bool> through{false};
   std::thread server([&] {
     while (!through) windows_[1]->serve();
@@ -174,7 +174,7 @@ TEST_P(Windows, RefuseWhatNoEpochAllowsAndWhatIsOutside) {
   server.join();
 }
 
-TEST_P(Windows, WhatDoesNotLieInThePoolIsNoWindow) {
+TEST_P(Windows, RefuseSegmentsOutsidePool) {
   auto members = members_;
   members[1].offset = at_[0].pool->bytes() - 64;
   auto opened = Window::open(*at_[0].pool, options_of(0, members));
@@ -187,7 +187,7 @@ TEST_P(Windows, WhatDoesNotLieInThePoolIsNoWindow) {
   EXPECT_EQ(opened.error().code, ErrorCode::wrong_format);
 }
 
-TEST_P(Windows, WaitsEndWithTheDeathOfWhomTheyWaitFor) {
+TEST_P(Windows, WaitsEndWhenAwaitedRankDies) {
   at_[2].arena.reset();
   at_[2].pool.reset();  // detached
   const std::uint32_t dead[] = {2};
@@ -200,7 +200,7 @@ TEST_P(Windows, WaitsEndWithTheDeathOfWhomTheyWaitFor) {
 }
 
 /// A chunk that names itself as the next one.
-TEST_P(Windows, AnOverwrittenListOfLockersIsNotReadForEver) {
+TEST_P(Windows, ReadingOverwrittenLockerListEnds) {
   const auto& memory = at_[0].pool->memory();
   const auto chunk = at_[0]->create("chunk", 512), idle = at_[0]->create("idle", 128);
   ASSERT_TRUE(chunk && idle);
