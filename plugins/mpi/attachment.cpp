@@ -51,7 +51,7 @@ void detach() {
   end_all_progress();  // a program may end without freeing its windows
   // Write back its stores to others' segments. Exit handlers that call the MPI find no window.
   for (const auto& window : take_all_windows()) {
-    window->core->send_on();
+    window->core->publish_stores();
     if (Attachment* const there = current) defer_reclaim(*window, there->memory);
   }
   const std::lock_guard<std::mutex> guard(mutex);

@@ -268,7 +268,7 @@ Result<std::unique_ptr<PoolWindow>> Making::open() {
     return window->words.back().offset;
   };
   options.names = mpi_names;
-  options.told = bell_ringer();
+  options.on_request = bell_ringer();
   window->core = PENSTOCK_TRY(window::Window::open(at_->pool(), std::move(options)));
   int level = 0;
   // Each session has a level of its own.
@@ -415,7 +415,7 @@ void leave_all_windows() {
   const auto windows = take_all_windows();
   for (const auto& window : windows) {
     const Entered entered(*window);
-    window->core->begin_to_leave();
+    window->core->begin_leave();
   }
   for (const auto& window : windows) windows_being_left.push_back(window.get());
   for (const auto& window : windows) {

@@ -27,8 +27,8 @@ class PoolMemory {
   /// For words of many ranks: one after another they go round the parts.
   Result<arena::Object> make_words(std::uint64_t bytes);
   /// Offset of this process's bell: a word that peers ring after that of a window of it
-  /// (window::Options::told). Made when it is first asked for, and there as long as the process. 0:
-  /// the pool has no room.
+  /// (window::Options::on_request). Made when it is first asked for, and there as long as the
+  /// process. 0: the pool has no room.
   std::uint64_t bell();
   /// Frees the space, which may have another owner at once. The caller's caches hold none of it.
   void give_back(const arena::Object& object);

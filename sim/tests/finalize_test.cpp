@@ -105,7 +105,7 @@ class Rank {
 
   /// As in plugins/mpi/creation.cpp: leave_all_windows.
   void finalize() {
-    for (const std::uint32_t i : store_fence_) windows_[i]->begin_to_leave();
+    for (const std::uint32_t i : store_fence_) windows_[i]->begin_leave();
     for (const std::uint32_t i : store_fence_) {
       served_[i] = false;
       if (held(windows_[i]->leave())) check(i);

@@ -127,7 +127,7 @@ Scenario sent_on(const SmallPool& pool) {
       for (int i = 0; i < 8; ++i) objects->push_back(*worker.create(fmt::format("o{}", i), 512));
       for (const Object& object : *objects) {
         SpaceUser::store(object);
-        worker.arena->send_on(object);
+        worker.arena->publish_stores(object);
         ++*told;
       }
       wait_until(world, "the end", [&] { return *told == 0; });

@@ -65,7 +65,7 @@ struct SpaceUser {
   /// By plain stores, which nothing writes back.
   static void store(const Object& object) { std::memset(object.data, 0x11, object.bytes); }
   void send_on_and_destroy(const Object& object) const {
-    arena->send_on(object);
+    arena->publish_stores(object);
     (void)arena->destroy(object);
   }
   void require_whole(const Object& object, const char* when) {

@@ -28,7 +28,7 @@ class PairRank {
     world.until([&] { return plan.opened == 2; });
     window::Options options = plan.options(self);
     options.review_bytes = review_bytes;
-    options.told = std::move(told);
+    options.on_request = std::move(told);
     auto opened = window::Window::open(*pool_, std::move(options));
     world.require(opened.has_value(), opened ? "" : opened.error().message);
     window_ = std::move(*opened);

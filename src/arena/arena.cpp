@@ -168,7 +168,7 @@ Result<void> Arena::destroy(const Object& object, std::uint64_t timeout_ns,
   return {};
 }
 
-void Arena::send_on(const Object& object) const {
+void Arena::publish_stores(const Object& object) const {
   impl_->region.invalidate(object.offset, object.bytes);
   impl_->region.load_fence();
 }

@@ -160,7 +160,7 @@ class Arena {
 
   /// Writes back this node's unpublished stores to the object and drops its copies; both are
   /// complete on return. Call it before leaving or destroying the object.
-  void send_on(const Object& object) const;
+  void publish_stores(const Object& object) const;
 
   /// The token of the process that an object of lifetime `process` belongs to; 0: the object is
   /// gone. Two serialized device accesses.

@@ -88,7 +88,7 @@ struct Arena::Impl {
   void remember(std::uint64_t generation, std::uint32_t slot);
   void forget(std::uint64_t generation);
   void free_own();
-  void send_on(std::uint64_t generation, std::uint32_t index) const;
+  void publish_stores(std::uint64_t generation, std::uint32_t index) const;
 
   Quarantine quarantine() const;
   std::string quarantine_text(const Space& space) const;

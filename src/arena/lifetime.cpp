@@ -53,7 +53,7 @@ Result<void> Arena::set_lifetime(const Object& object, Lifetime lifetime) {
     if (owned) impl_->remember(object.generation, object.slot);
   }
   if (!persistent) return {};
-  send_on(object);  // this process's stores to it so far
+  publish_stores(object);  // this process's stores to it so far
   return impl_->sync_all();
 }
 

@@ -122,7 +122,7 @@ Result<Arena::Reclaimed> Arena::Impl::reap(pool::Pool::Among among) {
 
 /// Writes back users' unpublished stores to an object of this process; they are at the device once
 /// the pool's lock is taken, which includes a load fence.
-void Arena::Impl::send_on(std::uint64_t generation, std::uint32_t index) const {
+void Arena::Impl::publish_stores(std::uint64_t generation, std::uint32_t index) const {
   const auto slot = table.read(index);
   if (!slot || slot->entry.generation != generation) return;
   region.invalidate(slot->entry.offset, slot->entry.bytes);
@@ -135,7 +135,7 @@ void Arena::Impl::free_own() {
     mine = own;
   }
   if (mine.empty()) return;
-  for (const auto& [generation, index] : mine) send_on(generation, index);
+  for (const auto& [generation, index] : mine) publish_stores(generation, index);
   const auto guard = pool.lock();
   auto space = guard ? this->space() : Result<Space>(unexpected(guard.error()));
   if (!space) {

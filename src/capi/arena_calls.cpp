@@ -45,7 +45,7 @@ Result<void> hand_out(const penstock_pool& pool, Result<arena::Object> found,
 
 Result<void> remove(penstock_object& handle) {
   arena::Arena& arena = *handle.attachment->arena;
-  arena.send_on(handle.object);
+  arena.publish_stores(handle.object);
   PENSTOCK_TRY(persist::destroy(arena, handle.object));
   handle.is_gone = true;
   return {};

@@ -73,6 +73,6 @@ struct penstock_object final : penstock::capi::AttachedHandle {
   /// Lines that this process stored to and did not publish must not be written back when the space
   /// has another owner.
   void wind_up() override {
-    if (!is_gone) attachment->arena->send_on(object);
+    if (!is_gone) attachment->arena->publish_stores(object);
   }
 };

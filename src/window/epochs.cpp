@@ -28,7 +28,7 @@ Result<void> Window::post(std::span<const std::uint32_t> group, std::uint32_t as
   impl.exposed = true;
   impl.posted.assign(group.begin(), group.end());
   if ((asserts & no_store) == 0) impl.exposure.send();
-  impl.signals.tell_open(group);
+  impl.signals.signal_open(group);
   impl.signals.await_complete(group);
   impl.missing = impl.posted;
   return {};
@@ -46,7 +46,7 @@ Result<void> Window::start(std::span<const std::uint32_t> group, std::uint32_t a
   impl.signals.await_open(group);
   if ((asserts & no_check) == 0) {
     Missing missing(group.begin(), group.end());
-    const auto look = [&impl, &missing] { impl.signals.drop_those_open(missing); };
+    const auto look = [&impl, &missing] { impl.signals.remove_opened(missing); };
     if (auto all = impl.context.wait(impl.context.names().start, missing, look); !all) return all;
   }
   impl.fenced = false;
@@ -61,7 +61,7 @@ Result<void> Window::complete() {
   if (!impl.accessing)
     return fail(ErrorCode::mismatch, "no access epoch is open: call {} first",
                 impl.context.names().start);
-  impl.signals.tell_complete(impl.started);
+  impl.signals.signal_complete(impl.started);
   impl.accessing = false;
   for (const std::uint32_t target : impl.started) {
     impl.reachable[target] = false;
@@ -75,7 +75,7 @@ Result<void> Window::wait() {
   if (!impl.exposed)
     return fail(ErrorCode::mismatch, "the window is not exposed: call {} first",
                 impl.context.names().post);
-  const auto look = [&impl] { impl.signals.drop_those_complete(impl.missing); };
+  const auto look = [&impl] { impl.signals.remove_completed(impl.missing); };
   if (auto all = impl.context.wait(impl.context.names().wait, impl.missing, look); !all) return all;
   impl.end_exposure();
   return {};
@@ -99,14 +99,14 @@ Result<bool> Window::test() {
   if (!impl.exposed)
     return fail(ErrorCode::mismatch, "the window is not exposed: call {} first",
                 impl.context.names().post);
-  impl.signals.drop_those_complete(impl.missing);
+  impl.signals.remove_completed(impl.missing);
   impl.exposure.serve();
   if (!impl.missing.empty()) {
     const std::uint32_t rank = impl.missing.front();
     impl.context.idle();
     auto alive = impl.context.check_alive(rank, impl.context.names().test);
     if (alive) return false;
-    impl.signals.drop_those_complete(impl.missing);  // it may have completed just before it ended
+    impl.signals.remove_completed(impl.missing);  // it may have completed just before it ended
     if (!impl.missing.empty() && impl.missing.front() == rank) return unexpected(alive.error());
     if (!impl.missing.empty()) return false;
   }

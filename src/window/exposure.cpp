@@ -24,7 +24,7 @@ Exposure::Exposure(Context& context, Directory& directory, Signals& signals)
   } else if (own.bytes != 0) {
     reached_.push_back({own.offset, own.offset + own.bytes});
   }
-  reached_by_lock_ = reached_;
+  lock_ranges_ = reached_;
 }
 
 void Exposure::send() {
@@ -33,25 +33,25 @@ void Exposure::send() {
 
 void Exposure::drop() {
   drop(reached_);
-  if (!given_back_) return;
-  given_back_ = false;  // puts made before the return are visible from here on
-  reached_ = united(false);
-  reached_by_lock_ = united(true);
+  if (!has_returned_ranges_) return;
+  has_returned_ranges_ = false;  // puts made before the return are visible from here on
+  reached_ = union_of_wants(false);
+  lock_ranges_ = union_of_wants(true);
 }
 
-void Exposure::send_reached_by_lock() {
-  if (reached_by_lock_.empty()) return;
-  send(reached_by_lock_);
+void Exposure::publish_lock_ranges() {
+  if (lock_ranges_.empty()) return;
+  send(lock_ranges_);
   context_.memory.full_fence();  // the others may learn of it outside the pool
 }
 
-void Exposure::drop_reached_by_lock() {
-  if (!reached_by_lock_.empty()) drop(reached_by_lock_);
+void Exposure::invalidate_lock_ranges() {
+  if (!lock_ranges_.empty()) drop(lock_ranges_);
 }
 
-std::uint64_t Exposure::bytes_reached_by_lock() const {
+std::uint64_t Exposure::lock_range_bytes() const {
   std::uint64_t bytes = 0;
-  for (const Range& range : reached_by_lock_) bytes += range.bytes();
+  for (const Range& range : lock_ranges_) bytes += range.bytes();
   return bytes;
 }
 
@@ -80,7 +80,7 @@ void Exposure::drop_all() {
 
 /// Reads and checks the want of `origin`; false if there is no new one. A torn line is still being
 /// published, and its ring follows.
-bool Exposure::take(std::uint32_t origin, Asker& asker) {
+bool Exposure::read_want(std::uint32_t origin, Asker& asker) {
   const std::uint64_t place = directory_.from(origin) + want_at;
   WantLine line;
   context_.memory.load_line(&line, context_.at(place));
@@ -99,7 +99,7 @@ bool Exposure::take(std::uint32_t origin, Asker& asker) {
 }
 
 /// The union of the ranges that peers want and of `all`: sorted, disjoint.
-std::vector<Range> Exposure::united(bool only_by_lock, std::vector<Range> all) const {
+std::vector<Range> Exposure::union_of_wants(bool only_by_lock, std::vector<Range> all) const {
   const std::uint64_t begin = context_.own().offset;
   for (const auto& [origin, asker] : askers_) {
     if (only_by_lock && !asker.by_lock) continue;
@@ -123,13 +123,13 @@ std::vector<Range> Exposure::united(bool only_by_lock, std::vector<Range> all) c
 /// A ring may have been overwritten by another rank's. A rank that waits for an answer rings again;
 /// a rank that returns ranges has sent a request before, and serve() reads the wants of all such
 /// ranks.
-bool Exposure::hear(std::vector<std::uint32_t>& ringers) {
+bool Exposure::read_bell(std::vector<std::uint32_t>& ringers) {
   std::uint64_t rings[words_of_line];
   context_.memory.observe_line(rings, context_.line(RankLine::bell, context_.self()));
   bool rung = false;
   for (std::uint32_t word = 0; word < words_of_line; ++word) {
-    if (rings[word] == heard_[word]) continue;
-    heard_[word] = rings[word];  // a want that arrives after this look rings again
+    if (rings[word] == last_rings_[word]) continue;
+    last_rings_[word] = rings[word];  // a want that arrives after this look rings again
     rung = true;
     const std::uint32_t ringer = ringer_of(rings[word]);
     if (ringer < context_.ranks()) ringers.push_back(ringer);
@@ -142,7 +142,7 @@ bool Exposure::hear(std::vector<std::uint32_t>& ringers) {
 bool Exposure::serve() {
   if (!may_be_asked_) return false;
   std::vector<std::uint32_t> ringers;
-  if (!hear(ringers)) return false;
+  if (!read_bell(ringers)) return false;
   directory_.find(ringers);
   for (const std::uint32_t ringer : ringers) {
     if (directory_.from(ringer) != 0) askers_.try_emplace(ringer);
@@ -153,24 +153,24 @@ bool Exposure::serve() {
   memory.load_fence();
   std::vector<std::uint32_t> taken;
   for (auto& [origin, asker] : askers_) {
-    if (take(origin, asker)) taken.push_back(origin);
+    if (read_want(origin, asker)) taken.push_back(origin);
   }
   return !taken.empty() && answer(taken);
 }
 
 bool Exposure::answer(const std::vector<std::uint32_t>& taken) {
   // Peers may have put to the returned ranges, in the epoch that the next drop() ends.
-  reached_ = united(false, std::move(reached_));
-  reached_by_lock_ = united(true, std::move(reached_by_lock_));
-  given_back_ = true;
+  reached_ = union_of_wants(false, std::move(reached_));
+  lock_ranges_ = union_of_wants(true, std::move(lock_ranges_));
+  has_returned_ranges_ = true;
   send();
   if (auto prepared = signals_.prepare(taken); !prepared) {
     // they ask again, and this rank handles the ring again
-    if (!std::exchange(said_full_, true))
+    if (!std::exchange(warned_full_, true))
       base::log(base::Level::warn, "a window's ranks wait for an answer: {}",
                 prepared.error().message);
     for (const std::uint32_t origin : taken) {
-      heard_[bell_word_of(origin)] = 0;
+      last_rings_[bell_word_of(origin)] = 0;
       askers_[origin].served -= 1;
     }
     return false;

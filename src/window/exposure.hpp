@@ -24,9 +24,9 @@ class Exposure {
   /// Invalidates: later loads find the earlier puts of others.
   void drop();
   /// The same for the ranges that peers access in epochs in which this rank takes no part.
-  void send_reached_by_lock();
-  void drop_reached_by_lock();
-  std::uint64_t bytes_reached_by_lock() const;
+  void publish_lock_ranges();
+  void invalidate_lock_ranges();
+  std::uint64_t lock_range_bytes() const;
   /// Stores a put that came with a peer's signal and writes it back. Call it after drop().
   void store(const Piggyback& put);
   bool may_be_asked() const { return may_be_asked_; }
@@ -42,10 +42,10 @@ class Exposure {
   };
 
   /// Collects the ranks whose rings are new; false: the bell has not changed.
-  bool hear(std::vector<std::uint32_t>& ringers);
-  bool take(std::uint32_t origin, Asker& asker);
+  bool read_bell(std::vector<std::uint32_t>& ringers);
+  bool read_want(std::uint32_t origin, Asker& asker);
   bool answer(const std::vector<std::uint32_t>& taken);
-  std::vector<Range> united(bool only_by_lock, std::vector<Range> all = {}) const;
+  std::vector<Range> union_of_wants(bool only_by_lock, std::vector<Range> all = {}) const;
   void send(const std::vector<Range>& ranges);
   void drop(const std::vector<Range>& ranges);
 
@@ -54,11 +54,11 @@ class Exposure {
   Signals& signals_;
   bool may_be_asked_;
   std::vector<Range> reached_;             ///< by peers; offsets in the pool, sorted, disjoint
-  std::vector<Range> reached_by_lock_;     ///< the part that passive epochs access too
-  bool given_back_ = false;                ///< these may hold ranges that no peer accesses any more
+  std::vector<Range> lock_ranges_;         ///< the part that passive epochs access too
+  bool has_returned_ranges_ = false;       ///< these may hold ranges that no peer accesses any more
   std::map<std::uint32_t, Asker> askers_;  ///< by rank: those that have sent a request
-  std::uint64_t heard_[words_of_line] = {};  ///< last rings that were handled
-  bool said_full_ = false;
+  std::uint64_t last_rings_[words_of_line] = {};  ///< last rings that were handled
+  bool warned_full_ = false;
 };
 
 }  // namespace penstock::window

@@ -28,7 +28,7 @@ class ProcessBell {
   /// device access.
   bool rung() {
     const std::uint64_t ring = pool_->memory().observe_word(pool_->base() + offset_);
-    return std::exchange(heard_, ring) != ring;
+    return std::exchange(last_ring_, ring) != ring;
   }
 
   /// Rings the bell of another process, by its offset; no effect if there is none. The caller has
@@ -47,7 +47,7 @@ class ProcessBell {
  private:
   const pool::Pool* pool_;
   std::uint64_t offset_;
-  std::uint64_t heard_ = 0;
+  std::uint64_t last_ring_ = 0;
 };
 
 }  // namespace penstock::window

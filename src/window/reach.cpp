@@ -33,14 +33,14 @@ Result<void> AccessRanges::ask(std::uint32_t target, std::uint64_t from, std::ui
   publish_want(target, more, locked);
   Missing missing{target};
   const auto look = [&] {
-    signals_.drop_those_who_answered(missing, known.serial);
+    signals_.remove_answered(missing, known.serial);
     if (!missing.empty()) ring(target);  // another rank's ring may have replaced ours
   };
   if (auto answered = context_.wait(what, missing, look); !answered) return answered;
   known.ranges = more;
   known.by_lock = locked;
   // A program that returns to such a range: return ranges half as often from now on.
-  if (std::exchange(known.gave_back, false)) known.patience *= 2;
+  if (std::exchange(known.returned_ranges, false)) known.patience *= 2;
   return {};
 }
 
@@ -64,7 +64,7 @@ void AccessRanges::ring(std::uint32_t target) {
   memory.publish_word(bell + 8 * bell_word_of(context_.self()),
                       ring_of(context_.self(), at(target).serial));
   memory.store_fence();  // pairs with Exposure::serve
-  if (context_.options.told) context_.options.told(target);
+  if (context_.options.on_request) context_.options.on_request(target);
 }
 
 /// At each epoch the target covers all ranges, accessed or not. When that has cost as much as a
@@ -75,14 +75,14 @@ void AccessRanges::ring(std::uint32_t target) {
 void AccessRanges::review(std::uint32_t target) {
   Target& known = at(target);
   const std::uint64_t bytes = known.ranges.bytes();
-  known.gone_through += bytes;
-  if (known.gone_through < known.patience) return;
-  known.gone_through = 0;
+  known.covered_bytes += bytes;
+  if (known.covered_bytes < known.patience) return;
+  known.covered_bytes = 0;
   const Ranges used = std::exchange(known.used, Ranges{});
   // a thread that is asking does not know yet which ranges it gets
   if (known.asking || used.bytes() > bytes / 2 || !known.ranges.cover(used)) return;
   known.ranges = used;
-  known.gave_back = true;
+  known.returned_ranges = true;
   publish_want(target, used, known.by_lock);
 }
 

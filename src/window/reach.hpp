@@ -37,10 +37,10 @@ class AccessRanges {
   struct Target {
     bool by_lock = false;
     Ranges ranges;
-    Ranges used;                     ///< accessed parts of these since the last review
-    std::uint64_t gone_through = 0;  ///< bytes that the target covered since then, over all epochs
-    std::uint64_t patience = 0;      ///< bytes between two reviews
-    bool gave_back = false;          ///< since the last request
+    Ranges used;                      ///< accessed parts of these since the last review
+    std::uint64_t covered_bytes = 0;  ///< bytes that the target covered since then, over all epochs
+    std::uint64_t patience = 0;       ///< bytes between two reviews
+    bool returned_ranges = false;     ///< since the last request
     std::uint32_t serial = 0;
     bool asking = false;  ///< a thread of this rank is sending a request
 

@@ -29,7 +29,7 @@ void Signals::send(std::uint32_t reader) {
   context_.memory.send_line(context_.at(directory_.to(reader) + signal_at), &peer(reader).sent);
 }
 
-void Signals::tell_open(std::span<const std::uint32_t> origins) {
+void Signals::signal_open(std::span<const std::uint32_t> origins) {
   context_.memory.store_fence();  // stores to the segment precede the signal that opens it
   for (const std::uint32_t origin : origins) {
     ++peer(origin).sent.opens;
@@ -38,7 +38,7 @@ void Signals::tell_open(std::span<const std::uint32_t> origins) {
   context_.memory.store_fence();  // pairs with observe: the signal leaves the store buffer
 }
 
-void Signals::tell_complete(std::span<const std::uint32_t> targets) {
+void Signals::signal_complete(std::span<const std::uint32_t> targets) {
   context_.memory.store_fence();  // puts precede the signal that completes them
   for (const std::uint32_t target : targets) {
     Peer& told = peer(target);
@@ -92,7 +92,7 @@ void Signals::observe(const Missing& writers) {
   }
 }
 
-void Signals::drop_those_open(Missing& missing) {
+void Signals::remove_opened(Missing& missing) {
   observe(missing);
   std::erase_if(missing, [this](std::uint32_t target) {
     const Peer& other = peer(target);
@@ -100,7 +100,7 @@ void Signals::drop_those_open(Missing& missing) {
   });
 }
 
-void Signals::drop_those_complete(Missing& missing) {
+void Signals::remove_completed(Missing& missing) {
   observe(missing);
   std::erase_if(missing, [this](std::uint32_t origin) {
     const Peer& other = peer(origin);
@@ -108,7 +108,7 @@ void Signals::drop_those_complete(Missing& missing) {
   });
 }
 
-void Signals::drop_those_who_answered(Missing& missing, std::uint32_t serial) {
+void Signals::remove_answered(Missing& missing, std::uint32_t serial) {
   observe(missing);
   std::erase_if(missing, [this, serial](std::uint32_t target) {
     return reached(peer(target).seen.answer, serial);

@@ -27,21 +27,21 @@ class Signals {
   Result<void> prepare(std::span<const std::uint32_t> readers);
 
   /// Both do a store fence: earlier publishes reach the device before the signal.
-  void tell_open(std::span<const std::uint32_t> origins);
-  void tell_complete(std::span<const std::uint32_t> targets);
+  void signal_open(std::span<const std::uint32_t> origins);
+  void signal_complete(std::span<const std::uint32_t> targets);
   void answer(std::uint32_t origin, std::uint32_t serial);
-  /// Sends the put with the next tell_complete(). False: there is one already, or it is too long.
+  /// Sends the put with the next signal_complete(). False: there is one already, or it is too long.
   bool piggyback(std::uint32_t target, const Extent& piece, const void* from);
 
   /// Awaits one more signal from each of these ranks.
   void await_open(std::span<const std::uint32_t> targets);
   void await_complete(std::span<const std::uint32_t> origins);
   /// Removes from `missing` the ranks whose awaited signal has arrived. One device access.
-  void drop_those_open(Missing& missing);
-  void drop_those_complete(Missing& missing);
-  void drop_those_who_answered(Missing& missing, std::uint32_t serial);
+  void remove_opened(Missing& missing);
+  void remove_completed(Missing& missing);
+  void remove_answered(Missing& missing, std::uint32_t serial);
   /// The put that the origin sent with its signal, checked against the segment's size. Call it
-  /// after drop_those_complete() has removed the origin.
+  /// after remove_completed() has removed the origin.
   std::optional<Piggyback> piggybacked(std::uint32_t origin, std::uint64_t segment_bytes);
 
  private:

@@ -77,7 +77,7 @@ Window::~Window() = default;
 Result<void> Window::leave() {
   Impl& impl = *impl_;
   if (impl.leaving == Impl::Leaving::done) return {};
-  begin_to_leave();
+  begin_leave();
   auto all = impl.barrier.await_others(impl.context.names().leave);
   // Later loads find the puts made meanwhile. Dirty lines are written back even if a rank has died:
   // otherwise they would overwrite data of the next user of the space.
@@ -86,12 +86,12 @@ Result<void> Window::leave() {
   return all;
 }
 
-void Window::send_on() {
+void Window::publish_stores() {
   impl_->exposure.drop_all();
 }
 
 /// Others may still put and send requests until all ranks have called this.
-void Window::begin_to_leave() {
+void Window::begin_leave() {
   using Leaving = Impl::Leaving;
   if (impl_->leaving != Leaving::no) return;
   impl_->leaving = Leaving::arrived;
@@ -304,15 +304,15 @@ Result<void> Window::sync() {
 }
 
 void Window::publish_own() {
-  impl_->exposure.send_reached_by_lock();
+  impl_->exposure.publish_lock_ranges();
 }
 
 void Window::observe_own() {
-  impl_->exposure.drop_reached_by_lock();
+  impl_->exposure.invalidate_lock_ranges();
 }
 
 std::uint64_t Window::bytes_to_observe() const {
-  return impl_->exposure.bytes_reached_by_lock();
+  return impl_->exposure.lock_range_bytes();
 }
 
 }  // namespace penstock::window

@@ -77,7 +77,7 @@ struct Options {
   group::BarrierForm fences{};
   /// Called after this rank has sent a request to `target`: the request and this window's bell are
   /// at the device. Lets a process with many windows watch one bell for all of them.
-  std::function<void(std::uint32_t target)> told = {};
+  std::function<void(std::uint32_t target)> on_request = {};
   /// After a rank has made a target cover this many bytes, it returns the ranges that it did not
   /// access meanwhile. Covering this many bytes takes about as long as a request: some
   /// milliseconds.
@@ -108,12 +108,12 @@ class Window {
   /// Publishes this rank's stores to its segment, and in a shared window to the others' segments:
   /// they are at the device when it returns. Waits for no rank; for a process that exits without
   /// leaving.
-  void send_on();
+  void publish_stores();
   /// Begins to leave; does not wait. A rank that leaves several windows, perhaps in another order
   /// than other ranks, calls it on all of them and then leave(). Peers still put, send requests and
   /// wait for forwarded arrivals until leave() returns, so a rank serves all windows while it waits
   /// in one.
-  void begin_to_leave();
+  void begin_leave();
 
   std::uint32_t ranks() const;
   std::uint32_t self() const;
