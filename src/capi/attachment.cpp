@@ -11,7 +11,7 @@ namespace penstock::capi {
 
 namespace {
 
-/// The handles that are open, and closed ones that calls still use; the oldest first.
+/// Open handles, and closed ones that calls still use; the oldest first.
 struct OpenHandles {
   std::mutex mutex;
   std::list<AttachedHandle*> handles;
@@ -24,14 +24,14 @@ base::PerProcess<OpenHandles>& open_handles() {
 
 std::atomic<bool> ends{false};
 
-/// Ends the waits that use open handles, and takes the handles that no call uses.
+/// Ends the waits that use open handles, and returns the handles that no call uses.
 std::vector<AttachedHandle*> take_all(OpenHandles& open, bool& used) {
   std::vector<AttachedHandle*> taken;
   const std::lock_guard hold(open.mutex);
   used = false;
   for (auto at = open.handles.rbegin(); at != open.handles.rend(); ++at) {
     AttachedHandle& handle = **at;
-    if (handle.attachment->of_penstock) continue;  // Penstock's own libraries leave by themselves
+    if (handle.attachment->of_penstock) continue;  // Penstock's own libraries close them
     handle.cancel();
     if (handle.take_to_end())
       taken.push_back(&handle);
@@ -41,9 +41,9 @@ std::vector<AttachedHandle*> take_all(OpenHandles& open, bool& used) {
   return taken;
 }
 
-/// Closes the handles that the program has left open, after its own exit handlers: locks are
-/// released, transactions undone, stores sent on. Communicators and messengers stay open, and so do
-/// their attachments: other ranks may need them until the process is gone.
+/// Closes the handles that the program has left open, after its own exit handlers: releases locks,
+/// undoes transactions, publishes stores. Communicators and messengers stay open, and their
+/// attachments with them: other ranks may need them until the process has ended.
 [[gnu::destructor]] void leave_all() {
   constexpr int looks = 100;
   constexpr std::chrono::milliseconds between{2};

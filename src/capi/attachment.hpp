@@ -1,4 +1,4 @@
-// Attachments, the handles that are made from them, and those of pools and objects.
+// Attachments, and the handles made from them: those of pools and of objects.
 #pragma once
 
 #include <list>
@@ -16,29 +16,29 @@ namespace penstock::capi {
 /// Communicators that this process has closed: comm.hpp.
 class ClosedComms;
 
-/// Shared by all handles made from one attach: detaches with the last of them. What stands further
-/// down is gone earlier.
+/// Shared by all handles made from one attach; the last of them detaches. Members are destroyed in
+/// reverse order.
 struct Attachment {
   std::unique_ptr<pool::Pool> pool;
   std::unique_ptr<arena::Arena> arena;
-  bool of_penstock = false;  ///< may make and open objects of reserved names
-  std::mutex mutex;          ///< of `closed`
+  bool of_penstock = false;  ///< may make and open objects with reserved names
+  std::mutex mutex;          ///< guards `closed`
   std::shared_ptr<ClosedComms> closed;
 };
 
 Result<std::shared_ptr<Attachment>> attach(const char* spec,
                                            const penstock_attach_options_t* options);
 
-/// True for an object of Penstock's own, which callers do not see.
+/// True for an object of Penstock's own, which is hidden from callers.
 bool is_hidden(const Attachment& attachment, std::string_view name);
-/// Checks a caller's name of an object and its place for the handle. Errors: invalid_argument, if
-/// one of them is null or the object is hidden.
+/// Checks the arguments of a call that opens or makes an object: its name, and the place for the
+/// handle. Errors: invalid_argument (one of them is null, or the object is hidden).
 Result<void> check_named(const Attachment& attachment, const char* name, const void* place);
 
-/// True once the program's exit handlers have run: from then on nothing waits for other processes.
+/// True once the program's exit handlers have run; after that nothing waits for other processes.
 bool process_ends();
 
-/// A handle that ends when the process ends, if not earlier.
+/// A handle that is closed at the end of the process, if not earlier.
 class AttachedHandle : public Handle {
  public:
   explicit AttachedHandle(std::shared_ptr<Attachment> to);
@@ -47,7 +47,7 @@ class AttachedHandle : public Handle {
   std::shared_ptr<Attachment> attachment;
 
  protected:
-  /// Called before the handle lets go of the attachment.
+  /// Called before the handle releases the attachment.
   virtual void wind_up() {}
 
  private:
@@ -70,8 +70,7 @@ struct penstock_object final : penstock::capi::AttachedHandle {
   bool is_gone = false;  ///< destroyed by this handle: another object may have its space
 
  private:
-  /// Lines that this process stored to and did not publish must not be written back when the space
-  /// has another owner.
+  /// Unpublished stores of this process must not be written back after the space has a new owner.
   void wind_up() override {
     if (!is_gone) attachment->arena->publish_stores(object);
   }

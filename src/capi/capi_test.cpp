@@ -1,4 +1,4 @@
-// libpenstock.so as a program sees it: through the C headers only.
+// libpenstock.so as a program uses it: through the C headers only.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -120,7 +120,7 @@ TEST_F(Abi, OptionsOfAnOlderHeaderAreEnough) {
   penstock_object_options_t options{};
   options.struct_bytes = offsetof(penstock_object_options_t, alignment);
   options.lifetime = PENSTOCK_LIFETIME_POOL;
-  options.alignment = 3;  // beyond what the older program says it knows
+  options.alignment = 3;  // beyond the fields that the older program knows
   penstock_object_t* object = nullptr;
   ASSERT_EQ(penstock_arena_create(pool_, "x", 1, &options, &object), PENSTOCK_OK);
   penstock_arena_close(object);
@@ -196,8 +196,8 @@ TEST_F(Abi, LockExcludesAndBarrierMeets) {
   penstock_object_t* object =
       make("sync", 64 + penstock_lock_bytes(parties) + penstock_barrier_bytes(parties));
   const std::uint64_t lock_at = 64, barrier_at = 64 + penstock_lock_bytes(parties);
-  // Guarded by the lock, so loaded and stored instead of added to at once. Atomic for the thread
-  // sanitizer's sake, which does not see the order that fences and vector stores give.
+  // The lock guards it, so it needs no atomic addition. Atomic accesses satisfy the thread
+  // sanitizer, which does not see the order given by fences and vector stores.
   std::atomic<int> inside = 0, total = 0;
   const auto add = [](std::atomic<int>& to, int what) {
     const int sum = to.load(std::memory_order_relaxed) + what;

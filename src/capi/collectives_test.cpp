@@ -1,4 +1,4 @@
-// penstock_comm_* as programs use them: ranks are threads here, each with its own attachment.
+// penstock_comm_* as programs use them; here ranks are threads, each with its own attachment.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 
 constexpr std::uint32_t ranks = 3;
 
-/// All ranks' bytes, side by side; a barrier of threads round it.
+/// Exchanges all ranks' bytes between the threads, with barriers before and after.
 class Table {
  public:
   int exchange(std::uint32_t rank, const void* mine, void* all, std::uint64_t bytes) {
@@ -43,7 +43,7 @@ class Comms : public ::testing::Test {
   void SetUp() override {
     penstock_pool_options_t options{};
     options.struct_bytes = sizeof options;
-    options.bytes = 66 << 20;  // whole pages of each of three parts too
+    options.bytes = 66 << 20;  // whole pages also on each of three parts
     ASSERT_EQ(penstock_pool_create(spec_.c_str(), &options), PENSTOCK_OK) << penstock_last_error();
   }
   void TearDown() override { penstock_pool_remove(spec_.c_str(), 1); }
@@ -115,13 +115,14 @@ TEST(TemporaryPool, IsMadeAndRemoved) {
   char spec[64] = "";
   EXPECT_EQ(penstock_pool_create_temporary(2, spec, 3), PENSTOCK_INVALID_ARGUMENT);
   ASSERT_EQ(penstock_pool_create_temporary(2, spec, sizeof spec), PENSTOCK_OK);
-  EXPECT_THAT(spec, testing::MatchesRegex("shm:run-[0-9]+-[0-9a-f]+"));  // so that a sweep knows it
+  EXPECT_THAT(spec,
+              testing::MatchesRegex("shm:run-[0-9]+-[0-9a-f]+"));  // a form that a sweep knows
   penstock_pool_t* pool = nullptr;
   ASSERT_EQ(penstock_pool_attach(spec, nullptr, &pool), PENSTOCK_OK) << penstock_last_error();
   penstock_pool_info_t info{};
   ASSERT_EQ(penstock_pool_info(pool, &info), PENSTOCK_OK);
   EXPECT_GE(info.bytes, 32u << 20);
-  // Of /dev/shm it has what it uses.
+  // it takes only as much of /dev/shm as it uses
   struct stat file {};
   ASSERT_EQ(stat(("/dev/shm/penstock." + std::string(spec).substr(4)).c_str(), &file), 0);
   EXPECT_LT(static_cast<std::uint64_t>(file.st_blocks) * 512, info.bytes / 4);
@@ -179,7 +180,7 @@ TEST_F(Comms, RefuseWhatTheyCannotDo) {
     call.root = 0;
     call.input_blocks = nullptr;
     EXPECT_EQ(penstock_comm_run(rank.comm, &call), PENSTOCK_INVALID_ARGUMENT);
-    // Nothing was done: the next call is whole.
+    // the refused call has done nothing, so the next one succeeds
     call = reduction(PENSTOCK_INT32, PENSTOCK_SUM, &value, &whole);
     ASSERT_EQ(penstock_comm_run(rank.comm, &call), PENSTOCK_OK) << penstock_last_error();
     EXPECT_EQ(value, 3);
@@ -212,7 +213,7 @@ TEST_F(Comms, EndTheirWaitsAtATimeoutAndByAnotherThread) {
       const std::string words = penstock_last_error();
       EXPECT_THAT(words, HasSubstr("step 7"));
       EXPECT_THAT(words, HasSubstr(rank.number == 0 ? "rank 2 of the group of the test" : "rank"));
-      // The one that is cancelled may learn first that rank 0 gave up.
+      // the cancelled rank may learn first that rank 0 gave up
       EXPECT_THAT(status,
                   testing::AnyOf(rank.number == 0 ? PENSTOCK_DEADLINE : PENSTOCK_UNAVAILABLE,
                                  PENSTOCK_UNAVAILABLE));
@@ -221,7 +222,7 @@ TEST_F(Comms, EndTheirWaitsAtATimeoutAndByAnotherThread) {
       while (over < 2) std::this_thread::yield();
     }
     if (other.joinable()) other.join();
-    // The others had come to this one; none comes to the next.
+    // the others have entered this call; none enters the next one
     if (rank.number == 2) (void)penstock_comm_run(rank.comm, &call);
     EXPECT_NE(penstock_comm_run(rank.comm, &call), PENSTOCK_OK) << "after a failure";
   });
@@ -283,7 +284,7 @@ TEST_F(Comms, GiveTheirSpaceBack) {
   penstock_pool_detach(pool);
 }
 
-/// No process attaches meanwhile, for it would give back memory of those that have left.
+/// No process attaches meanwhile: that would free memory of processes that have left.
 void Comms::leave_in_turn(bool upwards) {
   penstock_pool_t* watching = nullptr;
   ASSERT_EQ(penstock_pool_attach(spec_.c_str(), nullptr, &watching), PENSTOCK_OK);
@@ -325,7 +326,7 @@ TEST_F(CommsOnDevices, AreFreeOnceTheLastRankHasClosed) {
   for (const bool upwards : {true, false}) leave_in_turn(upwards);
 }
 
-/// Its slots are objects of their own, each on one part.
+/// Its slots are separate objects, each on one part.
 TEST_F(CommsOnDevices, SpreadTheirSlots) {
   constexpr std::size_t count = 300'000;
   on_all([&](Rank& rank) {
@@ -337,7 +338,7 @@ TEST_F(CommsOnDevices, SpreadTheirSlots) {
     penstock_pool_info_t info{};
     ASSERT_EQ(penstock_pool_info(rank.pool, &info), PENSTOCK_OK);
     EXPECT_GE(info.objects, 4u);  // the words, and slots on each part
-    // Nobody leaves while others count.
+    // no rank leaves while others count
     ASSERT_EQ(penstock_comm_run(rank.comm, &call), PENSTOCK_OK) << penstock_last_error();
   });
   penstock_pool_t* pool = nullptr;

@@ -15,7 +15,7 @@ namespace penstock::capi {
 
 namespace {
 
-/// Of a process that may make many.
+/// A name that is unique even if the process makes many communicators.
 std::string new_name(const pool::Pool& pool) {
   static std::atomic<std::uint64_t> made{0};
   return fmt::format("penstock.comm.{:x}.{}", pool.token(), ++made);
@@ -33,13 +33,13 @@ std::vector<gpu::Communicator::Area> places_of(const coll::Options& core, pool::
   return places;
 }
 
-/// Long chunks for a GPU: an operation of a stream costs as much as copying a good part of a
-/// megabyte. Hosts alone have those of the pool's size (0).
+/// GPUs get long chunks: a stream operation costs as much as copying a large part of a megabyte.
+/// Without GPUs the pool's default size applies (0).
 std::uint64_t slot_bytes_for(const Attachment& at, const penstock_comm_options_t& options) {
   constexpr std::uint64_t most = 8 << 20, least = 64 << 10, page = 4096, slots = 8;
   if (options.slot_bytes != 0 || options.gpu == 0) return options.slot_bytes;
   const arena::Stats stats = at.arena->stats();
-  // Of what is left: a job has as many communicators as it has groups of ranks. Rank 0's counts.
+  // a share of the free space: a job has one communicator per group of ranks; rank 0 decides
   const std::uint64_t left = stats.bytes_total - std::min(stats.bytes_used, stats.bytes_total);
   const std::uint64_t budget = std::min(at.pool->info().bytes / 8, left / 8);
   return std::clamp(budget / (slots * std::uint64_t{options.ranks}) / page * page, least, most);
@@ -69,12 +69,12 @@ Result<std::unique_ptr<penstock_comm>> open_comm(std::shared_ptr<Attachment> att
                                      .check = check,
                                      .direct = options.gpu != 0 ? direct_gpu() : 0,
                                      .by_gpu = options.gpu != 0});
-  // Also where there is no room: the others wait for what this rank has to tell.
+  // exchanges even without room: the other ranks wait for this rank's offer
   std::vector<coll::Offer> offers(options.ranks);
   const int exchanged =
       options.exchange(options.user, &agreement.own(), offers.data(), sizeof offers[0]);
   const auto give_up = [&](const Error& error) {
-    // Nobody uses it: no rank has got its place, or all of them fail here alike.
+    // unused: no rank has received its location, or all ranks fail here alike
     agreement.give_back();
     return unexpected(error);
   };
@@ -114,7 +114,7 @@ void ClosedComms::add(std::unique_ptr<coll::Communicator> core, arena::Object wo
 void ClosedComms::give_back() {
   const std::lock_guard<std::mutex> guard(mutex_);
   std::erase_if(closed_, [&](const Closed& comm) {
-    // The words go with the last rank.
+    // the last rank to leave destroys the words
     const bool has_words = at_.arena->stands(comm.words);
     if (has_words || !comm.core->is_switch_withdrawn()) return false;
     (void)at_.arena->destroy(comm.region);
@@ -123,7 +123,7 @@ void ClosedComms::give_back() {
 }
 
 ClosedComms::~ClosedComms() {
-  // Others may compute for long before they leave; a process that ends its groups is quick.
+  // Other ranks may compute for long before they leave; a process that closes its groups is quick.
   constexpr int patient_looks = 20;
   constexpr std::chrono::milliseconds between{5};
   const int looks = process_ends() ? 1 : patient_looks;
@@ -140,7 +140,7 @@ void penstock_comm::end() noexcept {
   using penstock::capi::ClosedComms;
   penstock::capi::guarded([&] {
     gpu.reset();
-    // No GPU has told the others: there is none, or it has made no call yet.
+    // no GPU has reported the end: there is none, or it has made no call yet
     if (aborted)
       core->give_up({penstock::ErrorCode::unavailable, "the communicator was aborted"}, true);
     penstock::coll::end(*attachment->arena, *core, tokens, areas);

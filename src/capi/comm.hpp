@@ -17,37 +17,37 @@ struct penstock_comm final : penstock::capi::Handle {
   static constexpr const char* noun = "communicator";
   explicit penstock_comm(std::shared_ptr<penstock::capi::Attachment> to)
       : attachment(std::move(to)) {}
-  /// This rank has made its last call.
+  /// Called after this rank's last call.
   void end() noexcept override;
 
   const std::shared_ptr<penstock::capi::Attachment> attachment;
   std::unique_ptr<penstock::coll::Communicator> core;
-  std::vector<penstock::arena::Object> areas;             ///< its memory: coll::end()
-  std::optional<penstock::arena::Object> switch_area;     ///< of rank 0, which has asked a switch
+  std::vector<penstock::arena::Object> areas;             ///< its memory, freed by coll::end()
+  std::optional<penstock::arena::Object> switch_area;     ///< of rank 0, which requests a switch
   penstock::coll::Problem problem;                        ///< of the call in progress
   std::vector<std::uint64_t> tokens;                      ///< by rank
-  std::vector<penstock::gpu::Communicator::Area> places;  ///< all that it has in the pool
-  std::mutex gpu_mutex;                                   ///< abort and error are any thread's
-  std::unique_ptr<penstock::gpu::Communicator> gpu;  ///< from the first call that is enqueued on
+  std::vector<penstock::gpu::Communicator::Area> places;  ///< all its memory in the pool
+  std::mutex gpu_mutex;                              ///< any thread may abort or ask for errors
+  std::unique_ptr<penstock::gpu::Communicator> gpu;  ///< made by the first enqueued call
   bool aborted = false;
 };
 
 namespace penstock::capi {
 
-/// Communicators that this process has closed and that a switch serves: it lets go of its regions
-/// when all ranks have left.
+/// Communicators that this process has closed and that a switch serves. The switch releases its
+/// regions after all ranks have left.
 class ClosedComms {
  public:
   explicit ClosedComms(Attachment& at) : at_(at) {}
-  /// The process detaches: waits a moment for the others and the switches, and leaves the rest to
-  /// the end of the job. At the process's end it does not wait.
+  /// Runs when the process detaches: waits briefly for the other ranks and the switches, and leaves
+  /// the rest to the end of the job. Does not wait at the end of the process.
   ~ClosedComms();
   ClosedComms(const ClosedComms&) = delete;
   ClosedComms& operator=(const ClosedComms&) = delete;
 
   static ClosedComms& of(Attachment& at);
   void add(std::unique_ptr<coll::Communicator> core, arena::Object words, arena::Object region);
-  /// Gives the regions back of those that all ranks and the switch have left.
+  /// Frees the regions of communicators that all ranks and the switch have left.
   void give_back();
 
  private:
@@ -60,7 +60,7 @@ class ClosedComms {
   std::vector<Closed> closed_;
 };
 
-/// Meets the other ranks, and agrees on where the communicator lies.
+/// Meets the other ranks and agrees with them on the communicator's memory. Collective.
 Result<std::unique_ptr<penstock_comm>> open_comm(std::shared_ptr<Attachment> attachment,
                                                  const penstock_comm_options_t& options);
 

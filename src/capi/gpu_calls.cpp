@@ -1,4 +1,4 @@
-// penstock_comm_enqueue and what belongs to it: collectives of GPUs.
+// penstock_comm_enqueue and related calls: collectives of GPUs.
 #include "penstock/gpu.h"
 
 #include "capi/comm.hpp"
@@ -30,7 +30,7 @@ Result<void> enqueue(penstock_comm& comm, const penstock_call_t& call, void* str
     auto made = PENSTOCK_TRY(gpu::Communicator::open(*comm.core, comm.places, std::move(device)));
     const std::lock_guard<std::mutex> guard(comm.gpu_mutex);
     comm.gpu = std::move(made);
-    if (comm.aborted) comm.gpu->abort();  // meanwhile, by another thread
+    if (comm.aborted) comm.gpu->abort();  // another thread aborted it meanwhile
   }
   gpu::Call enqueued;
   PENSTOCK_TRY(read_problem(call, *comm.core, enqueued.problem));

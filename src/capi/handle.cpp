@@ -20,7 +20,7 @@ void Handle::close(Handle* handle) noexcept {
   if (handle == nullptr || !handle->origin_.here()) return;
   const std::uint32_t before =
       handle->state_.fetch_or(closed | cancelled, std::memory_order_acq_rel);
-  if ((before & closed) != 0 || (before & calls) != 0) return;  // the last call ends it
+  if ((before & closed) != 0 || (before & calls) != 0) return;  // the last call destroys it
   handle->end();
   delete handle;
 }
@@ -55,7 +55,7 @@ Result<void> Handle::enter(const char* noun, Sharing sharing) const {
 }
 
 void Handle::leave() const noexcept {
-  // A call that is alone removes its mark: there is no other.
+  // a call that is alone removes its mark: there is no other
   std::uint32_t state = state_.load(std::memory_order_relaxed), left = 0;
   do {
     left = (state - one_call) & ~alone;

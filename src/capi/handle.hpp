@@ -1,5 +1,5 @@
 // The base of all handles of the C interface: the process that made them, the calls that use them
-// now, and their end.
+// at the moment, and their end.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@
 
 namespace penstock::capi {
 
-/// How a call uses its handle: with other calls at once, or alone.
+/// Whether a call may use its handle concurrently with other calls.
 enum class Sharing : std::uint8_t { shared, alone };
 
 class Handle {
@@ -23,35 +23,34 @@ class Handle {
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;
 
-  /// Gives the handle back: waits of other threads end, and the last call to leave ends the handle.
+  /// Closes the handle: waits of other threads end, and the last call that uses it destroys it.
   /// Does nothing in a forked child.
   static void close(Handle* handle) noexcept;
-  /// Ends the waits that use the handle, and later ones; it stays open.
+  /// Ends present and later waits that use the handle; it stays open.
   void cancel() noexcept;
   /// Closes a handle that no call uses. True: the caller must call end(). It must not free the
-  /// handle, for the program still has the pointer.
+  /// handle, because the program still has the pointer.
   bool take_to_end();
-  /// Winds up. The last use of the handle.
+  /// Releases what the handle holds. The last use of the handle.
   virtual void end() noexcept = 0;
 
-  /// A call begins. Errors: invalid_argument, in a forked child, when the handle is closed, and
-  /// when another thread uses it and one of the two calls must be alone.
+  /// Begins a call. Errors: invalid_argument (in a forked child; the handle is closed; another
+  /// thread uses it, and one of the two calls must be alone).
   Result<void> enter(const char* noun, Sharing sharing) const;
-  /// The call has ended, and maybe the handle with it.
+  /// Ends the call, and destroys a closed handle after its last call.
   void leave() const noexcept;
-  /// Errors: unavailable, when the wait of a call is to end.
+  /// Errors: unavailable (the wait of a call must end).
   Result<void> may_wait(const char* noun) const;
 
  private:
   const base::Origin origin_;
-  mutable std::atomic<std::uint32_t> state_{0};  ///< the number of calls, and marks
+  mutable std::atomic<std::uint32_t> state_{0};  ///< number of calls, and marks
 };
 
-/// Errors: unavailable, when the program's function (penstock_interrupt_by) ends the waits of this
-/// thread.
+/// Errors: unavailable (the program's function, penstock_interrupt_by, ends this thread's waits).
 Result<void> ask_interrupt();
 
-/// Leaves a handle that was entered.
+/// Calls leave() for an entered handle in the destructor.
 class Leaving {
  public:
   explicit Leaving(const Handle& handle) : handle_(handle) {}

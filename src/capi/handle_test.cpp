@@ -1,5 +1,5 @@
 // Handles in a forked child, handles that are closed while other threads use them, and handles that
-// are open when the process ends.
+// are open at the end of the process.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -205,7 +205,7 @@ Results calls_of_ranks(const Handles& of) {
           penstock_request_test(of.request, nullptr)};
 }
 
-/// Calls that return no status: 0 or NULL.
+/// Checks calls that return no status: 0 or NULL.
 bool nothing_is_told(const Handles& of) {
   return penstock_object_data(of.object) == nullptr && penstock_object_bytes(of.object) == 0 &&
          penstock_doorbell_read(of.doorbell) == 0 &&
@@ -213,7 +213,7 @@ bool nothing_is_told(const Handles& of) {
          penstock_messenger_progress(of.messenger) == 0;
 }
 
-/// 0 if every call of the child is refused; else the kind of the one that is not, and its number.
+/// 0 if every call of the child is refused; otherwise the kind and number of a call that is not.
 int refused(const Handles& of) {
   int kind = 0;
   for (const auto calls :
@@ -283,7 +283,7 @@ TEST_F(Handle, DefaultPoolIsNotInherited) {
   unsetenv("PENSTOCK_POOL");
 }
 
-/// Runs `wait` on a thread of its own, and `meanwhile` once the thread waits. Returns the status of
+/// Runs `wait` on a new thread, and `meanwhile` once that thread waits. Returns the status of
 /// `wait`.
 template <class Wait, class Meanwhile>
 penstock_status_t waits_while(const Wait& wait, const Meanwhile& meanwhile) {
@@ -379,7 +379,7 @@ TEST_F(Handle, EndsItsWaitWhenTheProgramInterrupts) {
   EXPECT_EQ(penstock_doorbell_wait(handles_.doorbell, 5, 50'000'000, 0), PENSTOCK_DEADLINE);
 }
 
-/// A child that ends with its handles open leaves the pool in order.
+/// A child that exits with open handles leaves the pool in order.
 TEST_F(Handle, IsGivenBackWhenTheProcessEnds) {
   const int status = in_child([&] {
     Handles own;
@@ -421,7 +421,7 @@ TEST_F(Handle, IsGivenBackWhenTheProcessEnds) {
   penstock_arena_close(object);
 }
 
-/// The process stays attached then, for the sake of other ranks. It gives back the rest.
+/// The process then stays attached for other ranks, and releases the rest.
 TEST_F(Handle, IsGivenBackAlthoughACommunicatorIsOpen) {
   const int status = in_child([&] {
     Handles own;

@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::uint64_t line_bytes = coherence::line_bytes;
 
-/// Runs `body(memory)` if the bytes lie in the pool. `beside`: what else must not be NULL.
+/// Runs `body(memory)` if the bytes lie in the pool. `beside`: another pointer that must not be
+/// NULL.
 template <class Body>
 penstock_status_t inside(penstock_pool_t* pool, const void* at, std::uint64_t bytes,
                          const void* beside, Body&& body) {
@@ -29,7 +30,7 @@ penstock_status_t inside(penstock_pool_t* pool, const void* at, std::uint64_t by
   });
 }
 
-/// A part of one line: the rest of it is read and written back as it was.
+/// Writes a part of one line; reads the rest and writes it back unchanged.
 void write_within_line(const coherence::Memory& memory, std::byte* to, const std::byte* from,
                        std::uint64_t bytes) {
   alignas(line_bytes) std::byte line[line_bytes];

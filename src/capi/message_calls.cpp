@@ -45,7 +45,7 @@ Result<std::unique_ptr<penstock_messenger>> open_messenger(
   return messenger;
 }
 
-/// `begin`(messenger, request's state).
+/// Starts a request: calls `begin`(messenger, request's state).
 template <class Begin>
 penstock_status_t begin(penstock_messenger_t* messenger, penstock_request_t** request,
                         const Begin& start) {

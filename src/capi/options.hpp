@@ -9,7 +9,8 @@
 
 namespace penstock::capi {
 
-/// NULL: all zero. A program built with an older header passes a shorter struct: the rest is zero.
+/// Copies the caller's options. NULL: all zero. A program built with an older header passes a
+/// shorter struct: the rest is zero.
 template <class Options>
 Result<Options> read_options(const Options* options) {
   Options complete{};

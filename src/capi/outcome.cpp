@@ -7,7 +7,7 @@ namespace penstock::capi {
 
 namespace {
 
-/// The words of the last failed call. Without a destructor, because exit handlers make calls too.
+/// The message of the last failed call. A plain array, since exit handlers make calls too.
 thread_local char last_error[4096];
 
 }  // namespace

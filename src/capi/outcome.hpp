@@ -1,4 +1,4 @@
-// Results and exceptions end here: a status, and words for penstock_last_error().
+// The border of the C interface: turns results and exceptions into a status and a message.
 #pragma once
 
 #include <exception>
@@ -12,7 +12,7 @@
 namespace penstock::capi {
 
 penstock_status_t status_of(ErrorCode code);
-/// Remembers the words for this thread.
+/// Stores the message for penstock_last_error() of this thread.
 penstock_status_t report(const Error& error);
 penstock_status_t report(ErrorCode code, const char* message);
 
@@ -25,7 +25,7 @@ penstock_status_t report(const Result<T>& result) {
   return result ? PENSTOCK_OK : report(result.error());
 }
 
-/// Runs `body`, which gives a penstock_status_t; no exception leaves.
+/// Runs `body`, which returns a penstock_status_t, and lets no exception through.
 template <class Body>
 penstock_status_t guarded(Body&& body) noexcept {
   try {

@@ -58,7 +58,7 @@ Result<void> hand_out(const penstock_pool& pool, Result<persist::Checkpoint> fou
   return {};
 }
 
-/// A transaction is one thread's.
+/// A transaction belongs to one thread.
 template <class Call>
 penstock_status_t with(penstock_undo_log_t* log, Call call) {
   return use(log, Sharing::alone, [&](penstock_undo_log& handle) { return call(*handle.log); });

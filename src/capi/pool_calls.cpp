@@ -68,7 +68,7 @@ struct DefaultPool {
   penstock_pool* pool = nullptr;
 };
 
-// Never destroyed: a library must not detach while a program's own exit handlers still use it.
+// never destroyed: a library must not detach while a program's own exit handlers still use it
 DefaultPool& default_pool() {
   static auto* const pools = new base::PerProcess<DefaultPool>;
   return pools->here();
@@ -78,7 +78,7 @@ DefaultPool& default_pool() {
 
 namespace {
 
-/// The size up to which the pool may grow; memory is taken as it is used.
+/// The size up to which the pool may grow; it takes memory as it is used.
 std::uint64_t temporary_bytes(std::uint32_t ranks) {
   constexpr std::uint64_t usual = 4ull << 30, each = 512ull << 20, least = 32 << 20, page = 2 << 20;
   const std::uint64_t most = std::max(usual, each * ranks);
@@ -89,14 +89,14 @@ std::uint64_t temporary_bytes(std::uint32_t ranks) {
 }
 
 Result<std::string> create_temporary(std::uint32_t ranks) {
-  // A program that was killed could not remove its own.
+  // a killed program could not remove its own pool
   (void)pool::sweep_leftovers();
   pool::CreateOptions options;
   options.bytes = temporary_bytes(ranks);
   options.sparse = true;
   if (base::env_is_set("PENSTOCK_SIZE"))
     options.bytes = PENSTOCK_TRY(base::env_number("PENSTOCK_SIZE"));
-  // The form that the sweep knows.
+  // the form that the sweep recognizes
   options.spec = fmt::format("{}{}-{:08x}", pool::temporary_pool_prefix, ::getpid(),
                              static_cast<std::uint32_t>(PENSTOCK_TRY(pool::random_id())));
   PENSTOCK_TRY(pool::create(options));
@@ -128,7 +128,7 @@ Result<std::shared_ptr<Attachment>> attach(const char* spec,
   attachment->pool = PENSTOCK_TRY(pool::Pool::attach(attach));
   attachment->arena = PENSTOCK_TRY(arena::Arena::open(*attachment->pool));
   attachment->of_penstock = given.reserved_names != 0;
-  // What cannot be undone now is tried again when its objects are used, and said then.
+  // a transaction that cannot be undone now is tried again, and reported, when its objects are used
   if (const auto recovered = persist::recover(*attachment->arena); !recovered)
     base::log(base::Level::warn, "{}", recovered.error().message);
   return attachment;

@@ -44,7 +44,7 @@ namespace penstock::capi {
 
 namespace {
 
-/// The lines at `offset` of the object, if they lie in it whole.
+/// The lines at `offset`, if they lie wholly in the object.
 Result<void*> lines_of(const penstock_object& object, std::uint64_t offset, std::uint64_t bytes) {
   const arena::Object& found = object.object;
   if (offset % coherence::line_bytes != 0 || !base::range_inside(offset, bytes, found.bytes)) {
@@ -62,12 +62,12 @@ Result<void> check_self(std::uint32_t participants, std::uint32_t self) {
 }
 
 sync::AliveCheck alive_check(const std::shared_ptr<Attachment>& attachment) {
-  // The handle that holds the check holds the attachment too.
+  // the handle that holds the check holds the attachment too
   return [pool = attachment->pool.get()](std::uint64_t token) { return pool->alive(token); };
 }
 
-/// Opens a Barrier or Lock: one line a participant. `ready(handle)` is called before the handle is
-/// given out.
+/// Opens a Barrier or Lock, with one line per participant. Calls `ready(handle)` before the caller
+/// gets the handle.
 template <class Handle, class Primitive, class Ready>
 penstock_status_t open_lines(const penstock_object_t* object, std::uint64_t offset,
                              std::uint32_t participants, std::uint32_t self, Handle** handle,
