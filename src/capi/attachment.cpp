@@ -33,7 +33,7 @@ std::vector<AttachedHandle*> take_all(OpenHandles& open, bool& used) {
     AttachedHandle& handle = **at;
     if (handle.attachment->of_penstock) continue;  // Penstock's own libraries close them
     handle.cancel();
-    if (handle.take_to_end())
+    if (handle.close_if_unused())
       taken.push_back(&handle);
     else
       used = true;
@@ -44,7 +44,7 @@ std::vector<AttachedHandle*> take_all(OpenHandles& open, bool& used) {
 /// Closes the handles that the program has left open, after its own exit handlers: releases locks,
 /// undoes transactions, publishes stores. Communicators and messengers stay open, and their
 /// attachments with them: other ranks may need them until the process has ended.
-[[gnu::destructor]] void leave_all() {
+[[gnu::destructor]] void close_all_handles() {
   constexpr int looks = 100;
   constexpr std::chrono::milliseconds between{2};
   ends = true;
@@ -59,7 +59,7 @@ std::vector<AttachedHandle*> take_all(OpenHandles& open, bool& used) {
 
 }  // namespace
 
-bool process_ends() {
+bool process_is_ending() {
   return ends;
 }
 
@@ -71,7 +71,7 @@ AttachedHandle::AttachedHandle(std::shared_ptr<Attachment> to) : attachment(std:
 
 void AttachedHandle::end() noexcept {
   guarded([&] {
-    wind_up();
+    release_contents();
     return PENSTOCK_OK;
   });
   OpenHandles& open = open_handles().here();

@@ -36,7 +36,7 @@ bool is_hidden(const Attachment& attachment, std::string_view name);
 Result<void> check_named(const Attachment& attachment, const char* name, const void* place);
 
 /// True once the program's exit handlers have run; after that nothing waits for other processes.
-bool process_ends();
+bool process_is_ending();
 
 /// A handle that is closed at the end of the process, if not earlier.
 class AttachedHandle : public Handle {
@@ -48,7 +48,7 @@ class AttachedHandle : public Handle {
 
  protected:
   /// Called before the handle releases the attachment.
-  virtual void wind_up() {}
+  virtual void release_contents() {}
 
  private:
   std::list<AttachedHandle*>::iterator listed_;
@@ -71,7 +71,7 @@ struct penstock_object final : penstock::capi::AttachedHandle {
 
  private:
   /// Unpublished stores of this process must not be written back after the space has a new owner.
-  void wind_up() override {
+  void release_contents() override {
     if (!is_gone) attachment->arena->publish_stores(object);
   }
 };

@@ -59,7 +59,7 @@ class Abi : public ::testing::Test {
   penstock_pool_t* pool_ = nullptr;
 };
 
-TEST_F(Abi, TellsVersionAndStatusNames) {
+TEST_F(Abi, ReportsVersionAndStatusNames) {
   EXPECT_STREQ(penstock_version(), PENSTOCK_VERSION_TEXT);
   EXPECT_STREQ(penstock_status_name(PENSTOCK_OK), "ok");
   EXPECT_STREQ(penstock_status_name(PENSTOCK_NO_SPACE), "no_space");
@@ -88,7 +88,7 @@ TEST_F(Abi, PoolInfo) {
   EXPECT_GT(info.object_bytes_largest_free, 8u << 20);
 }
 
-TEST_F(Abi, RefusesWhatItCannotUse) {
+TEST_F(Abi, RefusesUnusableArguments) {
   penstock_pool_t* pool = nullptr;
   penstock_object_t* object = nullptr;
   EXPECT_EQ(penstock_pool_attach("shm:penstock-no-such-pool", nullptr, &pool), PENSTOCK_NOT_FOUND);
@@ -116,7 +116,7 @@ TEST_F(Abi, RefusesWhatItCannotUse) {
   penstock_pool_detach(nullptr);
 }
 
-TEST_F(Abi, OptionsOfAnOlderHeaderAreEnough) {
+TEST_F(Abi, AcceptsOptionsOfOlderHeader) {
   penstock_object_options_t options{};
   options.struct_bytes = offsetof(penstock_object_options_t, alignment);
   options.lifetime = PENSTOCK_LIFETIME_POOL;

@@ -165,7 +165,7 @@ TEST_F(Comms, GatherUnevenBlocks) {
   });
 }
 
-TEST_F(Comms, RefuseWhatTheyCannotDo) {
+TEST_F(Comms, RefuseImpossibleCalls) {
   on_all([](Rank& rank) {
     std::int32_t value = 1;
     const penstock_block_t whole{0, sizeof value};
@@ -191,7 +191,7 @@ TEST_F(Comms, RefuseWhatTheyCannotDo) {
   penstock_comm_close(nullptr);
 }
 
-TEST_F(Comms, EndTheirWaitsAtATimeoutAndByAnotherThread) {
+TEST_F(Comms, WaitsEndAtTimeoutOrCancel) {
   std::atomic<int> over{0};
   on_all([&](Rank& rank) {
     penstock_call_t call{};
@@ -228,7 +228,7 @@ TEST_F(Comms, EndTheirWaitsAtATimeoutAndByAnotherThread) {
   });
 }
 
-TEST_F(Comms, StandBesideMessages) {
+TEST_F(Comms, WorkBesideMessages) {
   std::array<penstock_address_t, ranks> addresses{};
   std::atomic<std::uint32_t> known{0}, ended{0};
   on_all([&](Rank& rank) {
@@ -270,7 +270,7 @@ TEST_F(Comms, StandBesideMessages) {
   });
 }
 
-TEST_F(Comms, GiveTheirSpaceBack) {
+TEST_F(Comms, ReturnTheirSpace) {
   for (int turn = 0; turn < 40; ++turn) on_all([](Rank&) {});
   penstock_pool_t* pool = nullptr;
   ASSERT_EQ(penstock_pool_attach(spec_.c_str(), nullptr, &pool), PENSTOCK_OK);
@@ -309,7 +309,7 @@ void Comms::leave_in_turn(bool upwards) {
   penstock_pool_detach(watching);
 }
 
-TEST_F(Comms, AreFreeOnceTheLastRankHasClosed) {
+TEST_F(Comms, FreedWhenLastRankCloses) {
   for (const bool upwards : {true, false}) leave_in_turn(upwards);
 }
 
@@ -322,12 +322,12 @@ class CommsOnDevices : public Comms {
   }
 };
 
-TEST_F(CommsOnDevices, AreFreeOnceTheLastRankHasClosed) {
+TEST_F(CommsOnDevices, FreedWhenLastRankCloses) {
   for (const bool upwards : {true, false}) leave_in_turn(upwards);
 }
 
 /// Its slots are separate objects, each on one part.
-TEST_F(CommsOnDevices, SpreadTheirSlots) {
+TEST_F(CommsOnDevices, SpreadSlotsOverParts) {
   constexpr std::size_t count = 300'000;
   on_all([&](Rank& rank) {
     std::vector<float> values(count, static_cast<float>(rank.number + 1));

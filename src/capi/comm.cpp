@@ -126,7 +126,7 @@ ClosedComms::~ClosedComms() {
   // Other ranks may compute for long before they leave; a process that closes its groups is quick.
   constexpr int patient_looks = 20;
   constexpr std::chrono::milliseconds between{5};
-  const int looks = process_ends() ? 1 : patient_looks;
+  const int looks = process_is_ending() ? 1 : patient_looks;
   for (int look = 0; look < looks && !closed_.empty(); ++look) {
     give_back();
     if (!closed_.empty()) std::this_thread::sleep_for(between);

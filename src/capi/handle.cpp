@@ -29,7 +29,7 @@ void Handle::cancel() noexcept {
   state_.fetch_or(cancelled, std::memory_order_relaxed);
 }
 
-bool Handle::take_to_end() {
+bool Handle::close_if_unused() {
   std::uint32_t idle = state_.load(std::memory_order_relaxed) & cancelled;
   return state_.compare_exchange_strong(idle, closed | cancelled, std::memory_order_acq_rel);
 }
@@ -71,7 +71,7 @@ Result<void> Handle::may_wait(const char* noun) const {
   return fail(ErrorCode::unavailable, "the {} was closed while a thread waited in it", noun);
 }
 
-Result<void> ask_interrupt() {
+Result<void> check_interrupt() {
   if (interrupt.look == nullptr || interrupt.looks) return {};
   interrupt.looks = true;
   const int ends = interrupt.look(interrupt.user);

@@ -30,7 +30,7 @@ class Handle {
   void cancel() noexcept;
   /// Closes a handle that no call uses. True: the caller must call end(). It must not free the
   /// handle, because the program still has the pointer.
-  bool take_to_end();
+  bool close_if_unused();
   /// Releases what the handle holds. The last use of the handle.
   virtual void end() noexcept = 0;
 
@@ -48,7 +48,7 @@ class Handle {
 };
 
 /// Errors: unavailable (the program's function, penstock_interrupt_by, ends this thread's waits).
-Result<void> ask_interrupt();
+Result<void> check_interrupt();
 
 /// Calls leave() for an entered handle in the destructor.
 class Leaving {
@@ -74,7 +74,7 @@ penstock_status_t use(Kind* handle, Sharing sharing, Body&& body) noexcept {
     const Leaving leaving(*handle);
     const base::DeadCheck check = [handle]() -> Result<void> {
       PENSTOCK_TRY(handle->may_wait(Kind::noun));
-      return ask_interrupt();
+      return check_interrupt();
     };
     const base::Interruptible interruptible(check);
     return report(std::forward<Body>(body)(*handle));

@@ -227,7 +227,7 @@ int refused(const Handles& of) {
   return nothing_is_told(of) ? 0 : 2;
 }
 
-TEST_F(Handle, IsRefusedInAForkedChild) {
+TEST_F(Handle, IsRefusedInForkedChild) {
   handles_.open_the_rest();
   penstock_doorbell_ring(handles_.doorbell, 5);
   EXPECT_EQ(in_child([&] { return refused(handles_); }), 0);
@@ -242,7 +242,7 @@ TEST_F(Handle, IsRefusedInAForkedChild) {
       << "a child attaches by itself";
 }
 
-TEST_F(Handle, StaysOpenWhenAForkedChildClosesIt) {
+TEST_F(Handle, StaysOpenWhenForkedChildCloses) {
   handles_.open_the_rest();
   ASSERT_EQ(penstock_lock_acquire(handles_.lock, 0), PENSTOCK_OK);
   ASSERT_EQ(penstock_tx_begin(handles_.log), PENSTOCK_OK);
@@ -304,7 +304,7 @@ penstock_status_t waits_while(const Wait& wait, const Meanwhile& meanwhile) {
   return status;
 }
 
-TEST_F(Handle, EndsItsWaitWhenAnotherThreadCloses) {
+TEST_F(Handle, WaitEndsWhenAnotherThreadCloses) {
   Handles& of = handles_;
   EXPECT_EQ(waits_while([&] { return penstock_doorbell_wait(of.doorbell, 5, an_hour_ns, 0); },
                         [&] { penstock_doorbell_close(of.doorbell); }),
@@ -322,7 +322,7 @@ TEST_F(Handle, EndsItsWaitWhenAnotherThreadCloses) {
   EXPECT_EQ(penstock_lock_release(of.other), PENSTOCK_OK);
 }
 
-TEST_F(Handle, KeepsItsAttachmentWhileAThreadWaits) {
+TEST_F(Handle, KeepsAttachmentWhileThreadWaits) {
   Handles& of = handles_;
   EXPECT_EQ(waits_while([&] { return penstock_barrier_wait(of.barrier, an_hour_ns); },
                         [&] {
@@ -332,7 +332,7 @@ TEST_F(Handle, KeepsItsAttachmentWhileAThreadWaits) {
             PENSTOCK_UNAVAILABLE);
 }
 
-TEST_F(Handle, EndsItsWaitsWhenCancelled) {
+TEST_F(Handle, WaitsEndWhenCancelled) {
   Handles& of = handles_;
   EXPECT_EQ(waits_while([&] { return penstock_doorbell_wait(of.doorbell, 5, an_hour_ns, 0); },
                         [&] { penstock_doorbell_cancel(of.doorbell); }),
@@ -342,7 +342,7 @@ TEST_F(Handle, EndsItsWaitsWhenCancelled) {
   EXPECT_EQ(penstock_doorbell_wait(of.doorbell, 5, an_hour_ns, 0), PENSTOCK_OK) << "no wait";
 }
 
-TEST_F(Handle, LockRefusesASecondThread) {
+TEST_F(Handle, LockRefusesSecondThread) {
   Handles& of = handles_;
   ASSERT_EQ(penstock_lock_acquire(of.other, 0), PENSTOCK_OK);
   EXPECT_EQ(waits_while([&] { return penstock_lock_acquire(of.lock, an_hour_ns); },
@@ -357,7 +357,7 @@ TEST_F(Handle, LockRefusesASecondThread) {
   EXPECT_EQ(penstock_lock_release(of.lock), PENSTOCK_INVALID_ARGUMENT) << "it is free";
 }
 
-TEST_F(Handle, EndsItsWaitWhenTheProgramInterrupts) {
+TEST_F(Handle, WaitEndsWhenProgramInterrupts) {
   struct Look {
     penstock_doorbell_t* bell;
     int looks = 0;
@@ -380,7 +380,7 @@ TEST_F(Handle, EndsItsWaitWhenTheProgramInterrupts) {
 }
 
 /// A child that exits with open handles leaves the pool in order.
-TEST_F(Handle, IsGivenBackWhenTheProcessEnds) {
+TEST_F(Handle, ClosesWhenProcessExits) {
   const int status = in_child([&] {
     Handles own;
     penstock_object_options_t options{};
@@ -422,7 +422,7 @@ TEST_F(Handle, IsGivenBackWhenTheProcessEnds) {
 }
 
 /// The process then stays attached for other ranks, and releases the rest.
-TEST_F(Handle, IsGivenBackAlthoughACommunicatorIsOpen) {
+TEST_F(Handle, ClosesAlthoughCommunicatorIsOpen) {
   const int status = in_child([&] {
     Handles own;
     penstock_object_t* object = nullptr;

@@ -19,7 +19,7 @@ struct penstock_undo_log final : capi::AttachedHandle {
   std::unique_ptr<persist::UndoLog> log;
 
  private:
-  void wind_up() override { log.reset(); }
+  void release_contents() override { log.reset(); }
 };
 
 struct penstock_checkpoint final : capi::AttachedHandle {

@@ -122,7 +122,7 @@ Result<std::shared_ptr<Attachment>> attach(const char* spec,
   attach.emulated_node = PENSTOCK_TRY(base::env_index("PENSTOCK_NODE"));
   attach.rank = given.rank;
   if (given.job != nullptr) attach.job = given.job;
-  const base::DeadCheck check = ask_interrupt;
+  const base::DeadCheck check = check_interrupt;
   const base::Interruptible interruptible(check);
   auto attachment = std::make_shared<Attachment>();
   attachment->pool = PENSTOCK_TRY(pool::Pool::attach(attach));

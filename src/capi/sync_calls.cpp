@@ -27,7 +27,7 @@ struct penstock_lock final : penstock::capi::AttachedHandle {
   bool held = false;
 
  private:
-  void wind_up() override {
+  void release_contents() override {
     if (held) release();
   }
 };
