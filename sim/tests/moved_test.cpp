@@ -187,7 +187,7 @@ class OfTwo {
   std::unique_ptr<pool::Pool> pool_;
 };
 
-TEST(MovedByGpus, WhatIsReadOfARankThatHasGivenUpDoesNotCount) {
+TEST(MovedByGpus, DiscardsDataReadFromFailedRank) {
   SimulatedPool pool;
   const std::uint64_t area = place_communicator(pool, 2);
   Scenario scenario = pool.scenario("a rank with a GPU gives up", 2);

@@ -64,7 +64,7 @@ class ServerTest : public testing::Test {
   arena::Attached rank_ = pool_.attach({.job = "job"});
 };
 
-TEST_F(ServerTest, WhoServesARegionIsToldThereUntilItIsTakenBack) {
+TEST_F(ServerTest, NamesServerInRegionUntilWithdrawn) {
   const auto server = play();
   const Region first = make_region(1, {.ranks = 2}), second = make_region(2, {.ranks = 2});
   publish(ask_of(0), Ask::of(first.offset(), 0).word);
@@ -79,7 +79,7 @@ TEST_F(ServerTest, WhoServesARegionIsToldThereUntilItIsTakenBack) {
 }
 
 /// If a foreign process withdrew a region, its ranks would otherwise wait for ever.
-TEST_F(ServerTest, WhatAStrangerAsksInTheirPlaceIsToldToTheRanks) {
+TEST_F(ServerTest, ReportsForeignSubmissionToRanks) {
   const auto server = play();
   const Region region = make_region(1, {.ranks = 2}), other = make_region(2, {.ranks = 2});
   publish(ask_of(0), Ask::of(region.offset(), 0).word);
@@ -106,7 +106,7 @@ TEST_F(ServerTest, ARegionIsServedOnce) {
 }
 
 /// The process that asked the dead switch may have freed the region.
-TEST_F(ServerTest, WhatWasAskedOfAnEarlierSwitchIsNotServed) {
+TEST_F(ServerTest, IgnoresRequestsToEarlierSwitch) {
   const Region region = make_region(1, {.ranks = 2});
   publish(ask_of(0), Ask::of(region.offset(), 0).word);
   const auto server = play();
@@ -117,7 +117,7 @@ TEST_F(ServerTest, WhatWasAskedOfAnEarlierSwitchIsNotServed) {
 }
 
 /// A chunk that the spine was asked for is answered, although a rank has died before the next.
-TEST_F(ServerTest, ALeafPassesOnWhatItHasAskedForBeforeItTellsOfADeadRank) {
+TEST_F(ServerTest, LeafForwardsAnswersBeforeReportingDeadRank) {
   const Region region = make_region(1, {.ranks = 2, .leaves = 1});
   std::uint64_t dead = 0;
   {

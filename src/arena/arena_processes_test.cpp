@@ -183,7 +183,7 @@ TEST(ArenaProcesses, AttachingFreesWhatTheDeadOwned) {
   EXPECT_EQ(next->list().size(), 1u);
 }
 
-TEST(ArenaProcesses, NameOfTheDeadIsFreeForTheLiving) {
+TEST(ArenaProcesses, ReusesNameOfDeadOwner) {
   const TestPool pool(16 << 20);
   const Attached parent = pool.attach();
   kill_an_owner(pool);

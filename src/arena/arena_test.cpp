@@ -88,7 +88,7 @@ TEST_F(ArenaTest, RefusalOfSpaceNamesNeedAndLargestFree) {
   EXPECT_TRUE(here_->create("modest", 1 << 20));
 }
 
-TEST_F(ArenaTest, ExistingObjectIsOpenedOnlyIfAskedAndOfTheSameSize) {
+TEST_F(ArenaTest, OpensExistingObjectOnlyIfAskedAndEqual) {
   const auto made = *here_->create("shared", 256);
   EXPECT_EQ(here_->create("shared", 256).error().code, ErrorCode::already_exists);
   const auto again = here_->create("shared", 256, {.open_existing = true});
@@ -224,7 +224,7 @@ TEST_F(ArenaTest, LockIsFreeWhileMuchIsZeroed) {
   EXPECT_EQ(here_->stats().bytes_used, used);
 }
 
-TEST_F(ArenaTest, LargeObjectThatLosesItsNameGivesItsSpaceBack) {
+TEST_F(ArenaTest, FreesLargeObjectThatLosesItsName) {
   const Attached other = pool_.attach();
   bool raced = false;
   after_publish_hook() = [&] {
@@ -316,7 +316,7 @@ INSTANTIATE_TEST_SUITE_P(All, ArenaModes,
                                            coherence::Mode::uncached),
                          [](const auto& mode) { return coherence::mode_name(mode.param); });
 
-TEST(ArenaParts, AnObjectLiesOnThePartThatIsAskedFor) {
+TEST(ArenaParts, PlacesObjectOnRequestedPart) {
   const std::string name = fmt::format("shm:penstock-arena-parts-{}", getpid());
   const std::string spec = name + "-0," + name + "-1";
   ASSERT_TRUE(pool::create({.spec = spec, .bytes = 32 << 20}));
@@ -346,7 +346,7 @@ TEST(ArenaParts, AnObjectLiesOnThePartThatIsAskedFor) {
 
 /// `near` is a wish, not a condition: an object lies elsewhere if the part is full, or if the
 /// object is longer than a stripe.
-TEST(ArenaParts, AnObjectLiesNearThePartThatIsWishedForIfItCan) {
+TEST(ArenaParts, PrefersRequestedPartIfPossible) {
   const std::string name = fmt::format("shm:penstock-arena-near-{}", getpid());
   const std::string spec = name + "-0," + name + "-1";
   ASSERT_TRUE(pool::create({.spec = spec, .bytes = 32 << 20}));
@@ -373,7 +373,7 @@ TEST(ArenaParts, AnObjectLiesNearThePartThatIsWishedForIfItCan) {
 
 /// The holder of the lock may be stopped while the object is being zeroed: its space is freed all
 /// the same.
-TEST(ArenaLimits, ALimitHoldsForALargeObjectTooAndLeavesNothing) {
+TEST(ArenaLimits, LimitAppliesToLargeObjectsToo) {
   const std::string spec = fmt::format("shm:penstock-arena-limit-{}", getpid());
   ASSERT_TRUE(pool::create({.spec = spec, .bytes = 512 << 20}));
   {

@@ -251,7 +251,7 @@ TEST_F(Hostile, ForgedHeader) {
   }
 }
 
-TEST_F(Hostile, OneHeaderOfTwoIsEnoughAndNoneIsAnError) {
+TEST_F(Hostile, OpensWithOneHeaderButNotWithNone) {
   TestMemory memory(small_pool, seed_);
   EXPECT_FALSE(*read_format(memory.region(), memory.placement())) << "garbage is not formatted";
   populate(memory);

@@ -81,7 +81,7 @@ TEST_F(SpaceTest, ARowLiesInOnePiece) {
   EXPECT_EQ(chain().size(), 1u);
 }
 
-TEST_F(SpaceTest, ARowIsThereAsAWholeOrNot) {
+TEST_F(SpaceTest, PublishesRowsAtomically) {
   auto space = begin();
   const std::vector<Tenant> tenants(10);
   const auto refused = space.allocate_row(chain()[0], {.bytes = total() / 9}, tenants);
@@ -229,7 +229,7 @@ TEST_F(SpaceTest, HalfWrittenHeaderIsFinishedFromTheJournal) {
   EXPECT_EQ(chain()[0].state, ExtentState::used);
 }
 
-TEST_F(SpaceTest, DamageIsAnErrorThatNamesTheOffsetAndTheCommand) {
+TEST_F(SpaceTest, DamageErrorNamesOffsetAndCommand) {
   auto space = begin();
   const auto first = *space.allocate({64});
   const auto second = *space.allocate({64});

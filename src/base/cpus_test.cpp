@@ -60,7 +60,7 @@ TEST_F(CgroupTest, TightestOfAllGroupsAboveBinds) {
   EXPECT_EQ(found.cpuset, 5u);
 }
 
-TEST_F(CgroupTest, ReadsTheRootWhereTheGroupIsOutOfSight) {
+TEST_F(CgroupTest, ReadsRootGroupWhenOwnIsHidden) {
   write("cpu.max", "200000 100000");
   EXPECT_EQ(limits("0::/only/the/host/sees/this\n").quota, 2u);
 }

@@ -34,7 +34,7 @@ TEST(Env, GivesTheDefaultUnlessSet) {
   EXPECT_TRUE(env_is_set("PENSTOCK_TIMEOUT_MS"));
 }
 
-TEST(Env, OldNamesAreReadUntilTheNewOneIsSet) {
+TEST(Env, ReadsOldNamesUntilNewOneIsSet) {
   for (const RenamedVariable& renamed : renamed_variables()) {
     const auto is_in_table = [](std::string_view name) {
       return std::ranges::any_of(variables(),

@@ -24,7 +24,7 @@ TEST(ReadFile, GivesAllOfAFile) {
   EXPECT_EQ(read_file(path), "");
 }
 
-TEST(ReadFile, ValuesNumbersAndFoldersAsTheKernelWritesThem) {
+TEST(ReadFile, ParsesKernelValuesNumbersAndFolders) {
   const std::string folder = testing::TempDir() + "penstock-values-" + std::to_string(getpid());
   ASSERT_EQ(mkdir(folder.c_str(), 0700), 0);
   const auto write = [&](const char* name, const char* text) {
@@ -50,7 +50,7 @@ TEST(ReadFile, ValuesNumbersAndFoldersAsTheKernelWritesThem) {
   rmdir(folder.c_str());
 }
 
-TEST(ReadFile, AProcessThatIsBeingReapedIsNoError) {
+TEST(ReadFile, AcceptsProcessBeingReaped) {
   for (int i = 0; i < 20; ++i) {
     const pid_t child = fork();
     if (child == 0) _exit(0);

@@ -71,7 +71,7 @@ TEST_F(Fork, AChildKeepsNoDescriptor) {
 }
 
 /// The child must not close a descriptor that it opened itself under the number of a closed one.
-TEST_F(Fork, WhatAChildOpensUnderTheNumberIsItsOwn) {
+TEST_F(Fork, KeepsDescriptorThatChildReopened) {
   auto kept = std::make_unique<ProcessFd>(open());
   EXPECT_EQ(in_child([&] {
               const int number = open();

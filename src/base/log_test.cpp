@@ -72,7 +72,7 @@ TEST(Log, HostTakesWhatItWants) {
   EXPECT_EQ(taken.substr(taken.rfind(':')), ":value 7");
 }
 
-TEST_F(LogDeathTest, WhatTheHostDoesNotWantGoesToStandardError) {
+TEST_F(LogDeathTest, FallsBackToStandardError) {
   static constexpr LogHost none = {[](Level) { return false; },
                                    [](Level, std::string_view, const SourcePlace&) {}};
   EXPECT_EXIT(

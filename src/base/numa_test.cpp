@@ -118,7 +118,7 @@ TEST(KeepOnNode, BindsWholePages) {
   ::munmap(at, 4 * page);
 }
 
-TEST(ServiceThread, LeavesTheMaskAndTheSignalsOfItsStarterAlone) {
+TEST(ServiceThread, KeepsMaskAndSignalsOfStarter) {
   const std::vector<int> before = own_cpus();
   std::vector<int> within;
   sigset_t blocked;
@@ -135,7 +135,7 @@ TEST(ServiceThread, LeavesTheMaskAndTheSignalsOfItsStarterAlone) {
 }
 
 /// The threads of a rank that is bound to one CPU stay on that CPU.
-TEST(ServiceThread, OfABoundRankIsBoundAsItIs) {
+TEST(ServiceThread, InheritsBindingOfRank) {
   const std::vector<int> before = own_cpus();
   cpu_set_t mask, one;
   ASSERT_EQ(::sched_getaffinity(0, sizeof mask, &mask), 0);

@@ -112,13 +112,13 @@ TEST(AwakeClock, OneStepCountsForSoMuchAtMost) {
   EXPECT_EQ(clock.now_ns(), 2'000'000u);
 }
 
-TEST(WaitPolicy, SpinsLongOnlyWhereEachProcessHasACore) {
+TEST(WaitPolicy, SpinsLongOnlyWithCorePerProcess) {
   const std::uint32_t cpus = std::max(usable_cpus(), shared_cpus());
   EXPECT_GT(WaitPolicy::for_processes(cpus).spins, 1000u);
   EXPECT_LT(WaitPolicy::for_processes(cpus + 1).spins, 100u);
 }
 
-TEST(WaitPolicy, ManyProcessesOfACoreSleepEarlyAndLong) {
+TEST(WaitPolicy, ManyProcessesPerCoreSleepEarly) {
   const std::uint32_t cpus = std::max(usable_cpus(), shared_cpus());
   const WaitPolicy alone = WaitPolicy::for_processes(cpus);
   const WaitPolicy hundreds = WaitPolicy::for_processes(256 * cpus);

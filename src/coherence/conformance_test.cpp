@@ -225,7 +225,7 @@ TEST_P(Conformance, WriteBackAndInvalidateKeepPublishedContents) {
 
 /// Publish data, store fence, publish a flag; observe the flag, then the data: it is the announced
 /// data, or later data. The writer runs without pause, so that the reader meets every stage.
-TEST_P(Conformance, FlagIsNotSeenBeforeTheDataItAnnounces) {
+TEST_P(Conformance, FlagFollowsItsData) {
   constexpr std::uint64_t rounds = 10'000;
   constexpr std::size_t bytes = 640;
   std::byte* data = line(0);
@@ -256,7 +256,7 @@ TEST_P(Conformance, FlagIsNotSeenBeforeTheDataItAnnounces) {
 }
 
 /// The last word of a line vouches for the others, in every mode.
-TEST_P(Conformance, LineIsNotSeenWithItsLastWordOnly) {
+TEST_P(Conformance, LastWordFollowsRestOfLine) {
   constexpr std::uint64_t rounds = 20'000;
   std::byte* shared = line(4);
   const std::uint64_t zeros[8] = {};

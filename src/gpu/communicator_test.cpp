@@ -114,7 +114,7 @@ void come_after_an_abort(const Rank& rank, std::atomic<bool>& ended) {
   reduction_in_vain(rank);
 }
 
-TEST_F(GpuCommunicator, AnAbortOfARankThatHasDoneAllHarmsNobody) {
+TEST_F(GpuCommunicator, AbortAfterAllCallsIsHarmless) {
   for (const Form& form : {forms[0], forms[2], forms[4]}) {
     make_pool(form);
     std::atomic<bool> ended{false};
@@ -187,7 +187,7 @@ void read_after_an_abort(const Rank& rank, std::atomic<bool>& ended) {
   EXPECT_FALSE(rank.gpu.drain());
 }
 
-TEST_F(GpuCommunicator, WhatIsReadOfARankThatHasGivenUpDoesNotCount) {
+TEST_F(GpuCommunicator, DiscardsDataReadFromFailedRank) {
   for (const Form& form : {forms[0], forms[1]}) {
     make_pool(form);
     std::atomic<bool> ended{false};
@@ -217,7 +217,7 @@ void gather_much(const Rank& rank) {
   EXPECT_TRUE(rank.gpu.drain());
 }
 
-TEST_F(GpuCommunicator, ACallMayTakeMoreOperationsThanAStreamHolds) {
+TEST_F(GpuCommunicator, CallMayExceedOperationsOfStream) {
   for (const Form& form : {forms[0], forms[2]}) {
     SCOPED_TRACE(form.name);
     make_pool(form);

@@ -47,7 +47,7 @@ TEST_F(GroupTest, RanksAreKnownByTheirPlace) {
   EXPECT_THAT(group.name(1), testing::StartsWith("rank 1 of the choir, "));
 }
 
-TEST_F(GroupTest, WhoIsWaitedForIsNamedAlsoWithoutARank) {
+TEST_F(GroupTest, NamesAwaitedProcessWithoutRank) {
   const auto other = attach({.emulated_node = 1});
   Group group(*pool_, with(other->token()));
   EXPECT_EQ(group.awaited({1}), "1 of 2 ranks: " + group.name(1));
@@ -70,7 +70,7 @@ TEST_F(GroupTest, CachesAreApartOnAnotherNodeOnly) {
   EXPECT_TRUE(far.any_apart());
 }
 
-TEST_F(GroupTest, AWaitLooksAndIsIdleUntilNobodyIsMissing) {
+TEST_F(GroupTest, WaitLooksAndIdlesUntilAllArrive) {
   const auto other = attach();
   int looks = 0, idle = 0, served = 0;
   Options options = with(other->token());
@@ -137,7 +137,7 @@ TEST_F(GroupTest, ADeathOfOneExplainsThatAnotherLeft) {
   EXPECT_THAT(waited.error().message, HasSubstr("has died, and rank 1 has left"));
 }
 
-TEST_F(GroupTest, ATurnWaitsForTheThreadThatHasThePlace) {
+TEST_F(GroupTest, TurnWaitsForThreadInPlace) {
   const auto other = attach();
   bool taken = true;
   int idle = 0;

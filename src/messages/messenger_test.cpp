@@ -275,7 +275,7 @@ class Floods : public Messages {
   std::deque<Flow> flows_;
 };
 
-TEST_F(Floods, OfTwoThatSendToEachOtherStayWithThem) {
+TEST_F(Floods, StayWithSendersThatSendMutually) {
   for (const std::size_t bytes : {20u, 3000u, 30'000u}) {
     const std::size_t count = bytes > 10'000 ? 200 : 2000;
     Flow& there = send(0, 1, count, [&](std::size_t i) { return bytes + i % 5; });
@@ -303,7 +303,7 @@ TEST_F(Floods, OfTwoToOneStayWithThem) {
   expect_all(of_two);
 }
 
-TEST_F(Floods, KeepTheOrderOfATagWhateverTheLengths) {
+TEST_F(Floods, KeepOrderOfTagForAllLengths) {
   constexpr std::size_t count = 1000;
   const auto bytes_of = [](std::size_t i) {
     return i % 7 == 3 ? 40'000u : i % 3 == 0 ? 3000u : 20u;
@@ -335,7 +335,7 @@ TEST_F(Floods, AreTakenBackAndTheRestComes) {
   }
 }
 
-TEST_F(Floods, OfOneWhoReceivesNothingAndLeavesAreTold) {
+TEST_F(Floods, ReportSendsToPeerThatLeaves) {
   Flow& flow = send(0, 1, 1000, [](std::size_t) { return 3000; });
   let_them_go_on();
   EXPECT_FALSE(flow.sent.back().done);

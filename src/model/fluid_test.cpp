@@ -50,7 +50,7 @@ TEST(Fluid, IsMaxMinFair) {
 }
 
 /// A reduction that reads two devices at once, half of its bytes from each.
-TEST(Fluid, ATransferMayUseAPartOfALink) {
+TEST(Fluid, TransferMayUsePartOfLink) {
   Fluid fluid;
   const Resource one = fluid.add_resource(10), other = fluid.add_resource(10);
   const Flow both = fluid.start(100, {{one, 0.5}, {other, 0.5}});

@@ -18,7 +18,7 @@ namespace penstock::model {
 /// The device of a rank's chunk. Ranks count across the nodes, as NodeMap::places_across() says.
 using Placement = std::function<std::uint32_t(std::uint32_t rank, std::uint64_t chunk)>;
 
-/// What all ranks share of one call.
+/// State of one call that all ranks share.
 class PoolCall {
  public:
   /// `places`: of the ranks. `spans`: takes the timeline, or null.

@@ -86,7 +86,7 @@ TEST_F(DirectoryTest, ADamagedDirectoryIsRefused) {
   EXPECT_EQ(found.error().code, ErrorCode::wrong_format);
 }
 
-TEST_F(DirectoryTest, ALeafFitsItsSpineAndTheTreeServesWhenItIsWhole) {
+TEST_F(DirectoryTest, LeafMatchesSpineAndWholeTreeServes) {
   auto spine = pool_.attach(), leaf = pool_.attach(), wrong = pool_.attach();
   const auto directory = Directory::find_or_make(*spine.arena);
   ASSERT_TRUE(take_claim(*directory, {.number = 0, .leaves = 1}));

@@ -45,7 +45,7 @@ TEST_P(Checkpoints, TheLastCommittedVersionIsRead) {
   }
 }
 
-TEST_P(Checkpoints, PartsThatAreNoWholeLinesStandSideBySide) {
+TEST_P(Checkpoints, KeepsPartialLinesSideBySide) {
   auto one = make();
   must(one.begin());
   const auto* from = reinterpret_cast<const std::byte*>(data_.data());

@@ -68,7 +68,7 @@ TEST_F(Hostile, AnEntryOfAnotherPlaceIsRefused) {
   EXPECT_THAT(refused(), HasSubstr("do not lie in object \"o\""));
 }
 
-TEST_F(Hostile, ADamagedEntryIsReportedAndNothingIsRestored) {
+TEST_F(Hostile, ReportsDamagedEntryAndRestoresNothing) {
   entry(1)->offset = 64;
   EXPECT_THAT(refused(), HasSubstr("entry 1 of a transaction is damaged"));
   EXPECT_EQ(object_.data[0], std::byte{9});
@@ -89,14 +89,14 @@ TEST_F(Hostile, ADamagedLogIsDiscardedOnRequest) {
   must(log->commit());
 }
 
-TEST_F(Hostile, ADamagedLastEntryCountsAsOneThatWasNotBegun) {
+TEST_F(Hostile, IgnoresDamagedLastEntry) {
   entry(2)->bytes = 1 << 20;
   EXPECT_EQ(refused(), "");
   EXPECT_EQ(object_.data[0], std::byte{0});
   EXPECT_EQ(object_.data[600], std::byte{9});
 }
 
-TEST_F(Hostile, AnEntryOfAnObjectThatIsGoneIsLeftOut) {
+TEST_F(Hostile, SkipsEntryOfDestroyedObject) {
   must(self_.arena->destroy(object_));
   EXPECT_EQ(refused(), "");
 }

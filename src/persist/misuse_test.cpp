@@ -108,7 +108,7 @@ TEST_F(Misuse, WhatTransactionsChangeOutlivesProcesses) {
 }
 
 /// As if a program called fork() within a transaction and the child returned.
-TEST_F(Misuse, AForkedChildDoesNotEndItsParentsTransaction) {
+TEST_F(Misuse, ForkedChildKeepsParentsTransaction) {
   const auto log = must(UndoLog::open(*self_.arena));
   must(log->begin());
   must(log->add(object_, 0, 64));
@@ -142,14 +142,14 @@ TEST_F(Misuse, ACheckpointIsNotMadeOverAnotherObject) {
 }
 
 /// Between the making of the object and of its first line another process looks, or the maker dies.
-TEST_F(Misuse, ACheckpointThatIsJustBeingMadeIsNotThereYet) {
+TEST_F(Misuse, HidesUnfinishedCheckpoint) {
   (void)must(self_.arena->create("saved", pair_bytes + 2 * page_bytes));
   EXPECT_EQ(Checkpoint::open(*self_.arena, "saved").error().code, ErrorCode::not_found);
   (void)must(Checkpoint::create(*self_.arena, "saved", 100, arena::Lifetime::pool));
   EXPECT_EQ(must(must(Checkpoint::open(*self_.arena, "saved")).valid()).version, 0u);
 }
 
-TEST_F(Misuse, AnObjectThatIsNamedAsAVersionIsIsNotCollected) {
+TEST_F(Misuse, KeepsObjectNamedLikeVersion) {
   must(self_.arena->create("penstock.version.abc", 1 << 20, {}));
   must(collect(*self_.arena));
   EXPECT_TRUE(self_.arena->open("penstock.version.abc"));

@@ -76,7 +76,7 @@ class Syncs : public ::testing::Test {
   std::unique_ptr<UndoLog> log_;
 };
 
-TEST_F(Syncs, WhatAFailedAddLeftOutIsWrittenByTheNext) {
+TEST_F(Syncs, NextAddWritesWhatFailedAddOmitted) {
   for (const int good : {0, 1}) {  // fails at the pair, then at the entry
     good_syncs = good;
     EXPECT_EQ(log_->add(object_, 0, 64).error().code, ErrorCode::unavailable);

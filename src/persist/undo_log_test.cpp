@@ -122,7 +122,7 @@ TEST_P(UndoLogs, NothingIsLeftOfAClosedLog) {
 
 /// The log still holds the object when it is destroyed; its space has another owner when the log is
 /// closed.
-TEST_P(UndoLogs, AnObjectMayBeDestroyedBeforeItsLogIsClosed) {
+TEST_P(UndoLogs, ObjectMayBeDestroyedBeforeLogCloses) {
   const auto object = make("o");
   auto log = must(UndoLog::open(*self_.arena));
   must(log->begin());

@@ -60,7 +60,7 @@ TEST_P(BarrierTest, DeadlineNamesTheMissing) {
   EXPECT_THAT(waited.error().message, HasSubstr("barrier 1 misses 3 of 5 participants: 1, 3, 4"));
 }
 
-TEST_P(BarrierTest, AWaitThatReachedItsDeadlineCanBeRepeated) {
+TEST_P(BarrierTest, RepeatsWaitAfterDeadline) {
   Lines lines(Barrier::bytes(2));
   Barrier zero(memory_, lines.get(), 2, 0, 1, everybody_lives);
   Barrier one(memory_, lines.get(), 2, 1, 2, everybody_lives);

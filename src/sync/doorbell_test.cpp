@@ -13,7 +13,7 @@ using testing::HasSubstr;
 class DoorbellTest : public EachMode {};
 INSTANTIATE_TEST_SUITE_P(Modes, DoorbellTest, both_modes(), mode_suffix);
 
-TEST_P(DoorbellTest, DataPublishedBeforeARingIsSeenAfterIt) {
+TEST_P(DoorbellTest, SeesDataPublishedBeforeRing) {
   constexpr std::uint64_t rounds = 2000;
   Lines lines(3 * 64);
   void* data = lines.line(2);
@@ -40,7 +40,7 @@ TEST_P(DoorbellTest, DataPublishedBeforeARingIsSeenAfterIt) {
   EXPECT_EQ(wrong, 0u);
 }
 
-TEST_P(DoorbellTest, ALaterSequenceEndsTheWaitForAnEarlierOne) {
+TEST_P(DoorbellTest, LaterSequenceEndsEarlierWait) {
   Lines lines(64);
   Doorbell bell(memory_, lines.get());
   bell.ring(9);

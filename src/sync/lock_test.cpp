@@ -80,7 +80,7 @@ TEST_P(LockTest, TwoParticipantsAtFullSpeedExclude) {
   EXPECT_EQ(counter, 2 * rounds);
 }
 
-TEST_P(LockTest, ThoseWhoShareItHoldItTogetherAndKeepOthersOut) {
+TEST_P(LockTest, SharedHoldersExcludeExclusiveOnes) {
   Lines lines(Lock::bytes(4));
   const auto lock = [&](std::uint32_t self) {
     return Lock(memory_, lines.get(), 4, self, 100 + self, everybody_lives);
@@ -98,7 +98,7 @@ TEST_P(LockTest, ThoseWhoShareItHoldItTogetherAndKeepOthersOut) {
   EXPECT_TRUE(reader.acquire(1000 * ms, Hold::shared));
 }
 
-TEST_P(LockTest, WhoComesToShareItWaitsBehindWhoCameToHaveItAlone) {
+TEST_P(LockTest, SharedWaiterQueuesBehindExclusiveOne) {
   Lines lines(Lock::bytes(3));
   Lock reader(memory_, lines.get(), 3, 0, 100, everybody_lives);
   ASSERT_TRUE(reader.acquire(1000 * ms, Hold::shared));
@@ -151,7 +151,7 @@ TEST_P(LockTest, ADeadHolderIsPassedOver) {
   other.release();
 }
 
-TEST_P(LockTest, TheSuccessorOfADeadHolderQueuesBehindItsRival) {
+TEST_P(LockTest, SuccessorOfDeadHolderQueuesBehindRival) {
   Lines lines(Lock::bytes(2));
   auto alive = [](std::uint64_t token) { return token != 7; };
   Lock dead(memory_, lines.get(), 2, 0, 7, everybody_lives);
@@ -165,7 +165,7 @@ TEST_P(LockTest, TheSuccessorOfADeadHolderQueuesBehindItsRival) {
   EXPECT_TRUE(successor.acquire(1000 * ms));
 }
 
-TEST_P(LockTest, WhoWasTakenForDeadMeanwhileDoesNotGoIn) {
+TEST_P(LockTest, DeclaredDeadWaiterDoesNotAcquire) {
   Lines lines(Lock::bytes(2));
   Lock late(memory_, lines.get(), 2, 0, 7, [](std::uint64_t token) { return token != 7; });
   const auto acquired = late.acquire(1000 * ms);
@@ -175,7 +175,7 @@ TEST_P(LockTest, WhoWasTakenForDeadMeanwhileDoesNotGoIn) {
   EXPECT_TRUE(other.acquire(1000 * ms)) << "the first participant left its number behind";
 }
 
-TEST_P(LockTest, DeadlineNamesWhoIsInTheWayAndLeavesNothingBehind) {
+TEST_P(LockTest, DeadlineNamesHolderAndLeavesNothing) {
   Lines lines(Lock::bytes(3));
   Lock holder(memory_, lines.get(), 3, 2, 0xabc, everybody_lives);
   ASSERT_TRUE(holder.acquire(1000 * ms));
@@ -196,14 +196,14 @@ void tear(const coherence::Memory& memory, void* line, std::uint64_t token) {
   memory.store_fence();
 }
 
-TEST_P(LockTest, ATornLineOfTheDeadIsPassedOver) {
+TEST_P(LockTest, SkipsTornLineOfDead) {
   Lines lines(Lock::bytes(2));
   tear(memory_, lines.line(0), 7);
   Lock lock(memory_, lines.get(), 2, 1, 8, [](std::uint64_t token) { return token != 7; });
   EXPECT_TRUE(lock.acquire(30'000 * ms));
 }
 
-TEST_P(LockTest, ATornLineOfTheLivingIsWaitedFor) {
+TEST_P(LockTest, WaitsForTornLineOfLiving) {
   Lines lines(Lock::bytes(2));
   tear(memory_, lines.line(0), 7);
   Lock lock(memory_, lines.get(), 2, 1, 8, everybody_lives);

@@ -36,7 +36,7 @@ TEST_P(RenamingTest, RacingContendersGetDifferentNumbers) {
   }
 }
 
-TEST_P(RenamingTest, EachThatIsAloneGetsOneUntilAllAreHeldAndOneThatIsOpenedServesAgain) {
+TEST_P(RenamingTest, GivesEachCallerDoorUntilAllHeld) {
   Lines lines(Renaming::bytes(4));
   const Renaming renaming(memory_, lines.get(), 4);
   std::set<std::uint32_t> numbers;
@@ -52,7 +52,7 @@ TEST_P(RenamingTest, EachThatIsAloneGetsOneUntilAllAreHeldAndOneThatIsOpenedServ
   EXPECT_EQ(renaming.shut_by()[2], 17u);
 }
 
-TEST_P(RenamingTest, OneWhoDiedAtADoorTakesNobodysNumber) {
+TEST_P(RenamingTest, DeathAtDoorTakesNoNumber) {
   Lines lines(Renaming::bytes(3));
   for (int door = 0; door < 3; ++door) memory_.publish_word(lines.line(2 * door), 99);  // X
   const Renaming renaming(memory_, lines.get(), 3);
