@@ -160,7 +160,7 @@ TEST_F(StandinGpu, EventsOrderStreams) {
   ok(gpu_->mem_free(a));
 }
 
-TEST_F(StandinGpu, AGraphIsDoneAsOftenAsItIsLaunched) {
+TEST_F(StandinGpu, GraphRunsAtEachLaunch) {
   const DevicePointer a = memory(), b = memory();
   const Stream main = stream(), side = stream();
   const Event forked = event(), joined = event();

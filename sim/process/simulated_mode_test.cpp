@@ -67,7 +67,7 @@ class SimulatedMode : public testing::Test {
   std::string spec_ = folder_.file("pool");
 };
 
-TEST_F(SimulatedMode, PlainStoresStayOnTheirNodeUntilPublishedAndObserved) {
+TEST_F(SimulatedMode, PlainStoresStayOnNodeUntilPublished) {
   const auto a = attach(0), b = attach(1), same_as_a = attach(0);
   observe(*b);
   word(*a, 0) = 42;
@@ -81,7 +81,7 @@ TEST_F(SimulatedMode, PlainStoresStayOnTheirNodeUntilPublishedAndObserved) {
   EXPECT_EQ(word(*b, 0), 42u);
 }
 
-TEST_F(SimulatedMode, PartsOfOneLineWrittenOnTwoNodesDestroyEachOther) {
+TEST_F(SimulatedMode, TwoNodesDestroyEachOthersPartOfLine) {
   const auto a = attach(0), b = attach(1);
   observe(*a);
   observe(*b);
@@ -135,7 +135,7 @@ TEST_F(SimulatedMode, BulkArrivesBetweenProcessesOfTwoNodes) {
   EXPECT_THAT(found, testing::Each(77u));
 }
 
-TEST_F(SimulatedMode, TheLastWordOfALineIsNeverNewerThanTheRest) {
+TEST_F(SimulatedMode, LastWordIsNeverNewerThanLine) {
   constexpr std::uint64_t rounds = 300'000;
   const auto a = attach(0), b = attach(1);
   std::atomic<bool> done{false};
@@ -164,14 +164,14 @@ void expect_arrives(const Pool& pool, const std::byte* at, std::uint64_t wanted)
   }
 }
 
-TEST_F(SimulatedMode, WhatAnIdleThreadPublishedArrivesAllTheSame) {
+TEST_F(SimulatedMode, PublishesOfIdleThreadArrive) {
   const EnvironmentGuard lazy("PENSTOCK_SIM_FAULTS", "deliver=0,max_delay=1000000");
   const auto a = attach(0), b = attach(1);
   a->memory().publish_word(at(*a), 5);  // no fence follows
   expect_arrives(*b, at(*b), 5);
 }
 
-TEST_F(SimulatedMode, ThreadsHaveBuffersOfTheirOwnAndLeaveNothingInThem) {
+TEST_F(SimulatedMode, ThreadsDrainTheirOwnStoreBuffers) {
   const auto a = attach(0), b = attach(1);
   std::vector<std::thread> threads;
   for (std::uint64_t i = 0; i < 8; ++i) {
@@ -224,7 +224,7 @@ TEST_F(SimulatedMode, AForkedChildAttachesByItself) {
   EXPECT_EQ(b->memory().observe_word(at(*b, 128)), 6u);
 }
 
-TEST_F(SimulatedMode, ANodeGoesOnAfterProcessesKilledInTheMiddle) {
+TEST_F(SimulatedMode, NodeSurvivesKillsInMidOperation) {
   const auto a = attach(0);
   for (std::uint64_t round = 1; round <= 20; ++round) {
     Child victim([&](const Child::Report& report) {
@@ -300,7 +300,7 @@ TEST_F(SimulatedMode, OnlyUnusedCachesAreCollected) {
   EXPECT_EQ(caches(), 1u);
 }
 
-TEST_F(SimulatedMode, AnObserverIsANodeByItselfAndLeavesNoFile) {
+TEST_F(SimulatedMode, ObserverIsSeparateNodeWithoutFile) {
   const auto a = attach(3);
   const auto before = caches();
   const auto observer = attach(3, true);

@@ -136,7 +136,7 @@ TEST(Agreement, EachCommunicatorBeginsAnew) {
   }
 }
 
-TEST(Agreement, OffersThatDoNotFitAreRefusedByAll) {
+TEST(Agreement, AllRanksRefuseMismatchedOffers) {
   std::vector<coll::Offer> offers(3);
   for (std::uint32_t rank = 0; rank < 3; ++rank)
     offers[rank] = {.pool_id = 7, .token = rank + 1, .node = rank, .area = coll::Offer::none};

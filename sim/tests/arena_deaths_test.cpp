@@ -173,7 +173,7 @@ TEST(ArenaDeaths, ARepairerMayDieAsWell) {
 
 /// Only the line to which a rewrite has come, torn by the dead process and again by the one that
 /// repairs it.
-TEST(ArenaDeaths, AHeaderIsRepairedByTheSecondIfNotByTheFirst) {
+TEST(ArenaDeaths, SecondReclaimerRepairsHeaderIfFirstDies) {
   Scenario scenario = in_turns("arena, a header is torn twice");
   scenario.faults.tear = 900;
   scenario.body = [](World& world) {
@@ -195,7 +195,7 @@ TEST(ArenaDeaths, AHeaderIsRepairedByTheSecondIfNotByTheFirst) {
 /// A process that rewrote or repaired a header must keep no dirty line of the journal, which could
 /// overwrite a later one: here its own next read of the journal would write it back, after the
 /// other node's death.
-TEST(ArenaDeaths, NothingOfAnOldJournalComesOverALaterOne) {
+TEST(ArenaDeaths, OldJournalNeverOverwritesLaterOne) {
   Scenario scenario = in_turns("arena, an old journal");
   scenario.swarm = false;
   scenario.faults.evict = scenario.faults.prefetch = 0;
@@ -225,7 +225,7 @@ TEST(ArenaDeaths, NothingOfAnOldJournalComesOverALaterOne) {
 }
 
 /// An object that was absent after a death stays absent.
-TEST(ArenaDeaths, AnEntryThatDiedWithoutItsNameStaysDead) {
+TEST(ArenaDeaths, EntryWithoutNameStaysInvalid) {
   Scenario scenario = in_turns("arena, one name put by one after another");
   scenario.body = [](World& world) {
     auto least = std::make_shared<std::uint64_t>(0);

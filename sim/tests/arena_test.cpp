@@ -132,7 +132,7 @@ Scenario race_for_a_name(const SimulatedPool& pool, std::uint32_t processes, boo
   return scenario;
 }
 
-TEST(Arena, OneCreatesANameAndAllSeeItZero) {
+TEST(Arena, AllSeeNewObjectZeroed) {
   const ArenaPool pool;
   expect_held("arena", "random schedules", explore(race_for_a_name(pool, 2, false), 60));
   expect_held("arena", "random schedules", explore(race_for_a_name(pool, 4, true), 60));
@@ -170,7 +170,7 @@ TEST(Arena, IsFormattedOnce) {
 }
 
 /// A process that may not take the lock waits for others to format.
-TEST(Arena, IsFoundByAnObserverOnceItIsFormatted) {
+TEST(Arena, ObserverFindsFormattedArena) {
   const SimulatedPool pool;
   Scenario scenario = pool.scenario("arena, observer", 2);
   scenario.body = [&pool](World& world) {
@@ -223,7 +223,7 @@ void read_objects(World& world, const SimulatedPool& pool, const std::uint64_t& 
   }
 }
 
-TEST(Arena, WhoOpensANameSeesItsObjectAndNoneBefore) {
+TEST(Arena, OpenFindsObjectNotPredecessor) {
   const ArenaPool pool;
   Scenario scenario = pool.scenario("arena, a name comes and goes", 3);
   scenario.body = [&pool](World& world) {
@@ -409,7 +409,7 @@ Scenario death_between_lines(const SimulatedPool& pool, Deed deed) {
   return dying_in_a_line(scenario, 12);
 }
 
-TEST(Arena, ADeathBetweenTwoLinesLeavesTheChainWhole) {
+TEST(Arena, DeathBetweenLinesKeepsChainWhole) {
   const ArenaPool pool;
   expect_held("arena", "deaths within a line",
               explore(death_between_lines(pool, Deed::create), 400));
@@ -428,7 +428,7 @@ TEST(Arena, ADeathAnywhereCostsNoSpace) {
 }
 
 /// Large objects are zeroed without the lock.
-TEST(Arena, LargeObjectsAreZeroAndADeathWhileZeroingCostsNoSpace) {
+TEST(Arena, DeathWhileZeroingLosesNoSpace) {
   const ArenaPool pool({.bytes = 64 << 20});
   Scenario scenario = pool.scenario("arena, large objects", 2);
   scenario.max_steps = 20'000'000;

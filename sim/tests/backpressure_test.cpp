@@ -199,7 +199,7 @@ TEST_F(BackPressure, SoDoThree) {
               explore(flood(*pool, "three", {.ranks = 3, .messages = 150}), 3));
 }
 
-TEST_F(BackPressure, OneWhoReceivesNothingAndLeavesEndsTheSends) {
+TEST_F(BackPressure, LeavingReceiverEndsPendingSends) {
   const auto pool = pool_with_endpoints();
   expect_held("back-pressure", "random schedules",
               explore(flood(*pool, "a receiver leaves", {.receives = false}), 6));

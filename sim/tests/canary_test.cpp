@@ -129,7 +129,7 @@ Scenario dekker(const char* name, bool full) {
   return scenario;
 }
 
-TEST(Canary, StoreFenceInPlaceOfFullFenceIsCaught) {
+TEST(Canary, CatchesStoreFenceForFullFence) {
   EXPECT_FALSE(explore(dekker("canary: Dekker by order", false), runs).held());
   const RunStatistics statistics = explore(dekker("Dekker by full order", true), runs);
   EXPECT_TRUE(statistics.held()) << statistics.first_failure;
@@ -265,7 +265,7 @@ TEST(Canary, PackedWordsNeedPartialStores) {
 
 /// A thread of the operating system beside the fibers would race with them, and no seed could
 /// replay it.
-TEST(Canary, AThreadOfTheProductIsAFiberOfItsProcess) {
+TEST(Canary, ProductThreadsRunAsFibers) {
   Scenario scenario;
   scenario.name = "a thread";
   scenario.body = [](World& world) {

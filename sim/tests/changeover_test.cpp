@@ -189,7 +189,7 @@ TEST(Changeover, AmongTheDeadToo) {
 
 /// A rank dies while it publishes that it does not change, and the word arrives after another has
 /// found it dead and undecided, and has changed: ranks that come then must not follow the dead one.
-TEST(Changeover, ALateWordOfTheDeadCountsForNobody) {
+TEST(Changeover, IgnoresLateWordOfDeadRank) {
   SimulatedPool pool;
   const std::uint64_t area = place_communicator(pool, 3);
   Scenario scenario = pool.scenario("changeover, a late word of the dead", 3);

@@ -113,7 +113,7 @@ TEST(Checkpoints, AreWholeWhenARankDies) {
   expect_held("checkpoints", "crash points", crash_everywhere(scenario, 80));
   expect_held("checkpoints", "random schedules", explore(with_lasting_copies(scenario), 30));
 }
-TEST(Checkpoints, AreWholeWhenARankDiesWithinALine) {
+TEST(Checkpoints, StayWholeWhenRankDiesWithinLine) {
   const PersistSpace space;
   expect_held("checkpoints", "deaths within a line",
               explore(dying_in_a_line(rank_dies(space), 60), 60));

@@ -189,7 +189,7 @@ void hear_at_once(Parts& parts) {
   });
 }
 
-TEST(Claim, WhatIsAskedIsHeardAtTheNextLook) {
+TEST(Claim, NextLookFindsRequest) {
   const SmallPool pool;
   expect_held("switch", "random schedules",
               explore(with_lasting_copies(of_parts(pool, "an ask is heard", hear_at_once)), 5));
@@ -220,7 +220,7 @@ void claim_what_one_has(Parts& parts) {
   world.require(found, "a served region is not known to be served");
 }
 
-TEST(Claim, WhoTakesItFindsWhatItsFormerOwnerServes) {
+TEST(Claim, NewOwnerFindsRegionsOfFormerOne) {
   const SmallPool pool;
   Scenario scenario = of_parts(pool, "a claim is taken from one who lives", claim_what_one_has);
   scenario.swarm = false;
@@ -346,7 +346,7 @@ void use_what_was_let_go_of(Parts& parts) {
   });
 }
 
-TEST(Claim, WhatWasLetGoOfIsStoredToNoMore) {
+TEST(Claim, StoresNothingToReleasedRegions) {
   const SmallPool pool;
   Scenario scenario = of_parts(pool, "what was let go of is used again", use_what_was_let_go_of);
   scenario.swarm = false;
@@ -356,7 +356,7 @@ TEST(Claim, WhatWasLetGoOfIsStoredToNoMore) {
   expect_held("switch", "random schedules", explore(scenario, 100));
 }
 
-TEST(Claim, WhatOneServesIsNotGoneWhenAnotherSaysSo) {
+TEST(Claim, KeepsRegionServedByAnotherSwitch) {
   const SmallPool pool;
   const Scenario scenario = of_parts(pool, "another answers", let_another_answer);
   expect_held("switch", "random schedules", explore(scenario, 5));

@@ -44,7 +44,7 @@ void broadcast_late(World& world, Communicator& comm) {
   world.require(data == sent, "a slot was stored to before it was released");
 }
 
-TEST(CommunicatorsBegin, WhatOneThreadHasClearedIsClearedForAnother) {
+TEST(CommunicatorsBegin, ClearedWordsAreVisibleToOtherThreads) {
   SimulatedPool pool;
   const std::uint64_t area = place_communicator(pool, 2, small_shape);
   Scenario scenario = with_late_stores(pool.scenario("opened by one thread, used by another", 2));

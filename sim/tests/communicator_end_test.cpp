@@ -243,7 +243,7 @@ TEST(CommunicatorsOverwritten, WhoLeavesHasRestoredItsWordsBefore) {
 }
 
 /// Rank 1 dies somewhere in leave(), or just before or after.
-TEST(Communicators, AreGivenBackOrToldOfADeathWhereOneDiesAsItLeaves) {
+TEST(Communicators, FreedOrReportedWhenRankDiesLeaving) {
   SimulatedPool pool;
   const std::uint64_t area = place_communicator(pool, ranks);
   Scenario scenario = pool.scenario("a rank dies as it leaves a communicator", ranks);

@@ -257,7 +257,7 @@ TEST(Collectives, ALookFindsWhatHasCome) {
 }
 
 /// Rank 0 waits only for rank 1, which has found that rank 2 is gone, and lives on.
-TEST(Collectives, AFailureIsPassedOnToThoseWhoWaitForOthers) {
+TEST(Collectives, ForwardsFailureToIndirectWaiters) {
   SimulatedPool pool;
   const std::uint64_t area = place_communicator(pool, 3);
   for (const bool eager : {false, true}) {
@@ -398,7 +398,7 @@ TEST(Collectives, ADeathIsNamedOnAllOthers) {
 }
 
 /// One rank shares a node with the dead one; the others learn of the death only through it.
-TEST(Collectives, ADeathOnANodeOfSeveralIsNamedOnAllOthers) {
+TEST(Collectives, NamesDeathOnMultiRankNodeEverywhere) {
   SimulatedPool pool;
   const std::uint64_t area = place_communicator(pool, 4);
   const Calls of{.ranks = 4, .number = 4, .victim = 1, .on_nodes = 2};

@@ -186,7 +186,7 @@ TEST(Damage, NobodyWaitsForWhatWasOverwritten) {
 }
 
 /// Channels that move at once: the word may belong to the previous channel.
-TEST(Damage, NobodyWaitsForWhatWasOverwrittenBeforeAMove) {
+TEST(Damage, NoWaitForLinesOverwrittenBeforeMove) {
   const auto pool = pool_with_endpoints();
   const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "16");
   expect_held("channel", "random schedules", explore(overwritten_word(*pool, false), 300));

@@ -329,7 +329,7 @@ TEST(GpusAlone, TellOfAFailureBeforeWrongData) {
 
 /// A rank that aborts after all it began is done has announced nothing wrong: the others, which are
 /// still at their last calls, do not fail.
-TEST(GpusAlone, AreRightWhenARankAbortsThatHasDoneAll) {
+TEST(GpusAlone, SucceedWhenFinishedRankAborts) {
   for (const std::uint32_t ranks : {2u, 3u}) {
     SimulatedPool pool;
     const std::uint64_t area = place_communicator(pool, ranks, direct_shape(3));

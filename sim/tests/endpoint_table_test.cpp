@@ -108,7 +108,7 @@ void watch_claims(World& world, Puppet& rank, Puppet& one, Puppet&) {
   }
 }
 
-TEST(EndpointTable, ALineIsWholeWhenItsBoxIsOne) {
+TEST(EndpointTable, WholeLineImpliesValidBox) {
   const SmallPool pool(room_for_the_table);
   expect_held_with_late_stores("endpoints", pool, "claims that are watched", watch_claims);
 }
@@ -140,7 +140,7 @@ void watch_ends(World& world, Puppet& rank, Puppet& one, Puppet&) {
   }
 }
 
-TEST(EndpointTable, WhatWasPublishedIsThereBeforeTheEndIs) {
+TEST(EndpointTable, PublishesPrecedeClose) {
   const SmallPool pool(room_for_the_table);
   expect_held_with_late_stores("endpoints", pool, "ends that are watched", watch_ends);
 }

@@ -110,7 +110,7 @@ Scenario last_of_many(const SimulatedPool& pool, std::uint32_t processes) {
 
 class Endpoints : public testing::TestWithParam<std::uint32_t> {};
 
-TEST_P(Endpoints, TheLastOfManyCostsWhatTheFirstDoes) {
+TEST_P(Endpoints, LastEndpointCostsSameAsFirst) {
   const std::uint32_t processes = GetParam();
   const transport::TableLayout layout(transport::endpoints_of_pool(processes));
   const std::uint64_t needed = 2 * (layout.bytes() + (std::uint64_t{processes} << 12));
@@ -177,14 +177,14 @@ TEST(Tiles, ThoseWhoMakeThemAtOnceAgree) {
   expect_held("endpoints", "random schedules", explore(with_lasting_copies(scenario), 10));
 }
 
-TEST(Tiles, WhoDiesLosesNoneAndGivesNoneAwayTwice) {
+TEST(Tiles, DeathNeitherLosesNorDuplicatesTiles) {
   const auto pool = pool_with_endpoints({.max_processes = 16});
   expect_held("endpoints", "crash points", crash_everywhere(tiles_by_three(*pool), 80));
   expect_held("endpoints", "crash points",
               explore(dying_in_a_line(tiles_by_three(*pool), 150), 60));
 }
 
-TEST(Tiles, WhoIsGivenUpAndGoesOnChangesNothing) {
+TEST(Tiles, DeclaredDeadProcessChangesNothing) {
   const auto pool = pool_with_endpoints({.max_processes = 16});
   Scenario scenario = one_is_given_up(tiles_by_three(*pool), [&pool](World& world) {
     wait_until(world, "the others",
@@ -197,7 +197,7 @@ TEST(Tiles, WhoIsGivenUpAndGoesOnChangesNothing) {
 
 /// The word of the latest entry tells a receiver of it once: by then the directory holds what the
 /// word announces, or the receiver misses it until it next looks there anyway.
-TEST(Tiles, AReceiverFindsEachLineByWhatTellsOfIt) {
+TEST(Tiles, ReceiverFindsEveryAnnouncedLine) {
   constexpr std::uint32_t boxes = 12, lines_to_ask_for = 3;
   const auto pool = pool_with_endpoints();
   Scenario scenario = pool->scenario("tiles, told of", 2);
@@ -250,7 +250,7 @@ TEST(Tiles, AReceiverFindsEachLineByWhatTellsOfIt) {
 }
 
 /// Serialized accesses of a process that asks for a word while no other process does.
-TEST(Tiles, AWordCostsAsManyAccessesAsTheProtocolSays) {
+TEST(Tiles, FindingWordCostsDocumentedAccesses) {
   const auto pool = pool_with_endpoints();
   Scenario scenario = pool->scenario("tiles, counted", 1);
   scenario.swarm = false;
@@ -385,7 +385,7 @@ Scenario given_up_with_an_endpoint(const SimulatedPool& pool) {
   return scenario;
 }
 
-TEST(Slots, WhoIsGivenUpStoresNothingToTheLineOfTheNext) {
+TEST(Slots, DeclaredDeadOwnerStoresNothingToSuccessor) {
   const auto pool = pool_with_endpoints({.max_processes = 4});
   expect_held("endpoints", "random schedules", explore(given_up_with_an_endpoint(*pool), 60));
 }

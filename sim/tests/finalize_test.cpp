@@ -175,7 +175,7 @@ Scenario finalize(const SimulatedPool& pool, const Plan& empty, std::uint32_t vi
   return scenario;
 }
 
-TEST(Finalize, WindowsInAnyOrderAreLeftAndTheirSpaceIsTheNextOnes) {
+TEST(Finalize, LeaveWindowsInAnyOrderAndReuseSpace) {
   SimulatedPool pool;
   pool.format_arena();
   const Plan plan = plan_in(pool);
@@ -184,7 +184,7 @@ TEST(Finalize, WindowsInAnyOrderAreLeftAndTheirSpaceIsTheNextOnes) {
   expect_held("window", "random schedules", explore(with_lasting_copies(scenario), 60));
 }
 
-TEST(Finalize, TheDeathOfARankEndsTheWaitsOfTheOthers) {
+TEST(Finalize, DeathEndsWaitsOfOthers) {
   SimulatedPool pool;
   pool.format_arena();
   const Plan plan = plan_in(pool);

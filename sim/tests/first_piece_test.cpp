@@ -121,7 +121,7 @@ TEST(FirstPieces, WhoDiesLosesNone) {
 }
 
 /// Also with the lock, and declared dead by processes of the other node.
-TEST(FirstPieces, WhoIsGivenUpAndGoesOnChangesNothing) {
+TEST(FirstPieces, DeclaredDeadProcessChangesNothing) {
   const auto pool = pool_with_a_table();
   Scenario scenario = one_is_given_up(
       lives(*pool, true), [&pool](World& world) { world.sleep(2 * pool->lease_ns(world)); });

@@ -202,7 +202,7 @@ Scenario dead_tickers() {
   };
   return scenario;
 }
-TEST(FlushTable, WhatDeadTickersLeftInTheirCachesSetsNoClockBack) {
+TEST(FlushTable, DirtyLinesOfDeadNeverTurnClockBack) {
   expect_held("quarantine", "random schedules", explore(dead_tickers(), 200));
 }
 

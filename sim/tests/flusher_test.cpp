@@ -205,7 +205,7 @@ Scenario threads_flush(const SmallPool& pool, std::uint64_t bytes) {
   };
   return scenario;
 }
-TEST(Flusher, AnotherThreadGoesOnWhereOneHasEndedItsStep) {
+TEST(Flusher, AnotherThreadContinuesAfterStep) {
   constexpr std::uint64_t parts = 5ull << 18;  // one and a quarter
   const SmallPool pool(parts + (parts >> 2));
   expect_held("quarantine", "random schedules", explore(threads_flush(pool, parts), 2));

@@ -124,7 +124,7 @@ void one_of_ten(World& world, const SimulatedPool& pool, JobState& job_state, st
 
 /// More endpoints than words in one line of a mailbox; one of them opens again after the others
 /// have found each other.
-TEST(Freshness, AllOfTenAreHeardAlsoWhenOneComesAgain) {
+TEST(Freshness, HearsAllTenSendersAfterOneReturns) {
   const auto pool = pool_with_endpoints({.max_processes = 16});
   Scenario scenario = pool->scenario("channel, ten endpoints", 3);
   scenario.body = [&](World& world) {
@@ -289,7 +289,7 @@ Scenario last_of_the_replaced(const SimulatedPool& pool) {
   };
   return scenario;
 }
-TEST(Freshness, TheLastOfWhoWasReplacedIsTakenFromAChannelThatRests) {
+TEST(Freshness, TakesLastMessageFromRestingChannel) {
   const auto pool = pool_with_endpoints();
   expect_held("channel", "random schedules", explore(last_of_the_replaced(*pool), 5));
 }
@@ -370,7 +370,7 @@ TEST(Freshness, NewChannelsInThePlaceOfOldOnes) {
 
 /// The receiver's node holds, by a prefetch, a copy of the header that lay in the same place
 /// before. A channel is announced once: the receiver must understand it then.
-TEST(Freshness, ANewChannelInThePlaceOfAnOldOneIsHeardAtOnce) {
+TEST(Freshness, FindsNewChannelAtOldOffsetAtOnce) {
   constexpr std::uint32_t rounds = 4, max_polls = 400;
   const auto pool = pool_with_endpoints();
   Scenario scenario = with_lasting_copies(pool->scenario("channel, a new one is heard", 2));

@@ -65,7 +65,7 @@ Scenario mate_goes_on(const SmallPool& pool) {
   };
   return scenario;
 }
-TEST(GivenUp, NobodyFlushesWhileOneThatItsMatesGaveUpGoesOn) {
+TEST(GivenUp, NoFlushWhileDeclaredDeadProcessRuns) {
   const SmallPool pool;
   expect_held("quarantine", "random schedules", explore(mate_goes_on(pool), 20));
 }
@@ -139,7 +139,7 @@ Scenario slot_is_reused(const SmallPool& pool) {
   };
   return scenario;
 }
-TEST(GivenUp, NobodyFlushesBeforeOneWhoseSlotIsReusedHasEnded) {
+TEST(GivenUp, NoFlushBeforeReplacedProcessEnds) {
   const SmallPool pool;
   expect_held("quarantine", "random schedules", explore(slot_is_reused(pool), 20));
 }

@@ -136,7 +136,7 @@ Scenario meetings(const SimulatedPool& pool, const Meeting& meeting) {
 const std::vector<Places> all_places = {{0, 0, 0, 0, 1}, {0, 1, 2, 3, 4}, {1, 0, 2, 1, 0, 2}};
 constexpr group::BarrierForm tree{.flat_up_to = 1, .fan_in = 2}, flat{};
 
-TEST(GroupBarrier, NobodyPassesEarlyAndDataBeforeItAreSeenAfterIt) {
+TEST(GroupBarrier, SeparatesRanksAndPublishesData) {
   for (const Places& places : all_places) {
     SimulatedPool pool({.max_nodes = 8});
     const std::uint64_t lines = place_lines(pool, places.size());
@@ -148,7 +148,7 @@ TEST(GroupBarrier, NobodyPassesEarlyAndDataBeforeItAreSeenAfterIt) {
   }
 }
 
-TEST(GroupBarrier, TheDeathOfAnyRankIsToldToTheOthers) {
+TEST(GroupBarrier, ReportsDeathOfAnyRank) {
   for (const Places& places : all_places) {
     SimulatedPool pool({.max_nodes = 8});
     const std::uint64_t lines = place_lines(pool, places.size());
@@ -166,7 +166,7 @@ TEST(GroupBarrier, TheDeathOfAnyRankIsToldToTheOthers) {
 
 /// A leader has ended its part when it has released its node: its death then concerns no other
 /// rank.
-TEST(GroupBarrier, WhoHasPassedOnWhatItKnewMayGo) {
+TEST(GroupBarrier, RankMayLeaveAfterForwarding) {
   SimulatedPool pool({.max_nodes = 8});
   const Places places{0, 0, 1, 1};
   const std::uint64_t lines = place_lines(pool, places.size());
@@ -221,7 +221,7 @@ void meet_while_one_goes(World& world, const SimulatedPool& simulated, Plan& pla
   }
 }
 
-TEST(GroupBarrier, WhoGoesWhileItIsLookedAtIsNotMissed) {
+TEST(GroupBarrier, NoticesRankThatLeavesDuringLook) {
   SimulatedPool pool({.max_nodes = 8});
   const Places places{0, 1, 2};
   const std::uint64_t lines = place_lines(pool, places.size());

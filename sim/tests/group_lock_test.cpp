@@ -161,7 +161,7 @@ TEST(GroupLock, AnOverwrittenLineIsMadeAnew) {
 
 /// It queues, is stopped and declared dead, and another gets its slot and the lock: its stores
 /// after the wait in vain would take the lock from that one.
-TEST(GroupLock, WhoIsGivenUpInItsWaitLeavesTheLineToTheNext) {
+TEST(GroupLock, DeclaredDeadWaiterKeepsOffSuccessorsLine) {
   const auto made = pool_with_a_table({.max_processes = 4});
   const SimulatedPool& pool = *made;
   Scenario scenario = pool.scenario("a group's lock, given up in the wait", 3);

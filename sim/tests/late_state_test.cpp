@@ -52,7 +52,7 @@ void leave_late(World& world, const SimulatedPool& simulated, Late& late) {
 
 /// It leaves, and its slot's next owner holds the slot when the store arrives. Another process then
 /// finds the slot free.
-TEST(LateState, OfOneThatHasLeftGivesNoTokenToTwo) {
+TEST(LateState, LateStateGivesNoTokenTwice) {
   const SimulatedPool simulated({.max_processes = 8, .max_nodes = 3});
   Scenario scenario = simulated.scenario("slot, left late", 3);
   scenario.swarm = false;

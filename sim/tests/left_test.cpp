@@ -166,7 +166,7 @@ Scenario broken_off_behind_full_cells(const SimulatedPool& simulated) {
   return scenario;
 }
 
-TEST(Left, WhatIsCompleteArrivesThoughTheNextIsBrokenOff) {
+TEST(Left, DeliversCompleteMessageBeforeBrokenOff) {
   const auto pool = pool_with_endpoints();
   const Scenario scenario = broken_off_behind_full_cells(*pool);
   expect_held("channel", "random schedules", explore(scenario, 60));
@@ -220,7 +220,7 @@ Scenario left_after_it_shrank(const SimulatedPool& simulated) {
   return scenario;
 }
 
-TEST(Left, AChannelThatHasShrunkIsLeftAsAnyOther) {
+TEST(Left, ClosesShrunkenChannelLikeAnyOther) {
   const auto pool = narrow_pool();
   const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "16");
   const Scenario scenario = left_after_it_shrank(*pool);

@@ -156,7 +156,7 @@ class BrokenClaim : public Litmus {
   }
 };
 
-TEST_F(BrokenClaim, LoadsThatDoNotWaitForAFullFence) {
+TEST_F(BrokenClaim, CatchesLoadsThatPassFullFence) {
   expect_unusable("loads pass full_fence", &FaultModel::loads_pass_full_fence, Trial::announced);
 }
 

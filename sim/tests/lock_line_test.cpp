@@ -37,7 +37,7 @@ void must(World& world, const Result<void>& acquired) {
 
 /// Many wait in line, each arriving some time after the last: each reads one line a look, and no
 /// more lines than a wait may read.
-TEST(LockLine, WhoWaitsInALineLooksAtTheFirstOfIt) {
+TEST(LockLine, WaiterWatchesFirstInQueue) {
   static constexpr std::uint32_t participants = 24;
   constexpr std::uint64_t ns_a_ms = 1'000'000, held_ms = 200;
   constexpr std::uint64_t looks = held_ms * base::Pace::reads_a_second / 1000;
@@ -80,7 +80,7 @@ struct ByLease {
 };
 
 /// One holds the lock, the others wait in line for it, and all are lost at once.
-TEST(LockLine, ManyWhoDieInItCostALeaseTogether) {
+TEST(LockLine, ManyDeadWaitersCostOneLease) {
   static constexpr std::uint32_t dead = 7;
   constexpr std::uint64_t lease_ns = 10 * ns_a_s;
   Scenario scenario = line_scenario("lock, many die in line", dead + 1);

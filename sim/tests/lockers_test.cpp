@@ -190,11 +190,11 @@ void expect_one_at_most(Call call, std::uint64_t operations) {
   report("window", "stops", all);
 }
 
-TEST(Lockers, WhoWasPassedOverWhileItJoinedIsNotInTheWayOfOthers) {
+TEST(Lockers, SkippedJoinerBlocksNobody) {
   expect_one_at_most(Call::lock, 50);
 }
 
-TEST(Lockers, WhoWasPassedOverInAnUpdateUndoesNoneOfAnother) {
+TEST(Lockers, SkippedUpdaterUndoesNoUpdate) {
   expect_one_at_most(Call::update, 90);
 }
 

@@ -82,7 +82,7 @@ Scenario grow_and_shrink(const SimulatedPool& pool, std::uint32_t messages) {
   return scenario;
 }
 
-TEST(Moving, ABusyChannelGrowsAndAnIdleOneShrinks) {
+TEST(Moving, BusyChannelGrowsAndIdleShrinks) {
   const auto pool = pool_with_endpoints();
   const Scenario scenario = grow_and_shrink(*pool, 120);
   expect_held("channel", "random schedules", explore(scenario, 4));
@@ -146,7 +146,7 @@ TEST(Moving, NothingIsLostOrOvertakenByABurst) {
 
 /// A process is stopped while it holds the pool's lock, under which a larger ring gets its memory:
 /// the channel stays as it is meanwhile, and its ranks go on.
-TEST(Moving, AStoppedHolderOfTheLockHoldsNoChannelUp) {
+TEST(Moving, StoppedLockHolderBlocksNoChannel) {
   const auto pool = pool_with_endpoints({.lease_ms = 36'000'000});
   const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "16");
   constexpr std::uint32_t words = 400;
@@ -202,7 +202,7 @@ TEST(Moving, AStoppedHolderOfTheLockHoldsNoChannelUp) {
 }
 
 /// The receiver knows the old channel, and finds the new channel's header overwritten.
-TEST(Moving, AnOverwrittenHeaderOfTheNewChannelIsLookedAtAgain) {
+TEST(Moving, RereadsOverwrittenHeaderOfNewChannel) {
   const auto pool = pool_with_endpoints();
   const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "16");
   constexpr std::uint32_t words = 40;
@@ -247,7 +247,7 @@ TEST(Moving, AnOverwrittenHeaderOfTheNewChannelIsLookedAtAgain) {
 
 /// The receiver has not heard of the old channel yet, which holds the first words, and finds its
 /// header overwritten: the sender still has it, and writes it again.
-TEST(Moving, AnOverwrittenHeaderOfTheOldChannelIsWrittenAgain) {
+TEST(Moving, RepairsOverwrittenHeaderOfOldChannel) {
   const auto pool = pool_with_endpoints();
   const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "16");
   const Scenario scenario =
@@ -264,7 +264,7 @@ TEST(Moving, AnOverwrittenHeaderOfTheOldChannelIsWrittenAgain) {
 /// An idle channel has moved back, and while its receiver heard of that, another held the pool's
 /// lock: the receiver gives credits there only with the next message. That message, of 4,000 bytes
 /// to be injected, is longer than the small ring.
-TEST(Moving, AMessageLongerThanTheRingGoesOnWhereTheReceiverCouldNotFollow) {
+TEST(Moving, LongMessageContinuesWithoutReceiversMove) {
   const auto pool = pool_with_endpoints();
   constexpr std::uint32_t words = 200, sends = 2, receives = 0;  // so the first is as long
   struct Stages {
@@ -404,7 +404,7 @@ TEST(Moving, SeesErrorSentBeforeReceiverMoves) {
 }
 
 /// A sender that only injects has nothing queued: the receiver still learns that it waits.
-TEST(Moving, CreditsThatWereOverwrittenComeAgainForWhoInjects) {
+TEST(Moving, RepublishesOverwrittenCreditsForInject) {
   const auto pool = pool_with_endpoints();
   const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "1024");  // the channel never moves
   constexpr std::uint32_t fill = 1024;

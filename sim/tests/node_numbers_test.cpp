@@ -123,12 +123,12 @@ Scenario goes_on_late(const SimulatedPool& pool) {
   return scenario;
 }
 
-TEST(NodeNumbers, WhoGoesOnLateHarmsNotTheNextOwner) {
+TEST(NodeNumbers, LateProcessKeepsOffNextOwner) {
   const SimulatedPool pool({.max_processes = 8, .max_nodes = 2});
   expect_held("pool", "random schedules", explore(goes_on_late(pool), 60));
 }
 
-TEST(NodeNumbers, WhoGoesOnLateHarmsNotTheNextOwnerOfItsBlocks) {
+TEST(NodeNumbers, LateProcessKeepsOffBlocksOfNextOwner) {
   const SimulatedPool pool({.max_processes = 32, .max_nodes = 2});
   expect_held("pool", "random schedules", explore(goes_on_late(pool), 60));
 }
@@ -338,7 +338,7 @@ TEST(GivenUpBehindALoad, AHostThatWasRestartedStoresNothing) {
 }
 
 /// The earlier host comes back meanwhile, so it gets its entry back.
-TEST(GivenUpBehindALoad, AHostThatGivesAnEntryBackStoresNothing) {
+TEST(GivenUpBehindALoad, HostThatReturnsEntryStoresNothing) {
   const SimulatedPool pool({.max_processes = 8, .max_nodes = 4});
   Late late = after_a_restart(pool);
   late.name = "a host that gives an entry back";
@@ -353,7 +353,7 @@ TEST(GivenUpBehindALoad, AHostThatGivesAnEntryBackStoresNothing) {
 /// It is killed in the middle of a line before it has a slot, and its host lives on: dirty lines
 /// leave that host's caches when the number and the name belong to others. No process waits for
 /// them to be flushed.
-TEST(NodeNumbers, WhatTheDeadHaveLeftDirtyComesOverNobodysLines) {
+TEST(NodeNumbers, DirtyLinesOfDeadOverwriteNobody) {
   const SimulatedPool pool({.max_processes = 8, .max_nodes = 4});
   Scenario scenario = pool.scenario("pool, numbers of nodes, killed in a line", 2);
   scenario.swarm = false;

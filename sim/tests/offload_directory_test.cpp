@@ -50,7 +50,7 @@ void take_turns_at_the_claim(World& world, Puppet& rank, Puppet& one, Puppet& ot
   }
 }
 
-TEST(Directory, AClaimIsSeenByAllAsSoonAsItIsTaken) {
+TEST(Directory, AllSeeClaimAtOnce) {
   const SmallPool pool;
   expect_held_in_turn("switch", pool, "claims in turn", take_turns_at_the_claim);
 }
@@ -141,7 +141,7 @@ void ask_the_next_one(World& world, const SmallPool& pool, Puppet& rank, Puppet&
   next.end();
 }
 
-TEST(Directory, WhoIsServedByASuccessorWaitsForThatOne) {
+TEST(Directory, WaitsForSuccessorThatServes) {
   const SmallPool pool;
   expect_held_in_turn(
       "switch", pool, "asks of the next switch",
@@ -191,7 +191,7 @@ void follow_one_that_served(World& world, const SmallPool& pool, Puppet& rank, P
   other.does([&](SpaceUser&) { delete server; });
 }
 
-TEST(Directory, WhatAnEarlierSwitchServedIsNotServedByTheNext) {
+TEST(Directory, NextSwitchIgnoresRegionsOfEarlierOne) {
   const SmallPool pool;
   expect_held_in_turn("switch", pool, "asks of a dead switch",
                       [&pool](World& world, Puppet& rank, Puppet& one, Puppet& other) {
@@ -234,7 +234,7 @@ void follow_one_that_ended(World& world, const SmallPool& pool, Puppet& rank, Pu
   other.does(close);
 }
 
-TEST(Directory, WhatAnEarlierSwitchWasAskedIsNotServedByTheNext) {
+TEST(Directory, NextSwitchIgnoresRequestsToEarlierOne) {
   const SmallPool pool;
   expect_held_in_turn("switch", pool, "asks of a switch that ended",
                       [&pool](World& world, Puppet& rank, Puppet& one, Puppet& other) {

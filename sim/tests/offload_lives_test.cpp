@@ -164,7 +164,7 @@ Scenario lives(const SmallPool& pool, Victim victim) {
   return scenario;
 }
 
-TEST(Offload, MemoryOfACommunicatorIsAnothersWhenTheSwitchHasLetGo) {
+TEST(Offload, ReusesMemoryAfterSwitchReleases) {
   const SmallPool pool;
   const Scenario scenario = lives(pool, Victim::none);
   expect_held("switch", "random schedules", explore(scenario, 20));
@@ -176,13 +176,13 @@ TEST(Offload, ASwitchThatDiesIsFollowedByAnother) {
   expect_held("switch", "crash points", crash_everywhere(lives(pool, Victim::the_switch), 30));
 }
 
-TEST(Offload, MemoryOfADeadRankIsAnothersWhenTheSwitchHasLetGo) {
+TEST(Offload, ReusesDeadRanksMemoryAfterSwitchReleases) {
   const SmallPool pool;
   expect_held("switch", "crash points", crash_everywhere(lives(pool, Victim::rank), 40));
 }
 
 /// It was declared dead: another has its claim, and others have the memory of what it served.
-TEST(Offload, ASwitchThatGoesOnAfterALeaseHarmsNothing) {
+TEST(Offload, SwitchResumedAfterLeaseHarmsNothing) {
   const SmallPool pool;
   Scenario scenario = lives(pool, Victim::none);
   scenario.name = "communicators of a switch that is stopped";

@@ -215,7 +215,7 @@ TEST(PassiveTarget, WhoLeavesAnswersAndFindsWhatWasPut) {
   expect_held("window", "random schedules", explore(with_lasting_copies(scenario), 60));
 }
 
-TEST(PassiveTarget, TheDeathOfARankEndsTheWaitsOfTheOthers) {
+TEST(PassiveTarget, DeathEndsWaitsOfOthers) {
   SimulatedPool pool;
   pool.format_arena();
   const Plan plan = plan_in(pool);

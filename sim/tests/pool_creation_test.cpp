@@ -143,7 +143,7 @@ TEST(PoolCreation, ADeathWithinTheSuperblockLeavesNoPool) {
 }
 
 /// A device becomes a pool again: first it is none, then its tables are cleared, then it is one.
-TEST(PoolCreation, ADeviceIsNoPoolWhileItsTablesAreCleared) {
+TEST(PoolCreation, DeviceIsNoPoolWhileTablesAreCleared) {
   const SimulatedPool pool;
   Scenario scenario = pool.scenario("pool, superblock wiped and written", 2);
   scenario.faults.max_delay = 40;  // a reader must not look for ever at a half-written line
@@ -347,7 +347,7 @@ TEST(Pool, ClonesOfAMachineNeverShareANumber) {
 }
 
 /// A machine leaves and comes back, just while a clone that takes its number over hesitates.
-TEST(Pool, AMachineThatComesBackNeverSharesItsNumberWithAClone) {
+TEST(Pool, ReturningMachineNeverSharesNumber) {
   const SimulatedPool pool;
   Scenario scenario = pool.scenario("pool, a machine comes back to its clone", 3);
   scenario.faults.max_delay = 10;  // counted in operations, which are few when all sleep
@@ -412,7 +412,7 @@ TEST(Pool, OneOfTwoClonesTakesANumberOver) {
 // ---- leaving -----------------------------------------------------------------------------------
 
 /// A process that reads another's state as detached or reaped also reads its earlier stores.
-TEST(Pool, WhatWasDoneBeforeASlotIsFreeIsSeenByWhoFindsItFree) {
+TEST(Pool, FreeSlotShowsEarlierStores) {
   const SimulatedPool pool;
   Scenario scenario = pool.scenario("pool, leaving is told last", 3);
   scenario.body = [&pool](World& world) {

@@ -116,13 +116,13 @@ Scenario coming_and_going(const SimulatedPool& pool, std::uint32_t nodes, std::u
   return scenario;
 }
 
-TEST(Pool, EachProcessHasASlotAndATokenOfItsOwn) {
+TEST(Pool, ProcessesGetDistinctSlotsAndTokens) {
   const SimulatedPool pool({.max_processes = 4});
   expect_held("pool", "random schedules", explore(coming_and_going(pool, 2, 4, 2), 100));
   expect_held("pool", "random schedules", explore(coming_and_going(pool, 4, 4, 3), 100));
 }
 
-TEST(Pool, TheDeathOfOneWhoAttachesOrLeavesStopsNobody) {
+TEST(Pool, DeathWhileAttachingOrLeavingBlocksNobody) {
   const SimulatedPool pool({.max_processes = 5});
   expect_held("pool", "crash points", crash_everywhere(coming_and_going(pool, 2, 4, 2), 120));
   expect_held("pool", "deaths within a line",
@@ -140,7 +140,7 @@ class UsedPool : public SimulatedPool {
   }
 };
 
-TEST(Pool, ANodeTakesSlotsThatAnotherDoesNotUse) {
+TEST(Pool, NodeTakesUnusedSlotsOfAnother) {
   const UsedPool two_a_block(16), four_a_block(32), one_a_block(6);
   for (const SimulatedPool* pool : {&one_a_block, static_cast<const UsedPool*>(&two_a_block),
                                     static_cast<const UsedPool*>(&four_a_block)}) {
@@ -273,13 +273,13 @@ Scenario reaping(const SimulatedPool& pool, bool reaper_dies) {
   return scenario;
 }
 
-TEST(Pool, TheDeadAreReapedOnceAndTheLivingNever) {
+TEST(Pool, ReapsDeadOnceAndLivingNever) {
   const SimulatedPool pool;
   expect_held("pool", "random schedules", explore(reaping(pool, false), 60));
   expect_held("pool", "crash points", crash_everywhere(reaping(pool, false), 120));
 }
 
-TEST(Pool, WhatADeadReaperLeftIsReapedByTheNext) {
+TEST(Pool, NextReaperFinishesForDeadOne) {
   const SimulatedPool pool;
   expect_held("pool", "crash points", crash_everywhere(reaping(pool, true), 120));
 }
@@ -368,19 +368,19 @@ Scenario counting(const SimulatedPool& pool, std::uint32_t processes, int rounds
   return scenario;
 }
 
-TEST(Pool, TheLockExcludesProcessesOfOneNodeAndOfSeveral) {
+TEST(Pool, LockExcludesWithinAndBetweenNodes) {
   const SimulatedPool pool;
   expect_held("pool", "random schedules", explore(counting(pool, 4, 3), 60));
 }
 
-TEST(Pool, TheLockSurvivesTheDeathOfAProcessAndOfItsNode) {
+TEST(Pool, LockSurvivesDeathOfProcessAndNode) {
   const SimulatedPool pool;
   expect_held("pool", "crash points", crash_everywhere(counting(pool, 3, 2), 150));
 }
 
 /// A process that waits for the lock while it attaches shows life; other waiters do not pass it
 /// over.
-TEST(Pool, WhoAttachesWaitsForTheLockAsLongAsItTakes) {
+TEST(Pool, AttachWaitsForLockWithoutLimit) {
   const SimulatedPool pool({.lease_ms = 100});  // two heartbeats
   Scenario scenario = pool.scenario("pool, attaching processes wait for leases", 3);
   scenario.faults.same_speed = true;

@@ -53,7 +53,7 @@ Scenario stored_to_anothers(const SmallPool& pool, bool leaves, const std::strin
   };
   return scenario;
 }
-TEST(Quarantine, WhoKnowsOfADeathDestroysWhatTheDeadHadStoredTo) {
+TEST(Quarantine, DestroysObjectsThatDeadStoredTo) {
   const SmallPool pool;
   expect_held("quarantine", "random schedules", explore(stored_to_anothers(pool, false, ""), 3));
 }
@@ -104,7 +104,7 @@ Scenario cached_times(const SmallPool& pool) {
   };
   return scenario;
 }
-TEST(Quarantine, ADeathThatIsRecordedUnderTheSameLockCounts) {
+TEST(Quarantine, CountsDeathRecordedUnderSameLock) {
   const SmallPool pool;
   expect_held("quarantine", "random schedules", explore(cached_times(pool), 3));
 }
@@ -363,7 +363,7 @@ Scenario host_is_gone(const SmallPool& pool) {
   };
   return scenario;
 }
-TEST(Quarantine, AHostThatIsGoneIsWaitedForNoMore) {
+TEST(Quarantine, StopsWaitingForLostHost) {
   const SmallPool pool;
   expect_held("quarantine", "random schedules", explore(host_is_gone(pool), 30));
 }

@@ -123,12 +123,12 @@ Scenario receiver_is_given_up(const SimulatedPool& simulated) {
   return scenario;
 }
 
-TEST(RendezvousGet, WhoIsGivenUpInTheMidstOfItDeliversNothingNewer) {
+TEST(RendezvousGet, DeclaredDeadReceiverDeliversNothingNewer) {
   const auto pool = pool_with_endpoints();
   expect_held("channel", "random schedules", explore(receiver_is_given_up(*pool), 400));
 }
 
-TEST(RendezvousGet, WhatIsTakenBackIsNeverDeliveredAsGood) {
+TEST(RendezvousGet, NeverDeliversWithdrawnMessage) {
   const auto pool = pool_with_endpoints();
   expect_held("channel", "random schedules", explore(sender_gives_up(*pool), 80));
 }

@@ -159,7 +159,7 @@ Scenario polled_by_turns(const SimulatedPool& simulated, int messages) {
   return scenario;
 }
 
-TEST(RendezvousPut, OneThreadMakesTheBufferReadyAndAnotherFindsTheMessage) {
+TEST(RendezvousPut, OneThreadPreparesAnotherReceives) {
   const auto pool = pool_with_endpoints();
   ::setenv("PENSTOCK_RENDEZVOUS_GET", "1M", 1);
   expect_held("channel", "random schedules", explore(polled_by_turns(*pool, 8), 60));
@@ -266,7 +266,7 @@ Scenario gone_by_deadline(const SimulatedPool& simulated) {
   return scenario;
 }
 
-TEST(RendezvousPut, NothingIsStoredForAReceiverWhoseClosingDeadlineEnds) {
+TEST(RendezvousPut, StoresNothingAfterReceiversCloseDeadline) {
   const auto pool = pool_with_endpoints();
   ::setenv("PENSTOCK_RENDEZVOUS_GET", "1M", 1);
   expect_held("channel", "random schedules", explore(gone_by_deadline(*pool), 300));
@@ -306,13 +306,13 @@ Scenario both_go(const SimulatedPool& simulated) {
   return scenario;
 }
 
-TEST(RendezvousPut, WhoCloseTogetherDoNotWaitForEachOther) {
+TEST(RendezvousPut, ConcurrentClosesDoNotWait) {
   const auto pool = pool_with_endpoints();
   expect_held("channel", "random schedules", explore(both_go(*pool), 240));
   expect_held("channel", "random schedules", explore(with_lasting_copies(both_go(*pool)), 40));
 }
 
-TEST(RendezvousPut, NothingIsStoredForAReceiverThatHasClosed) {
+TEST(RendezvousPut, StoresNothingAfterReceiverClosed) {
   const auto pool = pool_with_endpoints();
   ::setenv("PENSTOCK_RENDEZVOUS_GET", "1M", 1);
   expect_held("channel", "random schedules", explore(one_goes(*pool, false), 60));

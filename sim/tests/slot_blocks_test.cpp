@@ -86,7 +86,7 @@ TEST(SlotBlocks, EachIsTakenOnce) {
   expect_held_in_turn(pool, "fresh blocks in turn", 24, take_a_block);
 }
 
-TEST(SlotBlocks, ASearchGoesOnWhereTheLastOneEnded) {
+TEST(SlotBlocks, SearchContinuesWhereLastEnded) {
   const SimulatedPool pool({.max_processes = 24});
   expect_held_in_turn(pool, "searches in turn", 24,
                       [](World& world, const SlotBlocks& blocks, std::uint32_t turn) {
@@ -96,7 +96,7 @@ TEST(SlotBlocks, ASearchGoesOnWhereTheLastOneEnded) {
 }
 
 /// A node's number passes from host to host.
-TEST(SlotBlocks, AHomeIsThatOfTheNodeWhoeverThatIs) {
+TEST(SlotBlocks, HomeBelongsToNodeNumber) {
   const SimulatedPool pool;
   expect_held_in_turn(pool, "homes in turn", 12,
                       [](World& world, const SlotBlocks& blocks, std::uint32_t turn) {
@@ -180,7 +180,7 @@ void show_apart(const Parts& parts) {
   parts.attaching.full_fence();
 }
 
-TEST(SlotBlocks, WhoTakesABlockFindsWhoTakesASlotThere) {
+TEST(SlotBlocks, BlockTakerFindsSlotTaker) {
   expect_one_to_find_the_other(
       "a block and a slot",
       [](const Parts& parts, std::uint32_t round) {

@@ -169,7 +169,7 @@ Scenario one_is_late(const SimulatedPool& pool, Stop* stop, const std::string& n
   return scenario;
 }
 
-TEST(Suspended, WhoWasGivenUpEndsBeforeItDoesAnything) {
+TEST(Suspended, DeclaredDeadProcessExitsFirst) {
   const SimulatedPool pool;
   expect_held("pool", "random schedules",
               explore(one_is_late(pool, stop_for_about_a_lease, "about a lease"), 200));
@@ -208,7 +208,7 @@ void count_or_end(World& world, const SimulatedPool& simulated, Section& section
 }
 
 /// Process 1 is stopped under the lock, or while it waits for it.
-TEST(Suspended, AHolderOfTheLockWhoWasPassedOverStoresNothing) {
+TEST(Suspended, SkippedLockHolderStoresNothing) {
   const SimulatedPool pool;
   Scenario scenario = pool.scenario("pool, a holder of the lock is stopped for leases", 2);
   scenario.faults.max_delay = 10;
@@ -237,7 +237,7 @@ TEST(Suspended, AHolderOfTheLockWhoWasPassedOverStoresNothing) {
 
 // ---- rare looks ---------------------------------------------------------------------------------
 
-TEST(Suspended, AHeartbeatThatIsLookedAtSeldomIsSeenToMove) {
+TEST(Suspended, SeesRarelyCheckedHeartbeatMove) {
   const SimulatedPool pool;
   Scenario scenario = pool.scenario("pool, looks that are more than a lease apart", 2);
   scenario.faults = keeping_old_copies();
@@ -263,7 +263,7 @@ TEST(Suspended, AHeartbeatThatIsLookedAtSeldomIsSeenToMove) {
 
 /// The kernel is only asked about processes of its own host, not about one of another host that has
 /// the slot now.
-TEST(Suspended, ASlotThatGoesToAnotherHostIsJudgedAnew) {
+TEST(Suspended, JudgesReusedSlotOfOtherHostAnew) {
   const SimulatedPool pool({.max_processes = 2});
   Scenario scenario = pool.scenario("pool, a slot goes to a process of another host", 2);
   scenario.faults = keeping_old_copies();
@@ -369,7 +369,7 @@ TEST(Suspended, ANodeThatJoinsLaterIsSeen) {
 }
 
 /// One look after the end of a process shows its last statistics, whatever was seen before.
-TEST(Suspended, TheLastStatisticsAreSeenByTheFirstLookAfterThem) {
+TEST(Suspended, FirstLookSeesLastStatistics) {
   const SimulatedPool pool;
   Scenario scenario = pool.scenario("pool, statistics that are looked at twice", 2);
   scenario.faults = keeping_old_copies();

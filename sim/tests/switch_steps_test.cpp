@@ -230,7 +230,7 @@ TEST(SwitchSteps, WhatALeafSendsIsThereAtOnce) {
 }
 
 /// The leaf has looked at it before.
-TEST(SwitchSteps, APacketOfALeafThatWasOverwrittenComesAgain) {
+TEST(SwitchSteps, RepairsOverwrittenPacketOfLeaf) {
   const SwitchPool pool;
   hold(pool, "a leaf's packet is overwritten", 1, [](Cast& cast, SpaceUser& stranger) {
     constexpr std::uint64_t a_check_ns = 25'000'000;
@@ -295,7 +295,7 @@ TEST(SwitchSteps, WhoLeavesTheSwitchIsFollowed) {
 }
 
 /// The other has its answer, and makes no further call.
-TEST(SwitchSteps, WhoHasFinishedWithTheSwitchIsAwaitedNoMore) {
+TEST(SwitchSteps, DoesNotAwaitFinishedRanks) {
   const SwitchPool pool;
   hold(pool, "a rank leaves a switch that has answered", 0, [](Cast& cast, SpaceUser& stranger) {
     cast.looks(1);
@@ -341,7 +341,7 @@ class BusyMover final : public coll::Mover {
 };
 
 /// All others have come: the switch is not awaited before the GPU has begun.
-TEST(SwitchSteps, ABusyGpuIsNoSwitchThatDoesNotAnswer) {
+TEST(SwitchSteps, BusyGpuIsNotUnresponsiveSwitch) {
   const SwitchPool pool;
   hold(pool, "a GPU comes late", 0, [](Cast& cast, SpaceUser&) {
     std::string error;

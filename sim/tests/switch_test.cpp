@@ -297,7 +297,7 @@ TEST(Switch, GivesTheBitsOfTheEngine) {
   }
 }
 
-TEST(Switch, ReadsNoOperandBeforeItsPacketSaysThatItIsThere) {
+TEST(Switch, ReadsOperandsAfterTheirPackets) {
   for (const std::uint32_t leaves : {0u, 2u}) {
     SwitchPool pool;
     const Case of{.ranks = 2, .calls = 6, .leaves = leaves, .restless = true};
@@ -319,14 +319,14 @@ TEST(Switch, ADeadRankIsNamedToAllOthers) {
   }
 }
 
-TEST(Switch, WhenItDiesAtWorkTheRestOfTheCallGoesThroughThePlainPool) {
+TEST(Switch, ContinuesThroughPoolWhenSwitchDies) {
   SwitchPool pool;
   const Case of{.ranks = 3, .calls = 4, .victim = 3, .trouble = Trouble::dies_at_work};
   expect_held("switch", "crash points", explore(calls(pool, of), 60));
   expect_held("switch", "crash points", explore(with_lasting_copies(calls(pool, of)), 20));
 }
 
-TEST(Switch, ARankThatDiesAtWorkIsNamedToAllOthers) {
+TEST(Switch, NamesRankThatDiesAtWork) {
   SwitchPool pool;
   for (const std::uint32_t victim : {0u, 1u}) {
     const Case of{.ranks = 3, .calls = 4, .victim = victim, .trouble = Trouble::dies_at_work};
@@ -341,7 +341,7 @@ TEST(Switch, ThatWasTakenForDeadHarmsNothing) {
   expect_held("switch", "random schedules", explore(calls(pool, of), 20));
 }
 
-TEST(Switch, WhatAStrangerOverwritesIsNoticedAndNobodyHangs) {
+TEST(Switch, NoticesForeignStoresWithoutHanging) {
   SwitchPool pool;
   const Case of{.ranks = 3, .calls = 6, .trouble = Trouble::vandal};
   expect_held("switch", "random schedules", explore(calls(pool, of), 30));
@@ -356,7 +356,7 @@ TEST(Tree, GivesTheBitsOfTheEngine) {
   }
 }
 
-TEST(Tree, WhenOneOfItsSwitchesDiesEachRankCompletesEachCall) {
+TEST(Tree, CompletesCallsWhenOneSwitchDies) {
   SwitchPool pool;
   for (const std::uint32_t victim : {3u, 4u, 5u}) {
     const Case of{
@@ -365,13 +365,13 @@ TEST(Tree, WhenOneOfItsSwitchesDiesEachRankCompletesEachCall) {
   }
 }
 
-TEST(Tree, ARankThatDiesIsNamedToAllOthers) {
+TEST(Tree, NamesDeadRankToAllOthers) {
   SwitchPool pool;
   const Case of{.ranks = 3, .calls = 4, .victim = 1, .leaves = 2, .trouble = Trouble::dies_at_work};
   expect_held("switch", "crash points", explore(calls(pool, of), 12));
 }
 
-TEST(Tree, WhatAStrangerOverwritesIsNoticedAndNobodyHangs) {
+TEST(Tree, NoticesForeignStoresWithoutHanging) {
   SwitchPool pool;
   const Case of{.ranks = 3, .calls = 6, .leaves = 2, .trouble = Trouble::vandal};
   expect_held("switch", "random schedules", explore(calls(pool, of), 15));
@@ -386,7 +386,7 @@ TEST(MovedThroughASwitch, GivesTheBitsOfTheEngine) {
   }
 }
 
-TEST(MovedThroughASwitch, ReadsNoOperandBeforeItsPacketSaysThatItIsThere) {
+TEST(MovedThroughASwitch, ReadsOperandsAfterTheirPackets) {
   SwitchPool pool;
   const Case of{.ranks = 2, .calls = 6, .gpus = Gpus::of_all, .restless = true};
   expect_held("switch", "random schedules", explore(with_late_stores(calls(pool, of)), 20));
@@ -418,7 +418,7 @@ TEST(MovedThroughASwitch, WhenItDiesEachRankCompletesEachCall) {
   }
 }
 
-TEST(MovedThroughASwitch, ARankThatDiesIsNamedToAllOthers) {
+TEST(MovedThroughASwitch, NamesDeadRankToAllOthers) {
   SwitchPool pool;
   for (const std::uint32_t victim : {0u, 1u}) {
     const Case of{.ranks = 3,
@@ -430,7 +430,7 @@ TEST(MovedThroughASwitch, ARankThatDiesIsNamedToAllOthers) {
   }
 }
 
-TEST(MovedThroughASwitch, WhatAStrangerOverwritesIsNoticedAndNobodyHangs) {
+TEST(MovedThroughASwitch, NoticesForeignStoresWithoutHanging) {
   SwitchPool pool;
   const Case of{.ranks = 3, .calls = 6, .trouble = Trouble::vandal, .gpus = Gpus::of_all};
   expect_held("switch", "random schedules", explore(calls(pool, of), 30));

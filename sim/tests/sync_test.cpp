@@ -101,7 +101,7 @@ TEST(Lock, HoldsInEverySmallSchedule) {
 
 /// The owner restores words that others wait for; a line without an owner keeps no participant
 /// waiting. Tokens are left alone: a participant that loses its token is taken for dead.
-TEST(Lock, EndsNoWaitInVainWhereItsLinesAreOverwritten) {
+TEST(Lock, OverwrittenLinesEndNoWaitWrongly) {
   static constexpr std::uint32_t participants = 4, present = 3;
   Scenario scenario;
   scenario.name = "lock, overwritten";
@@ -129,7 +129,7 @@ TEST(Lock, EndsNoWaitInVainWhereItsLinesAreOverwritten) {
 }
 
 /// The same for a waiter: it reads again and again, and each read finds what the device holds.
-TEST(Lock, RestoresItsLineAsOftenAsItIsOverwrittenWhileItWaits) {
+TEST(Lock, RestoresOverwrittenLineWhileWaiting) {
   // One is absent: a look at all the others would drop its own line with theirs.
   static constexpr std::uint32_t participants = 3;
   Scenario scenario;
@@ -177,7 +177,7 @@ TEST(Lock, RestoresItsLineAsOftenAsItIsOverwrittenWhileItWaits) {
 }
 
 /// Only the read itself invalidates the owner's copy.
-TEST(Lock, TellsWhoDoesNotWaitThatItsLineWasOverwritten) {
+TEST(Lock, ReportsOverwrittenLineToIdleParticipant) {
   Scenario scenario;
   scenario.name = "lock, looked at";
   scenario.device_bytes = 64 << 10;
@@ -313,7 +313,7 @@ TEST(Lock, SurvivesTheDeathOfWhoSharesIt) {
 /// Two participants share one lock each, and then the other lock too; two others want each lock
 /// alone, and have queued before that. No cycle of waits arises: a sharer of one lock may hold
 /// others.
-TEST(Lock, WhoWantsItAloneMakesWayForThoseWhoHoldOthers) {
+TEST(Lock, ExclusiveWaiterYieldsToHoldersOfOthers) {
   Scenario scenario;
   scenario.name = "lock, two of them crosswise";
   scenario.nodes = 4;
@@ -379,7 +379,7 @@ Scenario barrier_scenario(std::uint32_t participants, std::uint64_t rounds) {
   return scenario;
 }
 
-TEST(Barrier, NobodyPassesEarlyAndDataBeforeItAreSeenAfterIt) {
+TEST(Barrier, SeparatesRanksAndPublishesData) {
   expect_held("barrier", "random schedules", explore(barrier_scenario(2, 6), 200));
   expect_held("barrier", "random schedules", explore(barrier_scenario(5, 3), 100));
 }
@@ -391,7 +391,7 @@ TEST(Barrier, HoldsInEverySmallSchedule) {
 }
 
 /// A participant dies: the others pass if it had arrived, or get an error that names it.
-TEST(Barrier, TheDeathOfAParticipantIsToldToTheOthers) {
+TEST(Barrier, ReportsDeathOfParticipant) {
   Scenario scenario;
   scenario.name = "barrier, one dies";
   scenario.nodes = 3;
@@ -492,7 +492,7 @@ Scenario doorbell_scenario(std::uint32_t listeners, std::uint64_t rounds) {
   return scenario;
 }
 
-TEST(Doorbell, WhatWasPublishedBeforeTheRingIsSeenAfterIt) {
+TEST(Doorbell, SeesPublishesMadeBeforeRing) {
   expect_held("announce/observe", "random schedules", explore(doorbell_scenario(2, 10), 300));
 }
 
@@ -500,7 +500,7 @@ TEST(Doorbell, HoldsInEverySmallSchedule) {
   expect_held("announce/observe", "bounded schedules", exhaust(doorbell_scenario(1, 1), 2, 20'000));
 }
 
-TEST(Doorbell, TheDeathOfTheRingerIsToldToTheListeners) {
+TEST(Doorbell, ReportsDeathOfRinger) {
   expect_held("announce/observe", "crash points", crash_everywhere(doorbell_scenario(2, 6), 200));
 }
 

@@ -70,7 +70,7 @@ void find_within(World& world, Rank& rank, const Talk& talk, std::uint32_t n,
 }
 
 /// After the first millisecond, and including all else that a rank polls.
-TEST(Traffic, WhoWaitsReadsTenThousandLinesASecondAtMost) {
+TEST(Traffic, WaiterReadsLimitedLinesPerSecond) {
   constexpr std::uint64_t waits_ns = 1000 * ns_a_ms, most = 10'000;
   const auto pool = pool_with_endpoints();
   const auto body = [&](World& world, Rank& rank, Talk& talk, std::uint32_t i) {
@@ -113,7 +113,7 @@ TEST(Traffic, WhoHasWaitedForLongHearsTheBell) {
 
 /// A wait of some ms does not get longer by an eighth: looks at everything are rare, looks at the
 /// bell are not.
-TEST(Traffic, WhoHasWaitedForSomeMillisecondsHearsTheBell) {
+TEST(Traffic, LongWaiterFindsMessageByBell) {
   constexpr std::uint64_t late_ns = 300'000;
   const auto pool = pool_with_endpoints();
   const auto body = [&](World& world, Rank& rank, Talk& talk, std::uint32_t i) {
@@ -130,7 +130,7 @@ TEST(Traffic, WhoHasWaitedForSomeMillisecondsHearsTheBell) {
 }
 
 /// A sender that has just sent does not ring; its message is found without that, and soon.
-TEST(Traffic, WhatComesSoonAfterIsFoundWithoutTheBell) {
+TEST(Traffic, FindsSoonMessagesWithoutBell) {
   const auto pool = pool_with_endpoints();
   const auto body = [&](World& world, Rank& rank, Talk& talk, std::uint32_t i) {
     exchange_words(world, rank, talk, i);

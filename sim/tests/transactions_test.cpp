@@ -78,13 +78,13 @@ Scenario writer_dies(const PersistSpace& space) {
   return scenario;
 }
 
-TEST(Transactions, AreWholeOrNotAtAllWhenTheirProcessDies) {
+TEST(Transactions, AreAtomicWhenProcessDies) {
   const PersistSpace space;
   const Scenario scenario = writer_dies(space);
   expect_held("transactions", "random schedules", explore(scenario, 20));
   expect_held("transactions", "crash points", crash_everywhere(scenario, 160));
 }
-TEST(Transactions, AreWholeWhenTheirProcessDiesWithinALine) {
+TEST(Transactions, AreAtomicWhenProcessDiesWithinLine) {
   const PersistSpace space;
   Scenario scenario = dying_in_a_line(writer_dies(space), 120);
   expect_held("transactions", "deaths within a line", explore(scenario, 80));
@@ -129,7 +129,7 @@ Scenario writer_dies_behind_copies(const PersistSpace& space) {
   return scenario;
 }
 
-TEST(Transactions, AreWholeThoughThoseWhoRecoverHoldOldCopies) {
+TEST(Transactions, AreAtomicDespiteStaleCopiesOfRecoverer) {
   const PersistSpace space;
   const Scenario scenario = writer_dies_behind_copies(space);
   expect_held("transactions", "random schedules", explore(scenario, 10));
@@ -227,7 +227,7 @@ Scenario power_goes_at_the_end(const PersistSpace& space, bool aborts) {
   return scenario;
 }
 
-TEST(Transactions, AreWholeWhenThePowerGoesAtTheirEnd) {
+TEST(Transactions, AreAtomicWhenPowerFailsAtEnd) {
   const PersistSpace space;
   for (const bool aborts : {false, true}) {
     const Scenario scenario = power_goes_at_the_end(space, aborts);

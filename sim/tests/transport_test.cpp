@@ -7,7 +7,7 @@
 namespace penstock::sim {
 namespace {
 
-TEST(Channel, MessagesOfEveryFormArriveInOrderAndWhole) {
+TEST(Channel, DeliversAllFormsInOrder) {
   const auto pool = pool_with_endpoints();
   Scenario two = conversation(*pool, "channel, 2 ranks", 2, 2, 14);
   two.after = [&](World& world) { expect_clean(world, *pool); };
@@ -88,7 +88,7 @@ TEST(Channel, RingsWrap) {
   expect_held("channel", "random schedules", explore(scenario, 8));
 }
 
-TEST(Channel, SurvivorsAreToldWhoDiedAndAllSpaceComesBack) {
+TEST(Channel, ReportsDeathsAndFreesAllSpace) {
   const auto pool = pool_with_endpoints();
   Scenario scenario = conversation(*pool, "channel, rank 0 dies", 3, 3, 3);
   scenario.after = [&](World& world) { expect_clean(world, *pool); };
@@ -96,7 +96,7 @@ TEST(Channel, SurvivorsAreToldWhoDiedAndAllSpaceComesBack) {
 }
 
 /// After a death the pool serves another job with another number of ranks.
-TEST(Channel, TheNextJobRunsWithAnotherNumberOfRanks) {
+TEST(Channel, NextJobRunsWithOtherRankCount) {
   const auto pool = pool_with_endpoints();
   Scenario scenario = conversation(*pool, "channel, the next job", 2, 2, 2);
   const auto first_job = scenario.body;
@@ -140,7 +140,7 @@ TEST(Channel, MessagesOfOneCell) {
 
 /// A reader finds an endpoint open while its user changes the word for its peers, and finds the new
 /// word once that call has returned.
-TEST(Channel, AnEndpointIsFoundWhileItsUserWordChanges) {
+TEST(Channel, FindsEndpointWhileUserWordChanges) {
   const auto pool = pool_with_endpoints();
   Scenario scenario = pool->scenario("channel, user words", 2);
   scenario.faults.tear = 600;
@@ -271,7 +271,7 @@ Scenario one_stays(const SimulatedPool& pool) {
   return scenario;
 }
 
-TEST(Channel, MemoryOfAChannelIsThatOfTheNextWhenItsPeerHasLeft) {
+TEST(Channel, ReusesChannelMemoryAfterPeerLeft) {
   const auto pool = pool_with_endpoints();
   const Scenario scenario = one_stays(*pool);
   expect_held("channel", "random schedules", explore(scenario, 30));

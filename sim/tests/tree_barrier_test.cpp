@@ -93,7 +93,7 @@ Scenario barriers(const SimulatedPool& pool, std::uint64_t area, std::uint64_t w
 }
 
 /// Leaders in one step and in two; ranks below ranks in a node.
-TEST(TreeBarrier, NobodyPassesEarlyAndDataBeforeItAreSeenAfterIt) {
+TEST(TreeBarrier, SeparatesRanksAndPublishesData) {
   for (const Size size : {Size{5, 2}, {7, 3}, {20, 1}, {17, 17}}) {
     SimulatedPool pool({.max_processes = 24, .max_nodes = 20});
     const std::uint64_t area = place_communicator(pool, size.ranks);

@@ -140,7 +140,7 @@ TEST(Tuning, OfTwoWritersOneComesLast) {
   expect_held("tuning", "random schedules", explore(scenario, 60));
 }
 
-TEST(Tuning, AWriterThatDiesLeavesAWholeTableOrNone) {
+TEST(Tuning, DyingWriterLeavesWholeTableOrNone) {
   SmallPool pool;
   Scenario scenario = case_of(pool, "a tuner dies");
   scenario.body = [&pool](World& world) {

@@ -154,7 +154,7 @@ TEST(WindowCalls, HoldWhatTheyPromiseWhenTheyReturn) {
 
 /// A rank that asks for a range only waits for the answer: the checks for dead ranks and the report
 /// of the wait, which would publish the question, come later.
-TEST(WindowCalls, AQuestionForARangeIsHeardAtOnce) {
+TEST(WindowCalls, AnswersRangeRequestAtOnce) {
   constexpr std::uint64_t large = 64 << 10, prompt_ns = 10'000'000;
   SimulatedPool pool;
   pool.format_arena();

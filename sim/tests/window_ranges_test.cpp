@@ -76,7 +76,7 @@ void expect_two_ranks(const char* name, Body at_origin, Body at_target) {
 
 /// A program that alternates between two ranges keeps both: an epoch in which it accesses one of
 /// them no longer gives the other back.
-TEST(WindowRanges, WhoComesBackToWhatItLeftKeepsIt) {
+TEST(WindowRanges, KeepsReturnedRangeOnReuse) {
   constexpr int turns = 16;
   const auto at_origin = [](Rank& rank) {
     rank.fence();
@@ -109,7 +109,7 @@ TEST(WindowRanges, WhoComesBackToWhatItLeftKeepsIt) {
 }
 
 /// The target keeps its copy of the far word through a fence: it no longer traverses that word.
-TEST(WindowRanges, WhatIsNotReachedForAWhileIsNotGoneThrough) {
+TEST(WindowRanges, SkipsRangesNotAccessedLately) {
   const auto at_origin = [](Rank& rank) {
     rank.fence();
     rank.put(near, 1);
@@ -148,7 +148,7 @@ TEST(WindowRanges, WhatIsNotReachedForAWhileIsNotGoneThrough) {
 }
 
 /// Fences with no_precede drop nothing.
-TEST(WindowRanges, WhatWasPutBeforeARangeWasGivenBackIsFound) {
+TEST(WindowRanges, FindsPutsMadeBeforeRangeReturn) {
   constexpr std::uint32_t empty = window::no_precede | window::no_succeed;
   const auto at_origin = [](Rank& rank) {
     rank.fence(empty);

@@ -370,7 +370,7 @@ Scenario epochs(const SimulatedPool& pool, const Plan& empty, std::uint32_t roun
   return scenario;
 }
 
-TEST(Windows, EpochsOfAllKindsAgreeWithASequentialModel) {
+TEST(Windows, AllEpochsMatchSequentialModel) {
   SimulatedPool pool;
   pool.format_arena();
   const Plan plan = plan_in(pool);
@@ -379,7 +379,7 @@ TEST(Windows, EpochsOfAllKindsAgreeWithASequentialModel) {
               explore(with_lasting_copies(epochs(pool, plan, 6)), 40));
 }
 
-TEST(Windows, TheDeathOfARankEndsTheWaitsOfTheOthers) {
+TEST(Windows, DeathEndsWaitsOfOthers) {
   SimulatedPool pool;
   pool.format_arena();
   const Plan plan = plan_in(pool);

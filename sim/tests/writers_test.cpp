@@ -56,7 +56,7 @@ Scenario behind_copies(const PersistSpace& space, std::function<void(Member&)> l
   return scenario;
 }
 
-TEST(TableOfWriters, IsReadAnewByWhoLooksForTheDead) {
+TEST(TableOfWriters, RereadByProcessThatReaps) {
   const PersistSpace space;
   const Scenario scenario = behind_copies(space, [](Member& member) {
     const auto found = must(member.world, persist::recover(*member.arena));
@@ -65,7 +65,7 @@ TEST(TableOfWriters, IsReadAnewByWhoLooksForTheDead) {
   expect_held("transactions", "old copies", explore(scenario, 5));
 }
 
-TEST(TableOfWriters, IsReadAnewByWhoMeetsAnObjectOfTheDead) {
+TEST(TableOfWriters, RereadByProcessThatMeetsDeadOwner) {
   const PersistSpace space;
   const Scenario scenario = behind_copies(space, [](Member& member) {
     member.world.require(member.read(member.objects[0]) == 0, "the object was not restored");
@@ -120,7 +120,7 @@ Scenario line_of_two(const PersistSpace& space) {
   return scenario;
 }
 
-TEST(TableOfWriters, ALineThatWasErasedStaysInNoCache) {
+TEST(TableOfWriters, ErasedLineStaysInNoCache) {
   const PersistSpace space;
   expect_held("transactions", "old copies", explore(line_of_two(space), 5));
 }

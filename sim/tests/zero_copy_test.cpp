@@ -199,7 +199,7 @@ TEST(ZeroCopy, ALookFindsThatAllHaveRead) {
 
 /// A root that no longer waits for its readers changes the memory that they read: none of them may
 /// take the changed bytes for the data.
-TEST(ZeroCopy, NobodyTakesWhatAProducerThatGaveUpHasChanged) {
+TEST(ZeroCopy, DiscardsDataChangedByFailedProducer) {
   // Reading a chunk takes longer than giving up.
   constexpr coll::Shape long_slots{
       .slots = 4, .slot_bytes = buffer_bytes, .eager_blocks = 4, .eager_bytes = 3 * 56};
