@@ -250,7 +250,7 @@ Result<std::unique_ptr<PoolWindow>> Making::open() {
   window->owns_self = !world;
   window::Options options;
   options.self = static_cast<std::uint32_t>(rank_);
-  options.stored_by_all = wanted_.flavor == Flavor::shared;
+  options.is_shared = wanted_.flavor == Flavor::shared;
   for (const Offer& offer : offers_) {
     options.members.push_back({offer.token, offer.offset, offer.bytes, offer.words, offer.node});
     window->units.push_back(offer.unit);
@@ -276,7 +276,7 @@ Result<std::unique_ptr<PoolWindow>> Making::open() {
   if (!world) level = constants().thread_serialized;
   // This includes threads that take turns by their own means: one may end what another has begun.
   window->has_threads = level >= constants().thread_serialized;
-  window->guarded = window->has_threads || window->core->may_be_asked();
+  window->guarded = window->has_threads || window->core->may_get_requests();
   window->base =
       wanted_.flavor == Flavor::create ? wanted_.base : window->core->segment(options.self);
   window->size = wanted_.size;
@@ -364,7 +364,7 @@ std::optional<int> make_window(const Wanted& wanted, void** base, void* win) {
             making.offers().size(), window.size);
   if (base != nullptr) *base = window.base;
   store(win, window.handle);
-  if (window.core->may_be_asked()) serve(window);
+  if (window.core->may_get_requests()) serve(window);
   add_window(std::move(*made));
   return constants().success;
 }
@@ -373,7 +373,7 @@ namespace {
 
 /// Serves peers until it returns.
 Result<void> leave(PoolWindow& window) {
-  if (window.core->may_be_asked()) end_progress(window);
+  if (window.core->may_get_requests()) end_progress(window);
   const Entered entered(window);
   return window.core->leave();
 }
@@ -391,7 +391,7 @@ int free_window(PoolWindow& window, void* win) {
   if (const Attachment* at = attachment(); at != nullptr && !at->pool().attached_here())
     return constants().success;
   if (auto left = leave(window); !left) {
-    if (window.core->may_be_asked()) serve(window);  // living ranks may still reach this one
+    if (window.core->may_get_requests()) serve(window);  // living ranks may still reach this one
     return raise(window.handle, left.error());
   }
   const auto owned = take_window(window.handle);

@@ -108,7 +108,7 @@ class Handle : public ::testing::Test {
     waitpid(child, &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
-  penstock_object_t* made_by_a_child() {
+  penstock_object_t* made_by_child() {
     penstock_object_t* found = nullptr;
     EXPECT_EQ(penstock_arena_open(handles_.pool, "child", &found), PENSTOCK_OK)
         << penstock_last_error();
@@ -206,7 +206,7 @@ Results calls_of_ranks(const Handles& of) {
 }
 
 /// Checks calls that return no status: 0 or NULL.
-bool nothing_is_told(const Handles& of) {
+bool returns_nothing(const Handles& of) {
   return penstock_object_data(of.object) == nullptr && penstock_object_bytes(of.object) == 0 &&
          penstock_doorbell_read(of.doorbell) == 0 &&
          penstock_pool_alive(of.pool, 1, nullptr, 0) == 0 && penstock_comm_token(of.comm, 0) == 0 &&
@@ -224,7 +224,7 @@ int refused(const Handles& of) {
       if (results[i] != PENSTOCK_INVALID_ARGUMENT) return kind + static_cast<int>(i);
   }
   if (std::strstr(penstock_last_error(), "forked from") == nullptr) return 1;
-  return nothing_is_told(of) ? 0 : 2;
+  return returns_nothing(of) ? 0 : 2;
 }
 
 TEST_F(Handle, IsRefusedInForkedChild) {
@@ -286,7 +286,7 @@ TEST_F(Handle, DefaultPoolIsNotInherited) {
 /// Runs `wait` on a new thread, and `meanwhile` once that thread waits. Returns the status of
 /// `wait`.
 template <class Wait, class Meanwhile>
-penstock_status_t waits_while(const Wait& wait, const Meanwhile& meanwhile) {
+penstock_status_t status_of_wait(const Wait& wait, const Meanwhile& meanwhile) {
   std::atomic<bool> waits{false};
   penstock_status_t status = PENSTOCK_OK;
   std::thread waiting([&] {
@@ -306,15 +306,15 @@ penstock_status_t waits_while(const Wait& wait, const Meanwhile& meanwhile) {
 
 TEST_F(Handle, WaitEndsWhenAnotherThreadCloses) {
   Handles& of = handles_;
-  EXPECT_EQ(waits_while([&] { return penstock_doorbell_wait(of.doorbell, 5, an_hour_ns, 0); },
-                        [&] { penstock_doorbell_close(of.doorbell); }),
+  EXPECT_EQ(status_of_wait([&] { return penstock_doorbell_wait(of.doorbell, 5, an_hour_ns, 0); },
+                           [&] { penstock_doorbell_close(of.doorbell); }),
             PENSTOCK_UNAVAILABLE);
-  EXPECT_EQ(waits_while([&] { return penstock_barrier_wait(of.barrier, an_hour_ns); },
-                        [&] { penstock_barrier_close(of.barrier); }),
+  EXPECT_EQ(status_of_wait([&] { return penstock_barrier_wait(of.barrier, an_hour_ns); },
+                           [&] { penstock_barrier_close(of.barrier); }),
             PENSTOCK_UNAVAILABLE);
   ASSERT_EQ(penstock_lock_acquire(of.other, 0), PENSTOCK_OK);
-  EXPECT_EQ(waits_while([&] { return penstock_lock_acquire(of.lock, an_hour_ns); },
-                        [&] { penstock_lock_close(of.lock); }),
+  EXPECT_EQ(status_of_wait([&] { return penstock_lock_acquire(of.lock, an_hour_ns); },
+                           [&] { penstock_lock_close(of.lock); }),
             PENSTOCK_UNAVAILABLE);
   of.doorbell = nullptr;
   of.barrier = nullptr;
@@ -324,18 +324,18 @@ TEST_F(Handle, WaitEndsWhenAnotherThreadCloses) {
 
 TEST_F(Handle, KeepsAttachmentWhileThreadWaits) {
   Handles& of = handles_;
-  EXPECT_EQ(waits_while([&] { return penstock_barrier_wait(of.barrier, an_hour_ns); },
-                        [&] {
-                          of.close();
-                          of = {};
-                        }),
+  EXPECT_EQ(status_of_wait([&] { return penstock_barrier_wait(of.barrier, an_hour_ns); },
+                           [&] {
+                             of.close();
+                             of = {};
+                           }),
             PENSTOCK_UNAVAILABLE);
 }
 
 TEST_F(Handle, WaitsEndWhenCancelled) {
   Handles& of = handles_;
-  EXPECT_EQ(waits_while([&] { return penstock_doorbell_wait(of.doorbell, 5, an_hour_ns, 0); },
-                        [&] { penstock_doorbell_cancel(of.doorbell); }),
+  EXPECT_EQ(status_of_wait([&] { return penstock_doorbell_wait(of.doorbell, 5, an_hour_ns, 0); },
+                           [&] { penstock_doorbell_cancel(of.doorbell); }),
             PENSTOCK_UNAVAILABLE);
   EXPECT_EQ(penstock_doorbell_wait(of.doorbell, 5, an_hour_ns, 0), PENSTOCK_UNAVAILABLE);
   EXPECT_EQ(penstock_doorbell_ring(of.doorbell, 5), PENSTOCK_OK);
@@ -345,13 +345,14 @@ TEST_F(Handle, WaitsEndWhenCancelled) {
 TEST_F(Handle, LockRefusesSecondThread) {
   Handles& of = handles_;
   ASSERT_EQ(penstock_lock_acquire(of.other, 0), PENSTOCK_OK);
-  EXPECT_EQ(waits_while([&] { return penstock_lock_acquire(of.lock, an_hour_ns); },
-                        [&] {
-                          EXPECT_EQ(penstock_lock_acquire(of.lock, 0), PENSTOCK_INVALID_ARGUMENT);
-                          EXPECT_THAT(penstock_last_error(), HasSubstr("another thread"));
-                          EXPECT_EQ(penstock_lock_release(of.lock), PENSTOCK_INVALID_ARGUMENT);
-                          EXPECT_EQ(penstock_lock_release(of.other), PENSTOCK_OK);
-                        }),
+  EXPECT_EQ(status_of_wait([&] { return penstock_lock_acquire(of.lock, an_hour_ns); },
+                           [&] {
+                             EXPECT_EQ(penstock_lock_acquire(of.lock, 0),
+                                       PENSTOCK_INVALID_ARGUMENT);
+                             EXPECT_THAT(penstock_last_error(), HasSubstr("another thread"));
+                             EXPECT_EQ(penstock_lock_release(of.lock), PENSTOCK_INVALID_ARGUMENT);
+                             EXPECT_EQ(penstock_lock_release(of.other), PENSTOCK_OK);
+                           }),
             PENSTOCK_OK);
   EXPECT_EQ(penstock_lock_release(of.lock), PENSTOCK_OK);
   EXPECT_EQ(penstock_lock_release(of.lock), PENSTOCK_INVALID_ARGUMENT) << "it is free";
@@ -409,7 +410,7 @@ TEST_F(Handle, ClosesWhenProcessExits) {
   EXPECT_EQ(processes, 0u) << "it died in place of leaving";
   penstock_object_t* found = nullptr;
   EXPECT_EQ(penstock_arena_open(handles_.pool, "mine", &found), PENSTOCK_NOT_FOUND);
-  penstock_object_t* const object = made_by_a_child();
+  penstock_object_t* const object = made_by_child();
   ASSERT_NE(object, nullptr);
   penstock_lock_t* lock = nullptr;
   ASSERT_EQ(penstock_lock_open(object, 128, 2, 0, &lock), PENSTOCK_OK);
@@ -437,7 +438,7 @@ TEST_F(Handle, ClosesAlthoughCommunicatorIsOpen) {
     std::exit(3);
   });
   ASSERT_EQ(status, 3);
-  penstock_object_t* const object = made_by_a_child();
+  penstock_object_t* const object = made_by_child();
   ASSERT_NE(object, nullptr);
   char byte = 9;
   EXPECT_EQ(penstock_read(handles_.pool, &byte, penstock_object_data(object), 1), PENSTOCK_OK);

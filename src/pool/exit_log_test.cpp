@@ -17,8 +17,7 @@ class ExitLogTest : public PoolTest {
     guard_.emplace("PENSTOCK_EXIT_LOG", exit_log_folder_.c_str());
   }
   using Kind = ExitLog::Event::Kind;
-  static std::vector<std::int64_t> those_that(Kind what,
-                                              const std::vector<ExitLog::Event>& events) {
+  static std::vector<std::int64_t> pids_of(Kind what, const std::vector<ExitLog::Event>& events) {
     std::vector<std::int64_t> pids;
     for (const auto& event : events)
       if (event.kind == what) pids.push_back(event.pid);
@@ -44,9 +43,9 @@ TEST_F(ExitLogTest, ReportsOrderOfKillsEvenWhenReadLate) {
     child->wait();
   }
   const auto events = exit_log->events();
-  EXPECT_EQ(those_that(Kind::ended, events), pids);
-  EXPECT_THAT(those_that(Kind::attached, events), testing::UnorderedElementsAreArray(pids));
-  EXPECT_TRUE(exit_log->events().empty()) << "each is told once";
+  EXPECT_EQ(pids_of(Kind::ended, events), pids);
+  EXPECT_THAT(pids_of(Kind::attached, events), testing::UnorderedElementsAreArray(pids));
+  EXPECT_TRUE(exit_log->events().empty()) << "each is seen once";
   for (const std::uint64_t token : tokens) EXPECT_TRUE(stayed(*exit_log, token));
 }
 
@@ -65,7 +64,7 @@ TEST_F(ExitLogTest, ReportsEndOfProcessThatLeft) {
   });
   const std::uint64_t token = child.next_report();
   const auto events = exit_log->events();
-  EXPECT_TRUE(those_that(Kind::ended, events).empty()) << "it has left the pool, and goes on";
+  EXPECT_TRUE(pids_of(Kind::ended, events).empty()) << "it has left the pool, and goes on";
   ASSERT_FALSE(events.empty());
   EXPECT_EQ(events.back().kind, Kind::left);
   EXPECT_EQ(events.back().generation << 16 | events.back().slot, token);
@@ -73,7 +72,7 @@ TEST_F(ExitLogTest, ReportsEndOfProcessThatLeft) {
   const std::int64_t pid = child.pid();
   child.kill(SIGKILL);
   child.wait();
-  EXPECT_THAT(those_that(Kind::ended, exit_log->events()), testing::ElementsAre(pid));
+  EXPECT_THAT(pids_of(Kind::ended, exit_log->events()), testing::ElementsAre(pid));
 }
 
 TEST_F(ExitLogTest, MpiErrorIsPendingUntilItReturns) {
@@ -84,16 +83,16 @@ TEST_F(ExitLogTest, MpiErrorIsPendingUntilItReturns) {
       if (event.kind == Kind::fails) return event;
     return std::nullopt;
   };
-  std::optional<ExitLog::Event> told;
+  std::optional<ExitLog::Event> seen;
   {
     const ErrorNote error;
-    { const ErrorNote of_its_handler; }
-    told = failing();
-    ASSERT_TRUE(told);
-    EXPECT_EQ(told->pid, ::getpid());
-    EXPECT_TRUE(exit_log->error_pending(*told)) << "one within it has returned, not it";
+    { const ErrorNote nested; }
+    seen = failing();
+    ASSERT_TRUE(seen);
+    EXPECT_EQ(seen->pid, ::getpid());
+    EXPECT_TRUE(exit_log->error_pending(*seen)) << "one within it has returned, not it";
   }
-  EXPECT_FALSE(exit_log->error_pending(*told));
+  EXPECT_FALSE(exit_log->error_pending(*seen));
   Child child([](const Child::Report& report) {
     const ErrorNote error;
     report(0);
@@ -103,10 +102,10 @@ TEST_F(ExitLogTest, MpiErrorIsPendingUntilItReturns) {
   child.next_report();
   child.kill(SIGKILL);
   child.wait();
-  told = failing();
-  ASSERT_TRUE(told);
-  EXPECT_EQ(told->pid, child.pid());
-  EXPECT_TRUE(exit_log->error_pending(*told));
+  seen = failing();
+  ASSERT_TRUE(seen);
+  EXPECT_EQ(seen->pid, child.pid());
+  EXPECT_TRUE(exit_log->error_pending(*seen));
 }
 
 TEST_F(ExitLogTest, ReportsAbortBeforeEndsItCauses) {
@@ -114,7 +113,7 @@ TEST_F(ExitLogTest, ReportsAbortBeforeEndsItCauses) {
   ASSERT_TRUE(exit_log) << exit_log.error().message;
   note_abort(7);
   const auto events = exit_log->events();
-  EXPECT_THAT(those_that(Kind::aborts, events), testing::ElementsAre(::getpid()));
+  EXPECT_THAT(pids_of(Kind::aborts, events), testing::ElementsAre(::getpid()));
   EXPECT_EQ(events.front().abort_code, 7);
 }
 

@@ -19,7 +19,7 @@ class ForkTest : public PoolTest {
 
   /// A process that attaches, calls `first`, forks a child that lives until it is released, and is
   /// killed.
-  std::unique_ptr<Child> killed_with_a_child_left(const std::function<void(Pool&)>& first) {
+  std::unique_ptr<Child> killed_with_child(const std::function<void(Pool&)>& first) {
     EXPECT_EQ(::pipe2(hold_, O_CLOEXEC), 0);
     auto parent = std::make_unique<Child>([&](const Child::Report& report) {
       auto pool = attach();
@@ -39,7 +39,7 @@ class ForkTest : public PoolTest {
     parent->wait();
     return parent;
   }
-  void let_the_child_go() { ::close(hold_[1]); }
+  void release_child() { ::close(hold_[1]); }
 
   int hold_[2] = {-1, -1};
 };
@@ -84,14 +84,14 @@ TEST_F(ForkTest, ChildForkedUnderLockReleasesNothing) {
 
 TEST_F(ForkTest, FreesLockOfDeadHolderWithLivingChild) {
   std::optional<Pool::Guard> held;
-  const auto killed = killed_with_a_child_left([&held](Pool& pool) {
+  const auto killed = killed_with_child([&held](Pool& pool) {
     auto guard = pool.lock();
     if (guard) held.emplace(std::move(*guard));
   });
   auto pool = attach();
   ASSERT_NE(pool, nullptr);
   EXPECT_TRUE(pool->lock());
-  let_the_child_go();
+  release_child();
 }
 
 TEST_F(ForkTest, ReportsEndWithLivingChild) {
@@ -100,11 +100,11 @@ TEST_F(ForkTest, ReportsEndWithLivingChild) {
   ASSERT_NE(looking, nullptr);
   auto exit_log = ExitLog::watch(folder_.path(), looking->info().id);
   ASSERT_TRUE(exit_log) << exit_log.error().message;
-  const auto killed = killed_with_a_child_left([](Pool&) {});
+  const auto killed = killed_with_child([](Pool&) {});
   const auto events = exit_log->events();
   ASSERT_EQ(events.size(), 2u);
   EXPECT_EQ(events.back().kind, ExitLog::Event::Kind::ended);
-  let_the_child_go();
+  release_child();
 }
 
 }  // namespace

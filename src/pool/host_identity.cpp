@@ -146,9 +146,10 @@ Result<ProcessIdentity> this_process() {
   const bool has_times = ::stat("/proc/self/ns/time", &of_times) == 0;  // from 5.6 on
   // a process that reads another namespace's /proc gets a scope of its own
   const bool reads_own = shows_own_pid_namespace(*status);
-  const std::uint64_t of_what[] = {of_pids.st_ino, has_times ? of_times.st_ino : 0,
-                                   reads_own ? 0 : process.pid, reads_own ? 0 : process.start_time};
-  process.scope = static_cast<std::uint32_t>(base::xxh64(of_what, sizeof of_what, 0));
+  const std::uint64_t namespaces[] = {of_pids.st_ino, has_times ? of_times.st_ino : 0,
+                                      reads_own ? 0 : process.pid,
+                                      reads_own ? 0 : process.start_time};
+  process.scope = static_cast<std::uint32_t>(base::xxh64(namespaces, sizeof namespaces, 0));
   process.program = read_small_file("/proc/self/comm").value_or("?");
   return process;
 }

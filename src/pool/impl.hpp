@@ -100,7 +100,7 @@ struct Pool::Impl final : PoolMappings::Attachments {
   std::string describe(std::uint64_t of_token) const;
   Result<void> take_lock(std::uint64_t timeout_ns, const std::function<bool()>& unless = {});
   void release_lock();
-  void keep_lock_line();
+  void repair_lock_line();
   ProcessRecord record(const SlotView& slot_view) const;
   std::vector<PoolMappings::Attachment> of_this_process() const override;
   /// Slots of the processes of `nodes`, all on this host. May include slots of other nodes.

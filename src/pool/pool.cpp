@@ -213,7 +213,7 @@ void Pool::Impl::beat() {
 }
 
 /// Other nodes wait for an overwritten line until its own node takes the lock again.
-void Pool::Impl::keep_lock_line() {
+void Pool::Impl::repair_lock_line() {
   // once is harmless: another process of this host may be writing the line
   const bool intact = lock->intact();
   if (!std::exchange(lock_line_suspect, !intact) || intact) return;
@@ -221,7 +221,7 @@ void Pool::Impl::keep_lock_line() {
 }
 
 void Pool::Impl::do_chores() {
-  keep_lock_line();
+  repair_lock_line();
   const std::lock_guard hold(chores_mutex);
   for (const auto& [owner, chore] : chores) chore();
 }

@@ -538,10 +538,10 @@ TEST_F(ProcessTest, ReapsProcessThatDiedWithinItsLine) {
   overwrite_state(*pool, token, 7, 77);
   pool = attach();
   EXPECT_TRUE(pool->make_certain());
-  std::set<std::uint64_t> told;
-  const auto reaped = pool->reap([&told](const auto& tokens) { told = tokens; });
+  std::set<std::uint64_t> reaped_tokens;
+  const auto reaped = pool->reap([&reaped_tokens](const auto& tokens) { reaped_tokens = tokens; });
   EXPECT_EQ(reaped.value_or(9), 1u);
-  EXPECT_THAT(told, testing::ElementsAre(token));
+  EXPECT_THAT(reaped_tokens, testing::ElementsAre(token));
 }
 
 TEST_F(ProcessTest, ReapsProcessOfUnknownNodeOnce) {

@@ -30,8 +30,8 @@ bool left_in_order(const SlotView& view) {
 void Pool::Impl::record_deaths(const std::vector<SlotView>& dead) const {
   auto nodes = nodes_of_others();
   for (const SlotView& each : dead) nodes.insert(each.line.node);
-  const auto tells_no_node = [](const SlotView& view) { return !view.whole; };
-  if (std::any_of(dead.begin(), dead.end(), tells_no_node)) nodes.merge(all_nodes());
+  const auto is_torn = [](const SlotView& view) { return !view.whole; };
+  if (std::any_of(dead.begin(), dead.end(), is_torn)) nodes.merge(all_nodes());
   flushes.record_deaths(nodes);
 }
 
@@ -71,8 +71,8 @@ void Pool::record_known_deaths() {
   std::vector<SlotView> dead;
   for (const std::uint64_t token : impl_->noted) {
     const SlotView view = impl_->processes.state(static_cast<std::uint32_t>(slot_of(token)));
-    const bool is_its = impl_->processes.generation(view) == generation_of(token);
-    if (is_its && !left_in_order(view)) dead.push_back(view);
+    const bool same_generation = impl_->processes.generation(view) == generation_of(token);
+    if (same_generation && !left_in_order(view)) dead.push_back(view);
   }
   if (!dead.empty()) impl_->record_deaths(dead);
   impl_->recorded.merge(impl_->noted);

@@ -31,7 +31,7 @@ class SuspendedTest : public ForeignTest {
       return 0;
     });
   }
-  LastWords goes_on(Child& child) const {
+  LastWords resume(Child& child) const {
     child.kill(SIGCONT);
     EXPECT_EQ(child.next_report(), 0u) << "it went on as if nothing had been";
     LastWords words{.status = child.wait(), .text = {}};
@@ -54,7 +54,7 @@ TEST_F(SuspendedTest, DeclaredDeadProcessExitsAndKeepsOffSlot) {
   EXPECT_EQ(pool->reap({}).value(), 1u);
   std::vector<std::unique_ptr<Pool>> others;  // take all slots, including that one
   for (int i = 0; i < 15; ++i) others.push_back(attach());
-  const LastWords words = goes_on(child);
+  const LastWords words = resume(child);
   EXPECT_EQ(words.status, declared_dead_status);
   EXPECT_THAT(words.text, HasSubstr("showed no life for a lease (400 ms)"));
   EXPECT_THAT(words.text, HasSubstr("declared dead by rank 3"));
@@ -75,7 +75,7 @@ TEST_F(SuspendedTest, ProcessDeclaredDeadByItsJobExits) {
   child.wait_until_stopped();
   EXPECT_TRUE(dies_within(*pool, token, 60 * second));
   EXPECT_EQ(pool->reap({}).value(), 0u);
-  EXPECT_EQ(goes_on(child).status, declared_dead_status);
+  EXPECT_EQ(resume(child).status, declared_dead_status);
   EXPECT_FALSE(pool->alive(token)) << "it beat once more, to find out";
 }
 

@@ -79,14 +79,14 @@ TEST_P(EndpointTableTest, ReportsDeadPeerAtSecondLook) {
   const Address address = a_->address();
   constexpr std::uint64_t of_nobody = 0;
   watch.add(address.slot, address.generation, of_nobody);
-  std::vector<PeerFate> told;
+  std::vector<PeerFate> fates;
   const auto tell = [&](Peer, std::uint32_t, PeerFate fate, const std::string&) {
-    told.push_back(fate);
+    fates.push_back(fate);
   };
   watch.look(tell);
-  EXPECT_TRUE(told.empty());
+  EXPECT_TRUE(fates.empty());
   for (int look = 0; look < 3; ++look) watch.look(tell);
-  EXPECT_EQ(told, std::vector{PeerFate::dead});
+  EXPECT_EQ(fates, std::vector{PeerFate::dead});
 }
 
 /// The slot has changed hands more than once since the last look. Endpoints that closed count as
@@ -136,14 +136,14 @@ TEST_P(EndpointTableTest, ChecksEachPeerOnceWhenOneLeaves) {
   watch.add(b_->address().slot, b_->address().generation, of_nobody);
   watch.add(c->address().slot, c->address().generation + never_opened, living);
   watch.add(d->address().slot, d->address().generation, living);
-  std::vector<PeerFate> told;
+  std::vector<PeerFate> fates;
   const auto tell = [&](Peer, std::uint32_t, PeerFate fate, const std::string&) {
-    told.push_back(fate);
+    fates.push_back(fate);
   };
   watch.look(tell);
-  EXPECT_EQ(told, std::vector{PeerFate::closed});
+  EXPECT_EQ(fates, std::vector{PeerFate::closed});
   watch.look(tell);
-  EXPECT_EQ(told, (std::vector{PeerFate::closed, PeerFate::dead}));
+  EXPECT_EQ(fates, (std::vector{PeerFate::closed, PeerFate::dead}));
 }
 
 /// The line that names the sender's node may be torn when its first message arrives.

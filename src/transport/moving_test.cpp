@@ -47,8 +47,8 @@ TEST_P(GrowingTest, MovingCallSendsAtMostOneRing) {
     ASSERT_TRUE(no_growth);
     for (unsigned i = 0; i < words; ++i) inject_word();
   }
-  const timespec while_it_does_not_ask{1, 100'000'000};
-  nanosleep(&while_it_does_not_ask, nullptr);
+  const timespec pause_without_polls{1, 100'000'000};
+  nanosleep(&pause_without_polls, nullptr);
   std::vector<std::byte> data(8);
   SendOp delivered = op_of(data, 1);  // prevents the move until it is delivered
   delivered.notify_delivered = true;

@@ -225,12 +225,12 @@ Poller::ActivateResult Poller::open(Peer source, std::uint64_t offset, bool foll
 /// sender keeps that channel until then.
 bool Poller::previous_is_drained(const RxChannel& next) {
   const Peer source = next.source();
-  const auto is_it = [&](const RxChannel* rx) {
+  const auto is_previous = [&](const RxChannel* rx) {
     return rx != nullptr && rx->offset() == next.previous() &&
            rx->source_generation() == next.source_generation();
   };
   if (next.lines_before() == 0) return true;
-  if (!is_it(peers_[source].rx.get()) &&
+  if (!is_previous(peers_[source].rx.get()) &&
       open(source, next.previous(), false) != ActivateResult::activated)
     return false;  // overwritten: the sender publishes it again
   const RxChannel& previous = *peers_[source].rx;

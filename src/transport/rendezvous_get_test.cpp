@@ -153,15 +153,15 @@ TEST_P(RendezvousGetTest, CloseWithdrawsMessage) {
   ASSERT_TRUE(*a_->try_inject(to_b_, {1, 0, before.size(), 0}, before.data()));
   SendOp op = rendezvous_get(0, pattern(3 << 20, 2), 2);
   ASSERT_FALSE(*a_->send(to_b_, &op));
-  std::atomic<bool> closing_is_over{false};
+  std::atomic<bool> closed{false};
   std::thread closing([&] {
     a_.reset();  // waits until the first message is consumed
-    closing_is_over = true;
+    closed = true;
   });
   const std::uint64_t end = base::now_ns() + 20'000'000'000ull;
   while (callbacks_b_.dead.empty() && callbacks_b_.arrived.size() < 2 && base::now_ns() < end)
     b_->progress();
-  while (!closing_is_over.load()) b_->progress();
+  while (!closed.load()) b_->progress();
   closing.join();
   ASSERT_GE(callbacks_b_.arrived.size(), 1u);
   EXPECT_EQ(callbacks_b_.arrived[0].payload, before) << "waited for: it was complete";

@@ -355,7 +355,7 @@ TEST_P(TransportTest, StreamUsesLinesInFullPool) {
   const bool has_lines = GetParam() != coherence::Mode::hardware;
   const auto data = pattern(8000, 1);
   const Header header{1, 0, data.size(), 0};
-  const base::EnvironmentGuard no_cell_fits("PENSTOCK_CELL", "1M");
+  const base::EnvironmentGuard cell_larger_than_pool("PENSTOCK_CELL", "1M");
   a_.reset();
   a_ = open(side_a_, callbacks_a_);
   to_b_ = *a_->resolve(b_->address());
@@ -455,8 +455,8 @@ TEST_P(TransportTest, ReportsDeliveryAcknowledgedBeforePeerLeft) {
   SendOp op = op_of(data, 1);
   op.notify_delivered = true;
   ASSERT_FALSE(*a_->send(to_b_, &op));
-  timespec more_than_a_check{0, 50'000'000};
-  nanosleep(&more_than_a_check, nullptr);
+  timespec longer_than_check{0, 50'000'000};
+  nanosleep(&longer_than_check, nullptr);
   // each call polls the channel of the other one
   for (int i = 1; i < calls_to_look; ++i) {
     if (i % 16 == 0) {

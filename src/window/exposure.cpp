@@ -13,14 +13,14 @@ namespace penstock::window {
 Exposure::Exposure(Context& context, Directory& directory, Signals& signals)
     : context_(context), directory_(directory), signals_(signals) {
   const Member& own = context.own();
-  may_be_asked_ = false;
+  may_get_requests_ = false;
   if (!context.any_apart()) return;
-  if (context.options.stored_by_all) {
+  if (context.options.is_shared) {
     for (const Member& member : context.options.members) {
       if (member.bytes != 0) reached_.push_back({member.offset, member.offset + member.bytes});
     }
   } else if (own.bytes > whole_segment_bytes) {
-    may_be_asked_ = true;
+    may_get_requests_ = true;
   } else if (own.bytes != 0) {
     reached_.push_back({own.offset, own.offset + own.bytes});
   }
@@ -140,7 +140,7 @@ bool Exposure::read_bell(std::vector<std::uint32_t>& ringers) {
 /// Answers new wants. A peer may access the ranges once it reads the answer: all earlier stores
 /// there are at the device. Later stores get there at the next epoch.
 bool Exposure::serve() {
-  if (!may_be_asked_) return false;
+  if (!may_get_requests_) return false;
   std::vector<std::uint32_t> ringers;
   if (!read_bell(ringers)) return false;
   directory_.find(ringers);

@@ -29,7 +29,7 @@ class Exposure {
   std::uint64_t lock_range_bytes() const;
   /// Stores a put that came with a peer's signal and writes it back. Call it after drop().
   void store(const Piggyback& put);
-  bool may_be_asked() const { return may_be_asked_; }
+  bool may_get_requests() const { return may_get_requests_; }
   bool serve();
   /// drop() for the whole segment: when the window is opened and left.
   void drop_all();
@@ -52,7 +52,7 @@ class Exposure {
   Context& context_;
   Directory& directory_;
   Signals& signals_;
-  bool may_be_asked_;
+  bool may_get_requests_;
   std::vector<Range> reached_;             ///< by peers; offsets in the pool, sorted, disjoint
   std::vector<Range> lock_ranges_;         ///< the part that passive epochs access too
   bool has_returned_ranges_ = false;       ///< these may hold ranges that no peer accesses any more

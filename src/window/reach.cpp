@@ -8,7 +8,7 @@ namespace penstock::window {
 
 AccessRanges::AccessRanges(Context& context, Directory& directory, Signals& signals)
     : context_(context), directory_(directory), signals_(signals) {
-  if (!context.any_apart() || context.options.stored_by_all) return;
+  if (!context.any_apart() || context.options.is_shared) return;
   closed_.resize(context.ranks());
   for (std::uint32_t rank = 0; rank < context.ranks(); ++rank)
     closed_[rank] = context.apart(rank) && context.member(rank).bytes > whole_segment_bytes;

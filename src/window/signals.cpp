@@ -41,10 +41,10 @@ void Signals::signal_open(std::span<const std::uint32_t> origins) {
 void Signals::signal_complete(std::span<const std::uint32_t> targets) {
   context_.memory.store_fence();  // puts precede the signal that completes them
   for (const std::uint32_t target : targets) {
-    Peer& told = peer(target);
-    if (!told.piggybacking) told.sent.piggyback_bytes = 0;
-    told.piggybacking = false;
-    ++told.sent.completes;
+    Peer& receiver = peer(target);
+    if (!receiver.piggybacking) receiver.sent.piggyback_bytes = 0;
+    receiver.piggybacking = false;
+    ++receiver.sent.completes;
     send(target);
   }
   context_.memory.store_fence();  // pairs with observe
@@ -58,10 +58,10 @@ void Signals::answer(std::uint32_t origin, std::uint32_t serial) {
 }
 
 bool Signals::piggyback(std::uint32_t target, const Extent& piece, const void* from) {
-  Peer& told = peer(target);
-  if (told.piggybacking || piece.bytes > max_piggybacked) return false;
-  told.piggybacking = true;
-  SignalLine& line = told.sent;
+  Peer& receiver = peer(target);
+  if (receiver.piggybacking || piece.bytes > max_piggybacked) return false;
+  receiver.piggybacking = true;
+  SignalLine& line = receiver.sent;
   line.piggyback_at = piece.at;
   line.piggyback_bytes = static_cast<std::uint32_t>(piece.bytes);
   std::memcpy(line.piggybacked, from, piece.bytes);

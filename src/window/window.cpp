@@ -59,7 +59,7 @@ Window::Impl::Impl(pool::Pool& pool, Options options)
           context.options.fences),
       reachable(context.ranks()),
       passive(context.ranks(), Passive::none) {
-  if (exposure.may_be_asked()) context.serve_by([this] { exposure.serve(); });
+  if (exposure.may_get_requests()) context.serve_by([this] { exposure.serve(); });
 }
 
 Result<std::unique_ptr<Window>> Window::open(pool::Pool& pool, Options options) {
@@ -114,8 +114,8 @@ const Member& Window::member(std::uint32_t rank) const {
 void Window::store_fence() {
   impl_->context.memory.store_fence();
 }
-bool Window::may_be_asked() const {
-  return impl_->exposure.may_be_asked();
+bool Window::may_get_requests() const {
+  return impl_->exposure.may_get_requests();
 }
 bool Window::serve() {
   if (impl_->leaving == Impl::Leaving::arrived) impl_->barrier.pass_on();

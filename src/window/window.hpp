@@ -65,8 +65,8 @@ struct CallNames {
 
 struct Options {
   std::vector<Member> members;
-  std::uint32_t self = 0;      ///< index in `members`
-  bool stored_by_all = false;  ///< ranks store to each other's segments by plain stores
+  std::uint32_t self = 0;  ///< index in `members`
+  bool is_shared = false;  ///< ranks store to each other's segments by plain stores
   /// Called between two looks of a wait, to make progress elsewhere. Other threads may call the
   /// window meanwhile, as if this thread had not entered it yet (base::HandoverMutex).
   std::function<void()> idle;
@@ -168,7 +168,7 @@ class Window {
 
   /// True if peers may send requests to this rank in the middle of an epoch and wait for answers.
   /// Its waits answer them, and a thread should call serve() regularly.
-  bool may_be_asked() const;
+  bool may_get_requests() const;
   /// Answers requests of peers; in a window that is being left, also forwards arrivals. True if
   /// there was a request.
   bool serve();
