@@ -110,8 +110,8 @@ TEST_P(ReplacedTest, DeliversMessagesBeforeBrokenOffOne) {
   EXPECT_TRUE(callbacks_b_.arrived[0].payload == one);
 }
 
-/// The last word that the receiver has processed is still that of an earlier endpoint, since the new
-/// owner has moved; and the channel that this word names is unchanged.
+/// The last word that the receiver has processed is still that of an earlier endpoint, since the
+/// new owner has moved; and the channel that this word names is unchanged.
 TEST_P(ReplacedOnTwoNodesTest, DoesNotReopenPredecessorsChannel) {
   constexpr std::uint64_t calls_to_check = 512, words = 20;
   const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "16");
