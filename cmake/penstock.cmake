@@ -24,6 +24,17 @@ function(penstock_precompile target owner)
   endif()
 endfunction()
 
+# Sources of one target are compiled in batches, each as one: what they include is then parsed once. A source that needs
+# options of its own is compiled alone. A build of each file by itself finds a source that fails to include what it needs:
+# ci/cross-aarch64.sh.
+option(PENSTOCK_UNITY "compile the sources of a target in batches" ON)
+function(penstock_batches target)
+  if(PENSTOCK_UNITY)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+    target_compile_options(${target} PRIVATE -Wno-shadow -Wshadow=local)  # a local name may be that of another file's
+  endif()
+endfunction()
+
 # One static library a module. It sees the headers and the symbols of the modules that it names in
 # DEPS, and of those that these name; tests/layers shows that another include does not compile. The
 # order base <- arch <- coherence <- sync <- pool <- arena <- persist <- litmus <- rma <- group <- offload <- coll <- model <- accelerator <- gpu <- window
@@ -31,6 +42,7 @@ endfunction()
 function(penstock_module name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LIBS" ${ARGN})
   add_library(penstock_${name} STATIC ${ARG_SOURCES})
+  penstock_batches(penstock_${name})
   penstock_headers(penstock_${name} PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
   foreach(dep ${ARG_DEPS})
     target_link_libraries(penstock_${name} PUBLIC penstock_${dep})
@@ -46,6 +58,7 @@ endfunction()
 # Where the build has the simulator it is linked in, and no more: the product then knows the simulated mode, and
 # compiles by the same commands.
 function(penstock_product target)
+  penstock_batches(${target})
   if(PENSTOCK_SIMULATOR)
     target_sources(${target} PRIVATE $<TARGET_OBJECTS:penstock_sim_process>)
   endif()

@@ -11,14 +11,14 @@ namespace penstock::tools {
 
 namespace {
 
-constexpr int times = 200;  // SimGrid prints its times in whole microseconds
+constexpr int repeats = 200;  // SimGrid prints its times in whole microseconds
 constexpr double most = 0.05;
 
 using Texts = std::vector<std::string>;
 
 Texts two_ranks(const std::string& of_first, const std::string& of_second) {
   Texts ranks = {"0 init\n", "1 init\n"};
-  for (int i = 0; i < times; ++i) ranks[0] += of_first, ranks[1] += of_second;
+  for (int i = 0; i < repeats; ++i) ranks[0] += of_first, ranks[1] += of_second;
   ranks[0] += "0 finalize\n";
   ranks[1] += "1 finalize\n";
   return ranks;
@@ -68,7 +68,7 @@ Result<Calibration> calibration_of(const ScalingNetwork& network,
   const auto took = PENSTOCK_TRY(replay_all(folder.path(), replays, signals));
   Calibration found{.network = &network};
   const auto off = [&](std::size_t index, int messages, double micro) {
-    return std::abs(took[index] / (messages * times) * 1e6 / micro - 1);
+    return std::abs(took[index] / (messages * repeats) * 1e6 / micro - 1);
   };
   const std::size_t one_way = network.measured.size();
   for (std::size_t i = 0; i < one_way; ++i)

@@ -65,7 +65,7 @@ std::size_t collectives_of(const std::string& trace) {
 }
 
 /// A line of a trace for a message: "RANK WHAT WITH TAG ELEMENTS TYPE".
-struct Action {
+struct TraceAction {
   std::string line, rank, what, with;
   std::uint64_t bytes = 0;
 };
@@ -79,10 +79,10 @@ std::uint64_t bytes_of_type(const std::string& number) {
   return index < known.size() ? known[index] : 8;
 }
 
-std::vector<Action> actions_of(const std::string& trace) {
-  std::vector<Action> all;
+std::vector<TraceAction> actions_of(const std::string& trace) {
+  std::vector<TraceAction> all;
   std::istringstream lines(trace);
-  for (Action one; std::getline(lines, one.line); one = {}) {
+  for (TraceAction one; std::getline(lines, one.line); one = {}) {
     std::istringstream words(one.line);
     std::string tag, type;
     std::uint64_t elements = 0;
@@ -156,13 +156,13 @@ Result<std::vector<std::string>> read_traces(const std::string& list) {
 }
 
 std::string with_core_work(const std::string& trace, const CoreWork& work) {
-  const std::vector<Action> all = actions_of(trace);
+  const std::vector<TraceAction> all = actions_of(trace);
   const auto is = [&](std::size_t at, const char* what, const std::string& with) {
     return at < all.size() && all[at].what == what && all[at].with == with;
   };
   std::string out;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const Action& one = all[i];
+    const TraceAction& one = all[i];
     const std::string& self = one.rank;
     if (work.to_self && is(i, "irecv", self) && is(i + 1, "send", self) &&
         is(i + 2, "wait", self)) {

@@ -14,12 +14,12 @@ namespace penstock::mpi {
 
 namespace {
 
-using Shared = std::shared_ptr<const Layout>;
+using SharedLayout = std::shared_ptr<const Layout>;
 
 // Predefined types, found without a lock: entries are added, and given up only with the MPI.
 struct Entry {
   Handle type;
-  Shared layout;
+  SharedLayout layout;
 };
 constexpr std::size_t table_size = 1024;  // MPIs have fewer than 200 predefined types
 std::array<std::atomic<const Entry*>, table_size> table;
@@ -40,7 +40,7 @@ const Entry* find_predefined(Handle type) {
   }
 }
 
-void add_predefined(Handle type, const Shared& layout) {
+void add_predefined(Handle type, const SharedLayout& layout) {
   if (table_used >= table_size / 2) return;  // then it is worked out each time
   std::size_t at = slot_of(type);
   while (const Entry* entry = table[at].load(std::memory_order_relaxed)) {
@@ -57,7 +57,7 @@ int keep_from_copy(Handle, int, void*, void*, void*, int* flag) {
   return 0;
 }
 int drop(Handle, int, void* value, void*) {
-  delete static_cast<Shared*>(value);
+  delete static_cast<SharedLayout*>(value);
   return 0;
 }
 
@@ -82,7 +82,7 @@ void free_unneeded() {
 }
 
 /// Of a type that was found to have too many pieces, with that error.
-Result<Shared> packed_by_the_mpi(Handle type, const Error& too_many) {
+Result<SharedLayout> packed_by_the_mpi(Handle type, const Error& too_many) {
   const auto [size, lb, extent] = measures_of(type);
   if (size > INT_MAX && (pmpi().Pack_c == nullptr || pmpi().Unpack_c == nullptr))
     return unexpected(too_many);
@@ -93,7 +93,7 @@ Result<Shared> packed_by_the_mpi(Handle type, const Error& too_many) {
   made->lb = lb;
   made->extent = extent;
   made->packer = copy.get();
-  return Shared(made.release(), [](const Layout* layout) {
+  return SharedLayout(made.release(), [](const Layout* layout) {
     const std::lock_guard<std::mutex> held(unneeded().mutex);
     unneeded().types.push_back(layout->packer);
     delete layout;
@@ -139,12 +139,12 @@ Result<void> need_keyval() {
   return {};
 }
 
-Shared attribute_of(Handle type) {
+SharedLayout attribute_of(Handle type) {
   void* value = nullptr;
   int flag = 0;
   const int status = pmpi().Type_get_attr(type, keyval, &value, &flag);
   if (status != constants().success || flag == 0 || value == nullptr) return nullptr;
-  return *static_cast<Shared*>(value);
+  return *static_cast<SharedLayout*>(value);
 }
 
 void copy(void* to, const void* from, std::uint64_t bytes) {
@@ -188,18 +188,18 @@ std::int64_t saturated(__int128 value) {
 
 }  // namespace
 
-Result<Shared> packable_layout_of(Handle type) {
+Result<SharedLayout> packable_layout_of(Handle type) {
   if (const Entry* entry = find_predefined(type)) return entry->layout;
   if (type == constants().datatype_null) {
     return fail(ErrorCode::invalid_argument, "the datatype is MPI_DATATYPE_NULL");
   }
   const std::lock_guard<std::mutex> held(guard);
   PENSTOCK_TRY(need_keyval());
-  if (Shared known = attribute_of(type)) return known;
+  if (SharedLayout known = attribute_of(type)) return known;
   free_unneeded();
   auto flat = flatten(type);
   if (!flat && flat.error().code != ErrorCode::no_space) return unexpected(flat.error());
-  Shared made;
+  SharedLayout made;
   if (flat) {
     made = std::make_shared<const Layout>(*std::move(flat));
   } else {
@@ -211,12 +211,12 @@ Result<Shared> packable_layout_of(Handle type) {
     add_predefined(type, made);
     return made;
   }
-  auto* kept = new Shared(made);
+  auto* kept = new SharedLayout(made);
   if (pmpi().Type_set_attr(type, keyval, kept) != constants().success) delete kept;
   return made;
 }
 
-Result<Shared> layout_of(Handle type) {
+Result<SharedLayout> layout_of(Handle type) {
   auto layout = packable_layout_of(type);
   if (layout && (*layout)->packer != 0) return unexpected(too_many_pieces());
   return layout;

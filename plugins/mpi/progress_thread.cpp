@@ -16,8 +16,8 @@ namespace {
 
 /// The pause between two polls. A peer waits so long at most, once for each range of a window that
 /// it reaches; the longer pause applies after many polls without a question.
-constexpr long pause_ns = 1'000'000, long_pause_ns = 8'000'000;
-constexpr std::uint32_t many_looks = 250;
+constexpr long progress_pause_ns = 1'000'000, long_progress_pause_ns = 8'000'000;
+constexpr std::uint32_t many_quiet_looks = 250;
 /// Windows that each look goes through without a ring: with the bell 5,000 lines a second are read
 /// in the first quarter of a second, then 625, however many windows there are.
 constexpr std::size_t in_turn = 4;
@@ -66,7 +66,7 @@ class ProgressThread {
         look_at(*windows_[turn_++ % windows_.size()]);
     }
     new_.clear();
-    pause = quiet_looks_ < many_looks ? pause_ns : long_pause_ns;
+    pause = quiet_looks_ < many_quiet_looks ? progress_pause_ns : long_progress_pause_ns;
     return true;
   }
   /// Always, where there is no room for a bell.

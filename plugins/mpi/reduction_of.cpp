@@ -10,6 +10,7 @@
 #include "beyond_standard.hpp"
 #include "coll/fingerprint.hpp"
 #include "pmpi.hpp"
+#include "scratch.hpp"
 
 namespace penstock::mpi {
 
@@ -123,12 +124,6 @@ std::uint64_t number_of_op(Handle op) {
 bool is_logical(Handle op) {
   const Constants& mpi = constants();
   return is_one_of(op, {mpi.land, mpi.lor, mpi.lxor});
-}
-
-/// Memory of this thread for elements as the program has them, with their holes.
-std::byte* room(std::vector<std::byte>& memory, std::uint64_t bytes) {
-  if (memory.size() < bytes) memory.resize(bytes);
-  return memory.data();
 }
 
 }  // namespace

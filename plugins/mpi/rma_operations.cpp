@@ -7,6 +7,7 @@
 #include "base/format.hpp"
 #include "datatypes.hpp"
 #include "pmpi.hpp"
+#include "scratch.hpp"
 
 namespace penstock::mpi {
 
@@ -21,11 +22,6 @@ constexpr std::uint64_t max_at_once = 64 << 10;
 /// Reused, so that operations allocate nothing once they have run.
 thread_local std::vector<Extent> extents_here;
 thread_local std::vector<std::byte> packed_here, old_here, array_here, other_array_here;
-
-std::byte* room(std::vector<std::byte>& buffer, std::uint64_t bytes) {
-  if (buffer.size() < bytes) buffer.resize(bytes);
-  return buffer.data();
-}
 
 struct PoolMapping {
   std::uint32_t rank = 0;

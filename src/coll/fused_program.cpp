@@ -39,9 +39,9 @@ class Rounds {
   std::vector<FusedRound> list = std::vector<FusedRound>(1);
 };
 
-class Cutter {
+class RoundCutter {
  public:
-  explicit Cutter(const Schedule& schedule) : schedule_(schedule) {}
+  explicit RoundCutter(const Schedule& schedule) : schedule_(schedule) {}
 
   void add(const DirectOp& op) {
     switch (op.kind) {
@@ -122,7 +122,7 @@ bool can_combine_at_once(const Schedule& schedule, bool in_place) {
 
 std::vector<FusedRound> fused_program_of(const std::vector<DirectOp>& program,
                                          const Schedule& schedule) {
-  Cutter cutter(schedule);
+  RoundCutter cutter(schedule);
   for (const DirectOp& op : program) cutter.add(op);
   return cutter.finish();
 }

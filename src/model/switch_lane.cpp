@@ -14,7 +14,7 @@ namespace {
 using coll::Step;
 using coll::StepKind;
 
-constexpr double micro = 1e-6;
+constexpr double microsecond = 1e-6;
 
 /// The numbers under which chunks are announced: the ranks by their own, and after them these.
 struct Names {
@@ -65,15 +65,15 @@ class SwitchLane final : public Lane {
     const double part = plan_.inlined ? 0 : static_cast<double>(plan_.part(chunk_).bytes);
     // A look at all rings, one for all operands, and two publishes.
     const double looks = part * place_.gathered > 0 ? 2 : 1;
-    actions_.push_back({.kind = Action::Kind::pause, .seconds = looks * platform.load_us * micro});
+    actions_.push_back({.kind = Action::Kind::pause, .seconds = looks * platform.load_us * microsecond});
     add(part * place_.gathered, resources.gather(place_.number, place_.reduces));
     add(part * place_.given, resources.give(place_.number));
-    actions_.push_back({.kind = Action::Kind::pause, .seconds = platform.fence_us * micro});
+    actions_.push_back({.kind = Action::Kind::pause, .seconds = platform.fence_us * microsecond});
   }
   void close(Machine& machine) {
     is_open_ = false;
     machine.tell(call_.doorbell(place_.answers_as, chunk_++), 1,
-                 call_.resources().platform().store_us * micro);
+                 call_.resources().platform().store_us * microsecond);
   }
 
   PoolCall& call_;

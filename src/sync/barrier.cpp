@@ -19,12 +19,12 @@ namespace penstock::sync {
 
 namespace {
 
-struct alignas(64) Line {
+struct alignas(64) BarrierLine {
   std::uint64_t sequence = 0;
   std::uint64_t token = 0;
   std::uint64_t unused[6] = {};
 };
-static_assert(sizeof(Line) == coherence::line_bytes);
+static_assert(sizeof(BarrierLine) == coherence::line_bytes);
 
 std::string join(const std::vector<std::uint32_t>& numbers) {
   constexpr std::size_t shown = 16;
@@ -48,7 +48,7 @@ Barrier::Barrier(const coherence::Memory& memory, void* lines, std::uint32_t par
       alive_(std::move(alive)) {}
 
 void Barrier::arrive() {
-  const Line mine{.sequence = sequence_ + 1, .token = token_};
+  const BarrierLine mine{.sequence = sequence_ + 1, .token = token_};
   memory_.store_fence();  // publishes before the barrier reach the device before the arrival
   memory_.send_line(lines_ + 64ull * self_, &mine);
   memory_.store_fence();
@@ -65,7 +65,7 @@ void Barrier::drop_arrived(std::vector<std::uint32_t>& missing) const {
 Result<void> Barrier::find_dead(const std::vector<std::uint32_t>& missing) const {
   if (!alive_) return {};
   for (std::uint32_t i : missing) {
-    Line line;
+    BarrierLine line;
     memory_.load_line(&line, lines_ + 64ull * i);  // as of the last poll
     if (line.token == 0 || line.sequence > sequence_ || alive_(line.token)) continue;
     // The dead participant may have arrived just before its death.
