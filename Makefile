@@ -11,6 +11,7 @@ PROVE_MINUTES ?= 5
 QEMU_ARGS ?=
 CONFIGURE = cmake -G Ninja -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=$(CONFIG) $(CMAKE_ARGS)
 PRODUCT = penstock penstock_shared penstock_fi penstock_mpi penstock_nccl penstock_ncclnet penstock_bench_programs
+DEMO = penstock penstock_fi penstock_mpi
 RELEASE = $(BUILD)/release
 VENV_PYTHON = $(CURDIR)/.venv/bin/python
 # EXPERIMENT ... and options of penstock bench run
@@ -22,8 +23,9 @@ BENCH_ARGS ?=
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
 
-demo: build ## an unmodified MPI program over a pool, and how fast it is
-	ci/install.sh run
+demo: ## an unmodified MPI program over a pool, and how fast it is
+	ci/install.sh build
+	@ci/install.sh run & $(CONFIGURE) >/dev/null && cmake --build $(BUILD) -j $(JOBS) --target $(DEMO) && wait $$!
 	BUILD=$(BUILD) ci/demo.sh
 
 build: ## build/bin/penstock, and libpenstock.so, libpenstock-fi.so, libpenstock-mpi.so in build/lib

@@ -12,5 +12,6 @@ echo "   penstock run -n 4 --nodes 2 --stats -- python examples/heat.py"
 "$penstock" run -n 4 --nodes 2 --stats -- "$python" examples/heat.py 2>&1
 
 echo
-echo "== messages over each transport, measured in turn"
-PENSTOCK_PYTHON=$python "$penstock" bench run pt2pt --procs 2 --sizes 8,4K,64K,1M --repeat "${ROUNDS:-3}"
+echo "== messages of two ranks over TCP, MPICH's shared memory and the pool, measured in turn (make bench measures the rest)"
+PENSTOCK_PYTHON=$python "$penstock" bench run pt2pt --procs 2 --sizes 8,4K,64K,1M --repeat "${ROUNDS:-3}" \
+  --metric latency_us --series "TCP,MPICH's own,Penstock"

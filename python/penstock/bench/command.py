@@ -60,6 +60,23 @@ def mode_list(text: str) -> Tuple[str, ...]:
     return words
 
 
+def text_list(text: str) -> Tuple[str, ...]:
+    words = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+    if not words:
+        raise argparse.ArgumentTypeError(f"'{text}' holds no text: give parts of names, such as TCP,Penstock")
+    return words
+
+
+def metric_list(text: str) -> Tuple[str, ...]:
+    words = text_list(text)
+    for word in words:
+        if word not in model.METRICS:
+            near = difflib.get_close_matches(word, model.METRICS, 1, 0.5)
+            raise argparse.ArgumentTypeError(f"there is no metric '{word}'" + (f"; did you mean '{near[0]}'?" if near else "")
+                                             + f": give some of {', '.join(model.METRICS)}")
+    return words
+
+
 def natural(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= 1_000_000:
         raise argparse.ArgumentTypeError(f"'{text}' is no number from 1 to 1000000")
@@ -77,7 +94,8 @@ def seconds(text: str) -> float:
 
 
 KINDS: Dict[str, Callable[[str], Any]] = {"experiment": str, "text": str, "path": Path, "sizes": size_list, "counts": count_list,
-                                          "modes": mode_list, "natural": natural, "seconds": seconds}
+                                          "modes": mode_list, "metrics": metric_list, "texts": text_list,
+                                          "natural": natural, "seconds": seconds}
 
 
 def parser() -> argparse.ArgumentParser:
@@ -164,7 +182,8 @@ def run(options: argparse.Namespace, words: Sequence[str]) -> int:
         complain(str(error))
         return EXIT_ERROR
     settings = Settings(options.sizes, options.procs, options.repeat, options.quick, options.mode, options.timeout,
-                        options.limit, options.budget, options.osu, options.stream, options.peer, options.pool, before)
+                        options.limit, options.budget, options.osu, options.stream, options.peer, options.pool, before,
+                        options.metric, options.series)
     command = command_of(options)
     results = running.begin(shlex.join(["penstock", "bench", *words]), version_of(command), settings)
     printing.print_machine(console, results.machine, results.warnings)

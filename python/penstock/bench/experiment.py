@@ -49,6 +49,22 @@ class Settings:
     peer: Optional[str] = None  # another host, HOST or HOST:PORT
     pool: Optional[str] = None  # measured in place of temporary pools, where the experiment can
     before: Optional[model.Results] = None  # an earlier run, to stand beside this one
+    metrics: Optional[Tuple[str, ...]] = None  # keys of model.METRICS
+    series: Optional[Tuple[str, ...]] = None  # parts of their names
+
+    def wants_metric(self, *names: str) -> bool:
+        """
+        >>> Settings(metrics=("latency_us",)).wants_metric("cpu_us", "latency_us")
+        True
+        """
+        return self.metrics is None or any(name in self.metrics for name in names)
+
+    def wants_series(self, name: str) -> bool:
+        """
+        >>> Settings(series=("TCP", "Penstock")).wants_series("Penstock software")
+        True
+        """
+        return self.series is None or any(part in name for part in self.series)
 
     def seconds(self) -> float:
         """Of an experiment. Rounds that were asked for are made however long they take."""
@@ -132,6 +148,7 @@ class Run:
         `measurements`: series -> what gives its figures; `baselines`: the series that Penstock is compared with. A
         measurement that fails twice is left out from then on, and said to be missing.
         """
+        measurements = {name: each for name, each in measurements.items() if self.settings.wants_series(name)}
         count = self.settings.repeat or (quick_rounds if self.settings.quick else default_rounds)
         gathered: Dict[Tuple[str, Key], List[float]] = {}
         failures: Dict[str, List[str]] = {name: [] for name in measurements}
@@ -180,7 +197,7 @@ class Run:
 
     def _rows(self, gathered: Mapping[Tuple[str, Key], List[float]], baselines: Collection[str]) -> None:
         for (series, key), values in gathered.items():
-            if values:
+            if values and self.settings.wants_metric(key.metric):
                 self.add(model.row(series, key.op, key.metric, values, bytes=key.bytes, group=key.group, procs=key.procs,
                                    wall=key.wall, serialized=key.serialized, baseline=series in baselines))
 

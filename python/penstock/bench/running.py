@@ -69,6 +69,8 @@ def run_one(experiment: Experiment, settings: Settings, tools: Tools, outcome: O
         experiment.run(run)
         if not outcome.rows and outcome.status == "partial":
             outcome.status = "absent"
+        elif not outcome.rows and not outcome.formulas and (settings.metrics or settings.series):
+            raise Absent("nothing that it measures has a metric and a series that --metric and --series name")
         elif outcome.rows:
             outcome.rows += published.rows(name)
             add_before(outcome, name, settings.before)

@@ -16,6 +16,7 @@ SIZES = [8, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304]
 QUICK_SIZES = [8, 65536]
 WITHIN_THE_WINDOW = 896  # bytes that travel as lines which a receiver reads in one batch (docs/protocols/channel.md)
 TESTS = {"latency": "latency_us", "bandwidth": "bandwidth_MBps", "bibw": "bandwidth_MBps", "exchange": "time_us", "self": "time_us"}
+BESIDE = {"latency": ("cpu_us", "bytes_socket", "messages", "bytes_pool"), "bandwidth": ("cpu_s_per_GB",)}
 SWAPS = ("exchange", "self")  # what `penstock model scaling --measured` needs besides latencies
 
 
@@ -56,7 +57,8 @@ def with_mpi(run: Run, ranks: int, sizes: Sequence[int]) -> Dict[str, Measure]:
         names = [jobs.TCP, *jobs.own_modes(run, ["software"])]
 
     def both(name: str, kind: jobs.Transport) -> Figures:
-        tests = ("latency", "bandwidth", *(SWAPS if ranks == 2 and jobs.enough_cores(2) else ()))
+        tests = [test for test in ("latency", "bandwidth", *(SWAPS if ranks == 2 and jobs.enough_cores(2) else ()))
+                 if run.settings.wants_metric(TESTS[test], *BESIDE.get(test, ()))]
         return {key: value for test in tests
                 for key, value in measure(run, name, kind, [program], test, ranks, sizes).items()}
 
@@ -66,16 +68,18 @@ def with_mpi(run: Run, ranks: int, sizes: Sequence[int]) -> Dict[str, Measure]:
 def without_mpi(run: Run, sizes: Sequence[int]) -> Dict[str, Measure]:
     """The raw socket; the raw limit of the pool and the published ring; each once a round."""
     modes = ",".join(run.settings.modes or ("software", "hardware"))
-    socket = [str(run.tools.program("socket_bench")), "--rounds", "1", "--sizes", jobs.sizes_argument(sizes)]
-    ring = [str(run.tools.program("ring_bench")), "--rounds", "1", "--mode", modes, "--sizes", jobs.sizes_argument(sizes)]
-    found: Dict[str, Measure] = {"raw TCP socket": partial(jobs.figures_of, run, socket), "without MPI": partial(jobs.figures_of, run, ring)}
+    length = ["--sizes", jobs.sizes_argument(sizes)]
+    found: Dict[str, Measure] = {
+        "raw TCP socket": partial(_program, run, "socket_bench", length),
+        "without MPI": partial(_program, run, "ring_bench", ["--mode", modes, *length])}
     if not run.settings.quick:
-        try:
-            provider = [str(run.tools.program("fi_bench")), "--rounds", "1", "--mode", modes]
-            found["libfabric, without MPI"] = partial(jobs.figures_of, run, provider)
-        except Absent as error:
-            run.lacks(f"libfabric without MPI: {error}")
+        found["libfabric, without MPI"] = partial(_program, run, "fi_bench", ["--mode", modes])
     return found
+
+
+def _program(run: Run, name: str, options: Sequence[str]) -> Figures:
+    """Errors: Absent where the program is not built."""
+    return jobs.figures_of(run, [str(run.tools.program(name)), "--rounds", "1", *options])
 
 
 def independent(run: Run, sizes: Sequence[int]) -> Dict[str, Measure]:
