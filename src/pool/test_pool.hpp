@@ -10,9 +10,12 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <mutex>
 #include <string>
 
 #include "base/fork_in_tests.hpp"
@@ -26,10 +29,23 @@ inline std::string unique_name() {
   return fmt::format("pooltest-{}-{}", ::getpid(), count++);
 }
 
+/// Removes folders of test programs that were killed.
+inline void remove_folders_of_the_killed() {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm", ignored)) {
+    int pid = 0, number = 0;
+    const std::string name = entry.path().filename();
+    if (std::sscanf(name.c_str(), "pooltest-%d-%d", &pid, &number) != 2 || pid <= 0) continue;
+    if (::kill(pid, 0) != 0 && errno == ESRCH) std::filesystem::remove_all(entry.path(), ignored);
+  }
+}
+
 /// A temporary folder; the destructor removes it with all its files.
 class TestFolder {
  public:
   TestFolder() : path_(fmt::format("/dev/shm/{}", unique_name())), owner_(::getpid()) {
+    static std::once_flag once;
+    std::call_once(once, remove_folders_of_the_killed);
     std::filesystem::create_directory(path_);
   }
   ~TestFolder() {

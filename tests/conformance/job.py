@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import tempfile
 import time
 from dataclasses import dataclass
 
@@ -88,6 +89,11 @@ def end_on_signals():
 
 def run(command, environment, log_path, deadline_s, stalled=None, cwd=None):
     """`stalled()` is asked every second; a text that it gives ends the job and says why."""
+    with tempfile.TemporaryDirectory(prefix="penstock-tmp-", ignore_cleanup_errors=True) as own:
+        return _run(command, {**environment, "TMPDIR": own}, log_path, deadline_s, stalled, cwd)
+
+
+def _run(command, environment, log_path, deadline_s, stalled, cwd):
     start = time.monotonic()
     ended = ""
     with open(log_path, "wb") as log:

@@ -10,7 +10,8 @@ import sys
 import unittest
 from pathlib import Path
 
-from support import MPIEXEC, PENSTOCK, PYTHON, SHM, SOURCE, Case, clean_environment
+from remains import segments_of
+from support import MPIEXEC, PENSTOCK, PYTHON, SHM, SOURCE, Case, clean_environment, processes_of
 
 STATISTICS = ("median", "p50", "p99", "min", "max")
 
@@ -65,7 +66,7 @@ class Experiments(Case):
     def measured(self, name, *arguments, statuses=("ok", "partial")):
         """The outcome of an experiment, as results.json has it; all its figures are numbers above 0."""
         folder = self.folder / "report"
-        self.bench("run", name, "--quick", "--repeat", "1", "--report", folder, "--mpiexec", MPIEXEC, *arguments)
+        self.pid = self.bench("run", name, "--quick", "--repeat", "1", "--report", folder, "--mpiexec", MPIEXEC, *arguments).pid
         results = json.loads((folder / "results.json").read_text())
         self.assertEqual(results["schema"], 1)
         outcome = results["experiments"][name]
@@ -180,7 +181,7 @@ class Experiments(Case):
         outcome = self.measured("placement", "--sizes", "64")
         self.assert_measured(outcome, {f"{name}, {place}" for name in ("TCP", "Penstock software")
                                        for place in ("HH", "HD", "DH", "DD")}, op="latency", bytes=64)
-        self.assertEqual([path.name for path in SHM.glob("penstock.penstock-bench-*-software")], [])
+        self.assertFalse((SHM / f"penstock.penstock-bench-{self.pid}-software").exists())
 
     def test_collectives(self):
         outcome = self.measured("collectives", "--sizes", "64", "--procs", "2")
@@ -283,20 +284,13 @@ class Experiments(Case):
         self.assert_measured(outcome, {"raw TCP socket", "Penstock software, without MPI", "raw limit, software"}, op="latency")
 
     def test_ranks_that_are_interrupted_leave_no_memory(self):
-        before = set(SHM.glob("mpich_shm_*"))
         job = self.start("bench", "run", "halo", "--repeat", "1000", "--mpiexec", MPIEXEC, start_new_session=True,
                          environment=clean_environment(PENSTOCK_PYTHON=PYTHON))
-        self.wait_for(lambda: set(SHM.glob("mpich_shm_*")) - before, "ranks of MPICH")
+        made = self.wait_for(lambda: segments_of(processes_of(self)), "ranks of MPICH")
         os.killpg(job.pid, signal.SIGINT)
         out, _ = job.communicate(timeout=60)
         self.assertEqual(job.returncode, 130, out)
-        self.wait_for(lambda: not self.left_by_mpich(before), "their memory's end")
-
-    @staticmethod
-    def left_by_mpich(before):
-        """But what others use."""
-        used = subprocess.run("cat /proc/[0-9]*/maps", shell=True, capture_output=True, text=True, errors="replace").stdout
-        return [path for path in set(SHM.glob("mpich_shm_*")) - before if str(path) not in used]
+        self.wait_for(lambda: not any(path.exists() for path in made), "their memory's end")
 
     def test_without_rich_or_python(self):
         bare = self.folder / "bare"

@@ -176,7 +176,7 @@ class Output(Case):
             self.assertRegex(line[at:], "^(software|hardware|uncached|simulated) ")
             self.assertEqual(line, line.rstrip())
 
-    def on_terminal(self, *arguments, seconds=20, until=None, **variables):
+    def on_terminal(self, *arguments, seconds=100, until=None, **variables):
         """What it says to a terminal of 100 columns; sent Ctrl-C when `until` was said."""
         leader, follower = os.openpty()
         environment = clean_environment(**{"TERM": "xterm", **variables})
@@ -460,14 +460,14 @@ class Listing(Case):
                 records = json.loads(self.penstock("ps", "--json", spec).stdout)
                 return any(r["rank"] == 0 and says in r["activity"] and " since " in r["activity"] for r in records)
 
-            self.wait_for(told, f"{says} in ps", 20)
+            self.wait_for(told, f"{says} in ps")
 
             def waits_cost_little(spec=spec):
                 rows = json.loads(self.penstock("ps", "--traffic=2.5", "--json", spec).stdout)
                 rates = [row["device_reads_per_second"] for row in rows]  # the first may be of the start
                 return len(rates) == 3 and None not in rates and max(rates) <= 10_000
 
-            self.wait_for(waits_cost_little, "ranks that read little while they wait", 20)
+            self.wait_for(waits_cost_little, "ranks that read little while they wait")
             self.end(job)
 
     def test_gc_counts_a_process_once(self):

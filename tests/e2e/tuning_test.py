@@ -121,7 +121,7 @@ class Tuning(Case):
     def test_without_a_pool_keeps_nothing(self):
         done = self.penstock("bench", "tune", "--quick", "--ranks", "2", "--force", timeout=200)
         self.assertIn("nothing is kept: this was a temporary pool", done.stdout)
-        self.assertEqual([path for path in SHM.iterdir() if f"penstock-bench-{os.getpid()}" in path.name], [])
+        self.assertEqual([path for path in SHM.iterdir() if f"penstock-bench-{done.pid}" in path.name], [])
 
     def test_import_replace_and_reset(self):
         spec = self.pool("64M")

@@ -3,9 +3,9 @@
 import os
 import subprocess
 import unittest
+from pathlib import Path
 
-from support import (MPIEXEC, OTHER_VENVS, PENSTOCK, PROGRAMS, PYTHON, VENV, Case, clean_environment, mpich_segments,
-                     segments_in_use)
+from support import MPIEXEC, OTHER_VENVS, PENSTOCK, PROGRAMS, PYTHON, VENV, Case, clean_environment
 
 IN_POOL = "a window of {} ranks lies in the pool"
 TELL = {"PENSTOCK_LOG": "info"}
@@ -219,14 +219,14 @@ class Windows(WindowCase):
 class Deaths(WindowCase):
     def seen(self, case, ranks=2):
         """By rank, what the survivors saw. Nothing of the job is left in /dev/shm."""
-        before = mpich_segments()
         done = self.penstock("run", "-n", ranks, "--nodes", ranks, "--", PYTHON, PROGRAMS / "window_death.py", case,
                              self.folder, ranks, status=None, environment=clean_environment(**TELL))
         self.assertNotEqual(done.returncode, 0)
         self.assert_in_pool(done, ranks)
         self.assertRegex(done.stderr, r"penstock run: rank 1 \(pid \d+, emulated node 1\) ")
-        made = mpich_segments() - before  # tests beside this one make some too, for a moment
-        self.wait_for(lambda: not (made & mpich_segments()) - segments_in_use(), "MPICH's segments to go", 20)
+        made = {Path(path) for file in self.folder.glob("segments-*") for path in file.read_text().splitlines()}
+        self.assertNotEqual(made, set())
+        self.wait_for(lambda: not any(path.exists() for path in made), "MPICH's segments to go")
         return [(self.folder / str(rank)).read_text() for rank in range(ranks) if rank != 1]
 
     def assert_named(self, text, call):

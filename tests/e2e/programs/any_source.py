@@ -5,6 +5,7 @@ import re
 import time
 
 from mpi4py import MPI
+from own_segments import own_segments
 
 world = MPI.COMM_WORLD
 dies = world.rank == 2
@@ -13,9 +14,9 @@ for comm in world, some:
     comm.allreduce(1)
 if dies:
     # MPICH's ranks unlink them when they finalize, and here none does.
-    maps = pathlib.Path("/proc/self/maps").read_text()
-    for segment in set(re.findall(r"/dev/shm/(mpich_\w+_)\d+$", maps, re.M)):
-        for left in pathlib.Path("/dev/shm").glob(segment + "*"):
+    for segment in own_segments():
+        family = re.sub(r"\d+$", "", pathlib.Path(segment).name)
+        for left in pathlib.Path("/dev/shm").glob(family + "*"):
             left.unlink(missing_ok=True)
     os._exit(0)
 buffer = bytearray(8)

@@ -27,9 +27,11 @@ if len(sys.argv) == 4:  # with what the launcher has left open, by which it talk
 
 import numpy as np  # noqa: E402
 from mpi4py import MPI  # noqa: E402
+from own_segments import own_segments  # noqa: E402
 
 comm = MPI.COMM_WORLD
 rank = comm.rank
+(FOLDER / f"segments-{rank}").write_text("\n".join(own_segments()))
 
 window = MPI.Win.Allocate(64, 8, comm=comm)
 window.Set_errhandler(MPI.ERRORS_RETURN)
