@@ -8,6 +8,7 @@
 #include "bench/stream/stream.hpp"
 #include "bench_experiments.hpp"
 #include "command.hpp"
+#include "transport/transport.hpp"
 
 namespace penstock::tools {
 
@@ -18,8 +19,10 @@ void add_footprint(CLI::App& command, Action& chosen) {
   CLI::App* footprint = command.add_subcommand(
       "footprint", "measure how much of a pool ranks take that talk to their neighbours");
   footprint->add_option("--ranks", options->ranks, "endpoints, all of this process")
+      ->check(CLI::Range(2u, transport::max_endpoints))
       ->capture_default_str();
   footprint->add_option("--neighbours", options->neighbours, "peers that each sends to")
+      ->check(CLI::Range(1u, transport::max_endpoints - 1))
       ->capture_default_str();
   footprint->add_option("--pool", options->pool, "measure in this pool (default: a temporary one)");
   footprint->add_option("--size", options->size, "bytes of a pool that is made")

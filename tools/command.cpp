@@ -44,14 +44,6 @@ std::string named_or_set(const std::string& named) {
   return named.empty() ? base::env_text("PENSTOCK_POOL") : named;
 }
 
-CLI::Option* add_pool_option(CLI::App& command, std::string& pool, const char* meaning) {
-  CLI::Option* option = command.add_option("--pool", pool, meaning)->type_name("SPEC");
-  option->check([](const std::string& text) -> std::string {
-    return text.empty() ? "is empty: name a pool, or leave it out" : "";
-  });
-  return option;
-}
-
 void add_json_option(CLI::App& command, bool& json) {
   command.add_flag("--json", json, "print the facts as JSON");
 }

@@ -69,9 +69,6 @@ Result<ModeChoice> choose_mode(std::string_view text, const std::string& spec);
 
 /// Returns the named pool, else that of PENSTOCK_POOL; "" if there is neither.
 std::string named_or_set(const std::string& named);
-/// Adds an option that must not be "", as in `--pool "$POOL"` without that variable.
-CLI::Option* add_pool_option(CLI::App& command, std::string& pool, const char* meaning);
-
 /// Adds --json, whose output has the shapes that docs/command-line.md promises.
 void add_json_option(CLI::App& command, bool& json);
 

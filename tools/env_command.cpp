@@ -84,10 +84,6 @@ int print_exports(const EnvArguments& arguments) {
   }
   const auto kind = parse_mpi(arguments.mpi.empty() ? "mpich" : arguments.mpi);
   if (!kind) return report(kind.error());
-  if (arguments.nodes == 0u) {
-    return report({ErrorCode::invalid_argument,
-                   "--nodes 0 cannot be emulated: at least 1, or leave it out for real hosts"});
-  }
   if (!arguments.mode.empty()) {
     if (auto mode = coherence::parse_mode(arguments.mode); !mode) return report(mode.error());
   }
@@ -133,8 +129,9 @@ void add_env_command(CLI::App& app, Action& chosen) {
       "variables");
   command->add_option("--mpi", arguments->mpi, "the MPI that will be used")
       ->type_name("mpich|openmpi|intel");
-  add_pool_option(*command, arguments->pool, "the pool (default: PENSTOCK_POOL)");
-  command->add_option("--nodes", arguments->nodes, "number of hosts to emulate on one machine");
+  command->add_option("--pool", arguments->pool, "the pool (default: PENSTOCK_POOL)");
+  command->add_option("--nodes", arguments->nodes, "number of hosts to emulate on one machine")
+      ->check(CLI::Range(1u, pool::max_nodes));
   command->add_option("--mode", arguments->mode, "refuse a pool of another mode")
       ->type_name("software|hardware|uncached|simulated");
   command->add_option("--mpiexec", arguments->mpiexec, "the launcher that will be used");

@@ -25,6 +25,12 @@ int refuse(const std::string& why, const std::string& help) {
   return status;
 }
 
+/// The doctor and `env --list` show all variables, the wrong ones too.
+Result<void> check_variables(const std::vector<std::string>& arguments) {
+  const bool shows_them = arguments.front() == "doctor" || arguments.front() == "env";
+  return shows_them ? Result<void>() : base::check_variables();
+}
+
 int parse_and_run(CLI::App& app, const Action& chosen, const std::vector<std::string>& arguments) {
   try {
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // as the parser wants
@@ -39,6 +45,7 @@ int parse_and_run(CLI::App& app, const Action& chosen, const std::vector<std::st
   if (const std::string slip = about_misspelt_subcommand(app, arguments); !slip.empty())
     return refuse(slip, help_command(app, arguments));
   base::warn_unknown_variables();
+  if (auto checked = check_variables(arguments); !checked) return report(checked.error());
   return chosen ? chosen() : exit_usage;
 }
 
@@ -47,6 +54,7 @@ int check_and_hand_on(const CLI::App& app, const std::vector<std::string>& argum
   const std::string unknown = about_unknown_word(app, arguments);
   if (!unknown.empty()) return refuse(unknown, help_command(app, arguments));
   base::warn_unknown_variables();
+  if (auto checked = base::check_variables(); !checked) return report(checked.error());
   return hand_on(arguments);
 }
 

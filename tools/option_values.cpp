@@ -40,6 +40,11 @@ std::string check_choice(const std::string& text, const std::vector<std::string>
                      meant.empty() ? "" : fmt::format("; did you mean {}?", meant));
 }
 
+/// A positional that takes all following words is a program and its arguments, which may be empty.
+bool may_be_empty(const CLI::Option& option) {
+  return option.get_positional() && option.get_items_expected_max() > 1;
+}
+
 void check_value(CLI::Option& option) {
   const std::string full = option.get_type_name();
   const std::string type = full.substr(0, full.find(':'));
@@ -56,6 +61,10 @@ void check_value(CLI::Option& option) {
   } else if (const auto choices = choices_of(type); !choices.empty()) {
     check([choices](std::string& text) { return check_choice(text, choices); });
   }
+  if (may_be_empty(option)) return;
+  const char* const refused = option.get_required() ? "is empty: a value is needed"
+                                                    : "is empty: give a value, or leave it out";
+  check([refused](std::string& text) { return text.empty() ? refused : std::string(); });
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Checks the values of options: numbers must be numbers, and a choice must be one of its words.
+// Checks the values of options: none may be empty, numbers must be numbers, and a choice must be
+// one of its words.
 #pragma once
 
 namespace CLI {
@@ -7,9 +8,8 @@ class App;
 
 namespace penstock::tools {
 
-/// Makes the parser check each option that is bound to a number or lists its choices, in this
-/// command and all commands below it. Finds the options by their types: no list of them needs
-/// upkeep.
+/// Makes the parser check the values of all options in this command and all commands below it.
+/// Finds numbers and choices by the options' types: no list of them needs upkeep.
 void check_values(CLI::App& app);
 
 }  // namespace penstock::tools

@@ -85,12 +85,6 @@ int create(const PoolArguments& arguments) {
       replaced && arguments.overwrite && arguments.mode == "auto")
     choice = ModeChoice{replaced->mode, "the pool that was replaced had it"};
   options.mode = choice->mode;
-  if (arguments.ranks > pool::max_ranks) {
-    return report(
-        Error{ErrorCode::invalid_argument,
-              fmt::format("{} ranks asked for, a pool holds at most {}: give --ranks {} or fewer",
-                          arguments.ranks, pool::max_ranks, pool::max_ranks)});
-  }
   options.max_processes =
       arguments.slots != 0 ? arguments.slots : pool::slots_per_rank * arguments.ranks;
   options.max_nodes = arguments.nodes;
@@ -331,18 +325,20 @@ void add_pool_command(CLI::App& app, Action& chosen) {
       ->type_name("software|hardware|uncached|simulated|auto")
       ->capture_default_str();
   create_command->add_option("--group", arguments->group, "members of this group may attach too");
-  CLI::Option* ranks = create_command->add_option(
-      "--ranks", arguments->ranks,
-      fmt::format("ranks at once, at most {}; each takes two process slots (left out: {}, or fewer "
-                  "in a small pool)",
-                  pool::max_ranks, pool::default_ranks));
+  CLI::Option* ranks =
+      create_command
+          ->add_option("--ranks", arguments->ranks,
+                       fmt::format("ranks at once; each takes two process slots (left out: {}, or "
+                                   "fewer in a small pool)",
+                                   pool::default_ranks))
+          ->check(CLI::Range(1u, pool::max_ranks));
   create_command
       ->add_option("--max-processes", arguments->slots,
                    "process slots, where others than ranks attach: instead of --ranks")
+      ->check(CLI::Range(1u, pool::max_ranks * pool::slots_per_rank))
       ->excludes(ranks);
-  create_command
-      ->add_option("--nodes,--max-nodes", arguments->nodes,
-                   fmt::format("hosts at once, at most {}", pool::max_nodes))
+  create_command->add_option("--nodes,--max-nodes", arguments->nodes, "hosts at once")
+      ->check(CLI::Range(1u, pool::max_nodes))
       ->capture_default_str();
   create_command->add_flag("--overwrite", arguments->overwrite, "replace an existing pool");
   create_command->add_flag(

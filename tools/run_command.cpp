@@ -24,6 +24,7 @@
 #include "run_job.hpp"
 #include "run_pool.hpp"
 #include "terminal.hpp"
+#include "transport/transport.hpp"
 
 namespace penstock::tools {
 namespace {
@@ -45,15 +46,7 @@ void say(fmt::format_string<Args...> format, Args&&... args) {
 }
 
 Result<std::string> check_arguments(RunArguments& arguments) {
-  if (arguments.ranks == 0) {
-    return fail(ErrorCode::invalid_argument, "-n {} ranks cannot be run: at least 1",
-                arguments.ranks);
-  }
   arguments.nodes = arguments.nodes_asked.value_or(arguments.ranks >= 2 ? 2 : 1);
-  if (arguments.nodes == 0) {
-    return fail(ErrorCode::invalid_argument,
-                "--nodes 0 cannot be run: at least 1, or leave it out");
-  }
   if (arguments.nodes > arguments.ranks) {
     return fail(ErrorCode::invalid_argument, "{} cannot fill {}: use --nodes {} or fewer",
                 counted(arguments.ranks, "rank"), counted(arguments.nodes, "node"),
@@ -255,7 +248,6 @@ void print_stayed(const std::string& folder) {
 }
 
 int run(RunArguments arguments) {
-  if (auto checked = base::check_variables(); !checked) return report(checked.error());
   auto program = check_arguments(arguments);
   if (!program) return report(program.error());
   auto summary_file = base::OutputFile::open(arguments.json);
@@ -305,11 +297,16 @@ int run(RunArguments arguments) {
 void add_run_command(CLI::App& app, Action& chosen) {
   auto arguments = std::make_shared<RunArguments>();
   CLI::App* command = app.add_subcommand("run", "run an unmodified MPI program over a pool");
-  command->add_option("-n,--ranks,--np", arguments->ranks, "ranks (also -np)")->required();
-  command->add_option("--nodes", arguments->nodes_asked,
-                      "emulated hosts; ranks are dealt to them in blocks (default 2)");
-  add_pool_option(*command, arguments->pool,
-                  "the pool (default: PENSTOCK_POOL, else a temporary one, removed afterwards)");
+  command->add_option("-n,--ranks,--np", arguments->ranks, "ranks (also -np)")
+      ->required()
+      ->check(CLI::Range(1u, transport::max_endpoints));
+  command
+      ->add_option("--nodes", arguments->nodes_asked,
+                   "emulated hosts; ranks are dealt to them in blocks (default 2)")
+      ->check(CLI::Range(1u, pool::max_nodes));
+  command->add_option(
+      "--pool", arguments->pool,
+      "the pool (default: PENSTOCK_POOL, else a temporary one, removed afterwards)");
   command
       ->add_option(
           "--mode", arguments->mode,

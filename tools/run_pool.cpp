@@ -10,7 +10,6 @@
 #include "base/format.hpp"
 #include "command.hpp"
 #include "processes.hpp"
-#include "transport/transport.hpp"
 
 namespace penstock::tools {
 namespace {
@@ -21,15 +20,6 @@ constexpr std::uint64_t bytes_per_pair = 768u << 10;
 constexpr std::uint64_t bytes_per_rank = 1u << 20;
 constexpr std::uint64_t bytes_at_least = 128ull << 20;
 constexpr std::uint64_t bytes_at_most = 64ull << 30;  // taken as it is used
-
-/// Each rank has an endpoint, in the slot of its process. If the ranks found this out themselves,
-/// each of them would report an error.
-Result<void> check_endpoints(std::uint32_t ranks) {
-  if (ranks <= transport::max_endpoints) return {};
-  return fail(ErrorCode::no_slots,
-              "the job has {} ranks, a pool has endpoints for {} at most: use -n {} or fewer",
-              ranks, transport::max_endpoints, transport::max_endpoints);
-}
 
 }  // namespace
 
@@ -51,7 +41,6 @@ Result<pool::Info> make_temporary_pool(const std::string& spec, const std::strin
   options.spec = spec;
   options.bytes = bytes > 0 ? bytes : temporary_pool_bytes(ranks);
   options.sparse = true;  // memory is taken as objects are made
-  PENSTOCK_TRY(check_endpoints(ranks));
   options.mode = choice.mode;
   // A node takes its slots in blocks, some of which stay partly empty.
   options.max_processes =
@@ -111,7 +100,6 @@ Result<pool::Info> check_named_pool(const std::string& spec, const std::string& 
                 "--mode {} --overwrite'",
                 spec, coherence::mode_name(info->mode), mode, shell_quote(spec), info->bytes, mode);
   }
-  PENSTOCK_TRY(check_endpoints(needs.ranks));
   auto pool = PENSTOCK_TRY(observe(spec));
   PENSTOCK_TRY(check_nodes(*pool, spec, needs.nodes));
   PENSTOCK_TRY(check_slots(*pool, spec, needs));

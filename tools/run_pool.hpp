@@ -26,8 +26,7 @@ struct JobNeeds {
   bool windows = false;     ///< the job's windows lie in the pool too
 };
 
-/// Checks an existing pool: it must have the mode (unless ""), and enough endpoints, nodes and
-/// process slots.
+/// Checks an existing pool: it must have the mode (unless ""), and enough nodes and process slots.
 Result<pool::Info> check_named_pool(const std::string& spec, const std::string& mode,
                                     const JobNeeds& needs);
 

@@ -104,10 +104,29 @@ std::string about_unknown_option(const CLI::App& app, const std::vector<std::str
   return text;
 }
 
+/// "--size=" becomes "--size" and an empty value: the parser would take the next word for it.
+std::vector<std::string> with_empty_values(const CLI::App& app,
+                                           const std::vector<std::string>& arguments) {
+  std::vector<std::size_t> at;
+  walk(app, arguments, [&](const CLI::App& command, const std::string& word) {
+    if (word.starts_with("--") && word.ends_with("=") &&
+        takes_the_next(command, word.substr(0, word.size() - 1)))
+      at.push_back(static_cast<std::size_t>(&word - arguments.data()));
+    return true;
+  });
+  std::vector<std::string> split = arguments;
+  for (auto position = at.rbegin(); position != at.rend(); ++position) {
+    split[*position].pop_back();
+    split.insert(split.begin() + static_cast<std::ptrdiff_t>(*position) + 1, "");
+  }
+  return split;
+}
+
 }  // namespace
 
 std::vector<std::string> as_parsed(const CLI::App& app, std::vector<std::string> arguments) {
   if (arguments.empty()) return arguments;
+  arguments = with_empty_values(app, arguments);
   if (arguments.front() == "help") {
     arguments.erase(arguments.begin());
     arguments.push_back("--help");

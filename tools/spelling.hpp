@@ -11,8 +11,9 @@ class App;
 namespace penstock::tools {
 
 /// Translates the arguments for the parser: `run -np 4`, as for mpiexec, is `run -n 4`; `help ps`
-/// is `ps --help`; `ps --watch` is `ps --watch=2`, and `ps --watch 5` is `ps --watch=5`. Words
-/// after the program's name belong to the program, and those after `bench run` to Python.
+/// is `ps --help`; `ps --watch` is `ps --watch=2`, and `ps --watch 5` is `ps --watch=5`; `--size=`
+/// is `--size ""`. Words after the program's name belong to the program, and those after `bench
+/// run` to Python.
 std::vector<std::string> as_parsed(const CLI::App& app, std::vector<std::string> arguments);
 
 /// "there is no 'docter'; did you mean 'doctor'?" for the first word that should be a subcommand

@@ -344,9 +344,9 @@ void add_tune_command(CLI::App& bench, Action& chosen) {
   auto arguments = std::make_shared<TuneArguments>();
   CLI::App* tune = bench.add_subcommand(
       "tune", "measure which plan of each collective is the fastest, for jobs on the pool");
-  add_pool_option(*tune, arguments->pool,
-                  "measure in this pool and keep the table there (default: PENSTOCK_POOL, else a "
-                  "temporary one, and nothing is kept)");
+  tune->add_option("--pool", arguments->pool,
+                   "measure in this pool and keep the table there (default: PENSTOCK_POOL, else a "
+                   "temporary one, and nothing is kept)");
   tune->add_option("--ranks", arguments->ranks,
                    "numbers of ranks, separated by commas (default: 2, 4 and 8, as CPUs allow)")
       ->delimiter(',')

@@ -19,7 +19,7 @@ namespace penstock::backpressure {
 namespace {
 
 constexpr const char* variable = "PENSTOCK_UNEXPECTED_BYTES";
-constexpr std::uint64_t least_limit = 64 << 10, least_default = 64 << 20;
+constexpr std::uint64_t least_default = 64 << 20;
 /// Messages longer than this part of the limit are always announced.
 constexpr std::uint64_t announced_part = 16;
 constexpr std::uint64_t longest_unheard = 1 << 20;
@@ -45,9 +45,6 @@ bool is_of_user(const transport::SendOp& op) {
 Result<void> Backpressure::set_up(transport::Endpoint& transport) {
   limit_ = default_limit();
   if (base::env_is_set(variable)) limit_ = PENSTOCK_TRY(base::env_number(variable));
-  if (limit_ < least_limit)
-    return penstock::fail(ErrorCode::invalid_argument, "{}={}: at least {} is needed", variable,
-                          limit_, least_limit);
   announced_from_ = limit_ / announced_part;
   hears_every_ = std::min(limit_ / 4, longest_unheard);
   allowed_ = limit_;

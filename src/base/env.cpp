@@ -1,5 +1,6 @@
 #include "base/env.hpp"
 
+#include <fmt/ranges.h>
 #include <strings.h>
 #include <unistd.h>
 
@@ -53,6 +54,38 @@ bool is_one_of(const std::string& text, std::initializer_list<const char*> words
 
 bool is_number(const Variable& variable) {
   return is_one_of(variable.values, {"count", "ms", "bytes", "index", "number"});
+}
+
+/// The words of "auto|always|never"; none where a value may be something else too.
+std::vector<std::string> choices_of(const Variable& variable) {
+  const std::string_view values = variable.values;
+  std::vector<std::string> words;
+  if (values.find('|') == values.npos) return words;
+  if (values.find_first_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ") != values.npos) return words;
+  for (std::size_t at = 0; at <= values.size();) {
+    const std::size_t end = std::min(values.find('|', at), values.size());
+    words.emplace_back(values.substr(at, end - at));
+    at = end + 1;
+  }
+  return words;
+}
+
+Result<void> check_choice(const Variable& variable) {
+  const std::string text = env_text(variable.name);
+  const auto choices = choices_of(variable);
+  if (choices.empty() || std::ranges::find(choices, text) != choices.end()) return {};
+  const std::string meant = nearest(text, choices);
+  return fail(ErrorCode::invalid_argument,
+              "{} is '{}'; it must be one of {}: export {}={}, or unset it", variable.name, text,
+              fmt::join(choices, ", "), variable.name, meant.empty() ? choices.front() : meant);
+}
+
+/// Other words than 0 and 1 are known for it.
+Result<void> check_flag(const Variable& variable) {
+  const std::string text = env_text(variable.name);
+  if (env_flag(variable.name) || is_one_of(text, {"0", "false", "no", "off"})) return {};
+  return fail(ErrorCode::invalid_argument, "{} is '{}'; it must be 0 or 1: export {}=1",
+              variable.name, text, variable.name);
 }
 
 std::string nearest_variable(std::string_view name) {
@@ -110,14 +143,11 @@ bool env_flag(std::string_view name) {
 Result<void> check_variables() {
   for (const Variable& variable : variables()) {
     if (!env_is_set(variable.name)) continue;
-    const std::string_view values = variable.values;
     if (is_number(variable)) {
       if (auto number = env_number(variable.name); !number) return unexpected(number.error());
-    } else if (values == "0|1") {
-      const std::string text = env_text(variable.name);
-      if (env_flag(variable.name) || is_one_of(text, {"0", "false", "no", "off"})) continue;
-      return fail(ErrorCode::invalid_argument, "{} is '{}'; it must be 0 or 1: export {}=1",
-                  variable.name, text, variable.name);
+    } else {
+      const bool is_flag = std::string_view(variable.values) == "0|1";
+      PENSTOCK_TRY(is_flag ? check_flag(variable) : check_choice(variable));
     }
   }
   return {};

@@ -42,8 +42,8 @@ bool env_is_set(std::string_view name);
 /// True for "1", "true", "yes" and "on". All else is false: check_variables() refuses other words.
 bool env_flag(std::string_view name);
 
-/// Checks every variable that is set and takes a number or 0|1, before any is used. Returns the
-/// error of the first wrong one.
+/// Checks every variable that is set and takes a number, 0|1 or one of some words, before any is
+/// used. Returns the error of the first wrong one.
 Result<void> check_variables();
 
 /// Names set in the environment that start with PENSTOCK_ but are not in the table, each with the

@@ -121,16 +121,32 @@ TEST(Env, FlagsOtherThan0And1AreRefused) {
   }
 }
 
-TEST(Env, IndexIsOfThirtyTwoBits) {
+TEST(Env, CheckFindsWordsThatAreNoChoice) {
+  for (const char* right : {"auto", "always", "never", ""}) {
+    const EnvironmentGuard guard("PENSTOCK_COLL_SWITCH", right);
+    EXPECT_TRUE(check_variables()) << right;
+  }
+  {
+    const EnvironmentGuard wrong("PENSTOCK_COLL_SWITCH", "alway");
+    ASSERT_FALSE(check_variables());
+    EXPECT_EQ(check_variables().error().message,
+              "PENSTOCK_COLL_SWITCH is 'alway'; it must be one of auto, always, never: export "
+              "PENSTOCK_COLL_SWITCH=always, or unset it");
+  }
+  const EnvironmentGuard any_words("PENSTOCK_COLL_TUNING", "whatever");
+  EXPECT_TRUE(check_variables());
+}
+
+TEST(Env, IndexHasARange) {
   {
     const EnvironmentGuard unset("PENSTOCK_NODE", nullptr);
     EXPECT_EQ(*env_index("PENSTOCK_NODE"), std::nullopt);
   }
   {
-    const EnvironmentGuard last("PENSTOCK_NODE", "4294967295");
-    EXPECT_EQ(*env_index("PENSTOCK_NODE"), 0xffffffffu);
+    const EnvironmentGuard last("PENSTOCK_NODE", "65535");
+    EXPECT_EQ(*env_index("PENSTOCK_NODE"), 65535u);
   }
-  for (const char* wrong : {"4294967296", "one", "-1"}) {
+  for (const char* wrong : {"65536", "4294967296", "one", "-1"}) {
     const EnvironmentGuard guard("PENSTOCK_NODE", wrong);
     const auto index = env_index("PENSTOCK_NODE");
     ASSERT_FALSE(index) << wrong;

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/checked.hpp"
 #include "base/env.hpp"
 #include "base/format.hpp"
 #include "base/log.hpp"
@@ -95,7 +96,7 @@ Result<std::string> create_temporary(std::uint32_t ranks) {
   options.bytes = temporary_bytes(ranks);
   options.sparse = true;
   if (base::env_is_set("PENSTOCK_SIZE"))
-    options.bytes = PENSTOCK_TRY(base::env_number("PENSTOCK_SIZE"));
+    options.bytes = base::align_up(PENSTOCK_TRY(base::env_number("PENSTOCK_SIZE")), 2u << 20);
   // the form that the sweep recognizes
   options.spec = fmt::format("{}{}-{:08x}", pool::temporary_pool_prefix, ::getpid(),
                              static_cast<std::uint32_t>(PENSTOCK_TRY(pool::random_id())));
@@ -112,6 +113,7 @@ Result<std::shared_ptr<Attachment>> attach(const char* spec,
   unset.rank = -1;
   const auto given = PENSTOCK_TRY(read_options(options == nullptr ? &unset : options));
   const auto mode = PENSTOCK_TRY(read_mode(given.mode));
+  PENSTOCK_TRY(base::check_variables());
   pool::AttachOptions attach;
   attach.spec = spec != nullptr ? spec : base::env_text("PENSTOCK_POOL");
   if (attach.spec.empty()) {

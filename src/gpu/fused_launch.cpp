@@ -11,7 +11,6 @@ namespace penstock::gpu {
 namespace {
 
 constexpr const char* variable = "PENSTOCK_GPU_FUSED_BYTES";
-constexpr std::uint64_t max_bytes = 64 << 20;
 
 std::uint64_t longest_block(const coll::Problem& problem) {
   std::uint64_t bytes = 0;
@@ -40,9 +39,6 @@ Result<FusedLaunches::Limits> FusedLaunches::limits(bool shares_gpu) {
   if (shares_gpu) limits.bytes = 0;
   if (!base::env_is_set(variable)) return limits;
   const std::uint64_t wanted = PENSTOCK_TRY(base::env_number(variable));
-  if (wanted > max_bytes)
-    return fail(ErrorCode::invalid_argument, "{}={}: one block of threads moves at most {} bytes",
-                variable, wanted, max_bytes);
   limits.bytes = limits.bytes_by_launches = wanted;
   return limits;
 }

@@ -21,6 +21,8 @@ namespace penstock::pool {
 
 namespace {
 
+constexpr std::uint64_t max_pool_bytes = 1ull << 48;  // what processors can address
+
 std::string how_to_replace(const std::string& spec) {
   return fmt::format("use it, or replace it by: penstock pool create {} --overwrite",
                      base::shell_quote(spec));
@@ -109,13 +111,16 @@ Result<void> check_size(const CreateOptions& options, std::uint64_t unit) {
                 base::format_bytes(options.bytes), base::format_bytes(min_pool_bytes),
                 min_pool_bytes >> 20);
   }
+  if (options.bytes > max_pool_bytes) {
+    return fail(ErrorCode::invalid_argument, "{} asked for, a pool has at most {}; give --size {}T",
+                base::format_bytes(options.bytes), base::format_bytes(max_pool_bytes),
+                max_pool_bytes >> 40);
+  }
   if (options.bytes % unit != 0) {
     const std::uint64_t below = options.bytes / unit * unit;
-    const bool has_above = below + unit > below;
     return fail(ErrorCode::invalid_argument,
-                "size {} is not a multiple of {}; the nearest that {}: --size {}{}", options.bytes,
-                base::format_bytes(unit), has_above ? "are" : "is", below,
-                has_above ? fmt::format(" or --size {}", below + unit) : "");
+                "size {} is not a multiple of {}; the nearest that are: --size {} or --size {}",
+                options.bytes, base::format_bytes(unit), below, below + unit);
   }
   return {};
 }

@@ -161,6 +161,13 @@ TEST_F(CreateTest, RefusesImpossibleSizes) {
   EXPECT_THAT(create_error(options).message,
               AllOf(HasSubstr("--size 16777216"), HasSubstr("--size 18874368")));
   EXPECT_EQ(create_error(options).code, ErrorCode::invalid_argument);
+  for (const std::uint64_t bytes :
+       {(1ull << 48) + (2u << 20), 1ull << 63, (1ull << 63) - 1, ~0ull - (2u << 20) + 1, ~0ull}) {
+    options.bytes = bytes;
+    const Error error = create_error(options);
+    EXPECT_EQ(error.code, ErrorCode::invalid_argument) << bytes;
+    EXPECT_THAT(error.message, AllOf(HasSubstr("at most 256 TiB"), HasSubstr("--size 256T")));
+  }
   EXPECT_EQ(folder_.entries(), 0u);
 }
 

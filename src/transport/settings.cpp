@@ -25,7 +25,7 @@ Result<Settings> settings_for(coherence::Mode mode) {
   if (base::env_is_set("PENSTOCK_CELL")) {
     auto cell = base::env_number("PENSTOCK_CELL");
     if (!cell) return unexpected(cell.error());
-    if (*cell < 4096 || *cell > (16 << 20) || *cell % line_bytes != 0)
+    if (*cell % line_bytes != 0)
       return fail(ErrorCode::invalid_argument,
                   "PENSTOCK_CELL is {}; a cell has 4K to 16M bytes, a multiple of 64: for example "
                   "export PENSTOCK_CELL=64K",
@@ -35,7 +35,7 @@ Result<Settings> settings_for(coherence::Mode mode) {
   if (base::env_is_set("PENSTOCK_CELLS")) {
     auto cells = base::env_number("PENSTOCK_CELLS");
     if (!cells) return unexpected(cells.error());
-    if (*cells < 8 || *cells > 1024 || *cells % 8 != 0)
+    if (*cells % 8 != 0)
       return fail(ErrorCode::invalid_argument,
                   "PENSTOCK_CELLS is {}; a channel has 8 to 1024 cells, a multiple of 8: for "
                   "example export PENSTOCK_CELLS=32",
@@ -43,7 +43,7 @@ Result<Settings> settings_for(coherence::Mode mode) {
     s.cell_count = s.first_cell_count = static_cast<std::uint32_t>(*cells);
   }
   const std::uint64_t first = PENSTOCK_TRY(base::env_number("PENSTOCK_FIRST_LINES"));
-  if (first < 16 || first > s.ring_lines || (first & (first - 1)) != 0)
+  if ((first & (first - 1)) != 0)
     return fail(ErrorCode::invalid_argument,
                 "PENSTOCK_FIRST_LINES is {}; a ring has 16 to {} lines, a power of two: export "
                 "PENSTOCK_FIRST_LINES=64",
@@ -52,14 +52,7 @@ Result<Settings> settings_for(coherence::Mode mode) {
   const std::uint64_t idle_ms = PENSTOCK_TRY(base::env_number("PENSTOCK_IDLE_MS"));
   s.idle_ns = idle_ms * 1'000'000;
   if (base::env_is_set("PENSTOCK_RENDEZVOUS_GET")) {
-    auto rendezvous_get = PENSTOCK_TRY(base::env_number("PENSTOCK_RENDEZVOUS_GET"));
-    if (rendezvous_get <= inline_bytes)
-      return fail(ErrorCode::invalid_argument,
-                  "PENSTOCK_RENDEZVOUS_GET is {}; messages of up to {} bytes are never read where "
-                  "they lie: "
-                  "for example export PENSTOCK_RENDEZVOUS_GET=1M",
-                  rendezvous_get, inline_bytes);
-    s.rendezvous_get_min_bytes = rendezvous_get;
+    s.rendezvous_get_min_bytes = PENSTOCK_TRY(base::env_number("PENSTOCK_RENDEZVOUS_GET"));
   }
   if (base::env_is_set("PENSTOCK_RENDEZVOUS_PUT")) {
     s.rendezvous_put_min_bytes = PENSTOCK_TRY(base::env_number("PENSTOCK_RENDEZVOUS_PUT"));

@@ -55,11 +55,12 @@ class Words(Case):
 
     def test_nothing_is_accepted_in_silence(self):
         program = ["--", PYTHON, PROGRAMS / "all_to_all.py"]
-        self.refused("run", "-n", "2", "--nodes", "0", *program, says="--nodes 0", fix="at least 1", status=2)
-        self.refused("env", "--mpi", "mpich", "--nodes", "0", says="--nodes 0", fix="at least 1", status=2)
+        for nodes in ("0", "2147483648"):
+            for words in (["run", "-n", "2", "--nodes", nodes, *program], ["env", "--mpi", "mpich", "--nodes", nodes]):
+                self.refused(*words, says=f"--nodes: Value {nodes} not in range 1 to 1024", status=2)
         for command in (["run", "-n", "2"], ["env", "--mpi", "mpich"]):
             done = self.penstock(*command, "--pool", "", *(program if command[0] == "run" else []), status=2)
-            self.assertIn("name a pool, or leave it out", done.stderr)
+            self.assertIn("is empty: give a value, or leave it out", done.stderr)
         spec = self.pool("64M")
         self.refused("run", "-n", "2", "--pool", spec, "--size", "64M", *program, says=["--size", spec], status=2)
         self.refused("run", "-n", "2", "--size", "64M", *program, says=["PENSTOCK_POOL", spec], status=2,

@@ -6,15 +6,25 @@ import unittest
 from completion_test import help_of, section
 from support import PYTHON, Case, clean_environment
 
-NUMBERS = ("nan", "inf", "-inf", "1e999", "-1", "99999999999999999999999", "0x10", "")
+NUMBERS = ("nan", "inf", "-inf", "1e999", "-1", "99999999999999999999999", "0x10")
 WHOLE = ("1.5", "18446744073709551616")
-SIZES = ("nan", "inf", "-1", "1e3", "99999999999999999999G", "lots")
-CHOICE = ("nonsense", "")
+SIZES = ("nan", "inf", "-1", "1e3", "99999999999999999999G", "lots", "16777215T", "9223372036854775808", "9223372036854775807")
+CHOICE = ("nonsense",)
 # Other words that a command needs before it looks at the option.
 NEEDED = {"run": ["-n", "2", "--", "true"], "pool create": ["shm:none-of-the-tests"],
           "pool rm": ["shm:none-of-the-tests"], "pool gc": ["shm:none-of-the-tests"],
           "doctor coherence": ["shm:none-of-the-tests"], "switch": ["shm:none-of-the-tests"],
           "timeline": ["/nowhere"], "env": ["--mpi", "mpich", "--pool", "shm:none-of-the-tests"]}
+
+
+def ranges(text):
+    """The numbers that an option may have, as --help states them: {"--nodes": ("1", "1024")}."""
+    found = {}
+    for row in re.split(r"\n(?=  -)", text):
+        bounds = re.search(r"\(([\d.]+) - ([\d.]+)\)", " ".join(row.split()))
+        for name in re.findall(r"(--[\w-]+)", row.strip().split("  ")[0]) if bounds else ():
+            found[name] = bounds.groups()
+    return found
 
 
 def commands(words=()):
@@ -31,7 +41,7 @@ def wrong_values(option, kind):
         return NUMBERS + WHOLE
     if kind in ("X", "SECONDS", "[=SECONDS]"):
         return NUMBERS
-    if kind == "SIZE" or option == "--sizes":
+    if kind in ("SIZE", "N,..."):
         return SIZES
     return CHOICE if "|" in kind else ()
 
@@ -54,6 +64,35 @@ class OptionValues(Case):
                       (("bench", "run"), "--timeout"), (("bench", "run"), "--sizes"), (("bench", "limits"), "--rounds")):
             self.assertIn(known, tried)
 
+    def test_an_empty_value_is_status_2(self):
+        python = clean_environment(PENSTOCK_PYTHON=PYTHON)
+        for words, options in commands():
+            needed = NEEDED.get(" ".join(words), [])
+            for option, _ in options:
+                for empty in ([f"{option}="], [option, ""]):
+                    with self.subTest(command=" ".join(words), words=empty):
+                        done = self.penstock(*words, *empty, *needed, status=2, environment=python)
+                        self.assertRegex(done.stderr, r"penstock: error: .*(is empty|is no number)")
+        for words in (["pool", "info"], ["pool", "ls"], ["pool", "rm"], ["pool", "gc"], ["pool", "create", "--size", "64M"], ["ps"],
+                      ["ps", "--watch"], ["switch"], ["doctor"], ["doctor", "coherence"], ["timeline"]):
+            self.refused(*words, "", says="is empty: ", status=2)
+
+    def test_number_beyond_range_is_status_2(self):
+        for words, options in commands():
+            if words[:2] == ("bench", "run"):  # Python's, whose --help states none
+                continue
+            stated = ranges(help_of(words))
+            needed = [word for word in NEEDED.get(" ".join(words), []) if word != "-n"]
+            for option, kind in options:
+                if kind not in ("N", "X", "SECONDS", "[=SECONDS]"):
+                    continue
+                with self.subTest(command=" ".join(words), option=option):
+                    self.assertIn(option, stated)
+                    beyond = (str(int(float(stated[option][1])) + 1), "4294967296", "2147483648")
+                    for value in beyond[:1 if float(stated[option][1]) > 2 ** 31 else 3]:
+                        said = self.penstock(*words, f"{option}={value}", *needed, status=2).stderr
+                        self.assertIn(f"{option}: Value {value} not in range", said)
+
     def test_an_unknown_name_is_status_2(self):
         spec = "shm:none-of-the-tests"
         for words in (["model", "collectives", "--platform", "x"], ["model", "collectives", "--set", "device=nan"],
@@ -67,12 +106,19 @@ class OptionValues(Case):
                 self.penstock(*words, status=2, environment=clean_environment(PENSTOCK_PYTHON=PYTHON))
 
     def test_a_wrong_variable_is_status_2(self):
-        for name, value in (("PENSTOCK_TIMEOUT_MS", "nan"), ("PENSTOCK_LEASE_MS", "99999999999999999999"),
-                            ("PENSTOCK_REQUIRE", "maybe"), ("PENSTOCK_SPIN", "-1")):
-            self.refused("run", "-n", "2", "--", "true", says=f"{name} is '{value}'", status=2,
-                         environment=clean_environment(**{name: value}))
+        for name, value in (("PENSTOCK_TIMEOUT_MS", "nan"), ("PENSTOCK_LEASE_MS", "99999999999999999999"), ("PENSTOCK_REQUIRE", "maybe"),
+                            ("PENSTOCK_SPIN", "-1"), ("PENSTOCK_MODE", "hard"), ("PENSTOCK_LOG", "loud"), ("PENSTOCK_FLUSH", "clflsh"),
+                            ("PENSTOCK_ISA", "avx"), ("PENSTOCK_WINDOW_MODEL", "x"), ("PENSTOCK_NCCL_MEMORY", "x")):
+            for words in (["run", "-n", "2", "--", "true"], ["pool", "info", "shm:none-of-the-tests"], ["bench", "run", "coherence"]):
+                self.refused(*words, says=f"{name} is '{value}'", status=2, environment=clean_environment(**{name: value}))
+        for name, value in (("PENSTOCK_NODE", "65536"), ("PENSTOCK_NODES", "2147483648"), ("PENSTOCK_CELL", "1K"), ("PENSTOCK_CELLS", "7"),
+                            ("PENSTOCK_FIRST_LINES", "2K"), ("PENSTOCK_UNEXPECTED_BYTES", "1K"), ("PENSTOCK_SIZE", "8388608T"),
+                            ("PENSTOCK_GPU_FUSED_BYTES", "1G"), ("PENSTOCK_TIMEOUT_MS", "0")):
+            self.refused("ps", says=f"{name} is {value}; it must be a number", status=2, environment=clean_environment(**{name: value}))
+        done = self.penstock("doctor", status=None, environment=clean_environment(PENSTOCK_LEASE_MS="0"))
+        self.assertIn("PENSTOCK_LEASE_MS is 0; it must be a number", done.stdout)
 
-    def test_a_missing_pool_or_file_is_status_1(self):
+    def test_missing_pool_or_file_is_status_1(self):
         for words in (["pool", "info", "shm:none-of-the-tests"], ["run", "-n", "2", "--", "no-such-program"],
                       ["model", "scaling", "--replay", "/nowhere"], ["bench", "tune", "--pool", "shm:none-of-the-tests", "--print"],
                       ["timeline", "/nowhere"], ["timeline", "/nowhere", "--output", "/nowhere/a.svg"]):

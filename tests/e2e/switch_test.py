@@ -214,8 +214,8 @@ class SwitchTest(Switches):
         self.assertIn("no switch serves pool", done.stderr)
         self.assertIn("penstock switch", done.stderr)
         self.assertEqual(done.stdout.count("sums: ok"), 2)
-        wrong = self.penstock(*self.job(spec, 2, 2, program, 3, 10), environment=clean_environment(PENSTOCK_COLL_SWITCH="alway"))
-        self.assertEqual(wrong.stderr.count("PENSTOCK_COLL_SWITCH is not used: it is 'alway'"), 1, wrong.stderr)
+        self.refused(*self.job(spec, 2, 2, program, 3, 10), says="PENSTOCK_COLL_SWITCH is 'alway'", fix="PENSTOCK_COLL_SWITCH=always",
+                     status=2, environment=clean_environment(PENSTOCK_COLL_SWITCH="alway"))
 
     def test_sixteen_ranks_below_a_spine_and_two_leaves(self):
         spec = self.pool("512M")

@@ -238,9 +238,9 @@ class Torch(Switches):
 
     def test_a_pool_that_cannot_be_made_is_told_to_all(self):
         said = [err for _, _, err in self.ranks(3, "torch_processes.py", "threads", PENSTOCK_SIZE="1M")]
-        self.assertIn("a pool has at least 16 MiB; give --size 16M", said[0])
+        self.assertIn("PENSTOCK_SIZE is 1M; it must be a number (bytes) from 16777216", said[0])
         for err in said[1:]:
-            self.assertRegex(err, "has not met: rank 0 on .* could not join: penstock: .* a pool has at least 16 MiB")
+            self.assertRegex(err, "has not met: rank 0 on .* could not join: penstock: .*PENSTOCK_SIZE is 1M; it must be a number")
 
     def test_abort_and_shutdown_end_a_wait(self):
         for what in ("abort", "shutdown"):

@@ -93,7 +93,17 @@ def seconds(text: str) -> float:
     return number
 
 
-KINDS: Dict[str, Callable[[str], Any]] = {"experiment": str, "text": str, "path": Path, "sizes": size_list, "counts": count_list,
+def some_text(text: str) -> str:
+    if not text:
+        raise argparse.ArgumentTypeError("is empty: give a value, or leave it out")
+    return text
+
+
+def some_path(text: str) -> Path:
+    return Path(some_text(text))
+
+
+KINDS: Dict[str, Callable[[str], Any]] = {"experiment": str, "text": some_text, "path": some_path, "sizes": size_list, "counts": count_list,
                                           "modes": mode_list, "metrics": metric_list, "texts": text_list,
                                           "natural": natural, "seconds": seconds}
 
