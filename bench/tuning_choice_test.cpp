@@ -47,7 +47,7 @@ TEST(TuningCases, HaveTheBuiltInPlanAndNoneTwice) {
   }
 }
 
-TEST(TuningCases, HaveTheAlgorithmsOfNodesWhereNodesHaveSeveralRanks) {
+TEST(TuningCases, HaveNodeAlgorithmsForSeveralRanksPerNode) {
   const auto count = [](std::uint32_t per_node, auto holds) {
     std::size_t found = 0;
     for (const TuningCase& c : tuning_cases({.quick = true}, 4, per_node, shape))
@@ -62,13 +62,13 @@ TEST(TuningCases, HaveTheAlgorithmsOfNodesWhereNodesHaveSeveralRanks) {
   EXPECT_GT(count(1, [](const coll::Plan& plan) { return plan.turns; }), 0u);
 }
 
-TEST(TuningChoices, TheBuiltInPlanStaysUnlessAnotherIsClearlyFaster) {
+TEST(TuningChoices, KeepTheBuiltInPlanUnlessClearlySlower) {
   EXPECT_TRUE(choose({measured(8, 96)}, {2})[0].by_default);
   EXPECT_FALSE(choose({measured(8, 94)}, {2})[0].by_default);
   EXPECT_TRUE(choose({measured(8, 50, 99)}, {2})[0].by_default);  // it was faster only by luck
 }
 
-TEST(TuningChoices, OnlyWhatDiffersBecomesAnEntryBetweenTheMeasuredSizes) {
+TEST(TuningChoices, HaveEntriesOnlyWherePlansDiffer) {
   const auto choices =
       choose({measured(8, 200), measured(1 << 10, 200), measured(4 << 10, 50)}, {3});
   ASSERT_EQ(choices.size(), 2u);

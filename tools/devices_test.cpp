@@ -81,7 +81,7 @@ TEST_F(Devices, NextToTheCpusOrNot) {
   EXPECT_TRUE(near({0, 1}).all().empty());  // the node has no CPUs
 }
 
-TEST_F(Devices, APoolOnItAndWhoHasItOpen) {
+TEST_F(Devices, FindsItsPoolAndUsers) {
   dax("dax0.0", "33554432\n", "2097152\n", "device_dax");
   std::filesystem::remove(tree_.roots.dev + "/dax0.0");
   ASSERT_TRUE(pool::create({.spec = tree_.roots.dev + "/dax0.0", .bytes = 32 << 20}));

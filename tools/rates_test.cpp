@@ -50,7 +50,7 @@ TEST(RateMeter, CountsThatShrinkAreNoRate) {
   EXPECT_DOUBLE_EQ(meter.rates_of("a", process(1, 1, 5))->bytes_sent, 0);
 }
 
-TEST(RateMeter, WhoWasAbsentAtTheLastLookHasNone) {
+TEST(RateMeter, NewcomerHasNoRates) {
   RateMeter meter;
   meter.begin(second_ns);
   (void)meter.rates_of("a", process(1, 1, 10));

@@ -62,7 +62,7 @@ double* written(Kernel kernel, Different& at) {
   return kernel == Kernel::scale ? at.b : kernel == Kernel::triad ? at.a : at.c;
 }
 
-TEST(StreamKernels, EachElementOfEachShareIsWhatItShouldBeAndNoOther) {
+TEST(StreamKernels, WriteExactlyTheirShares) {
   for (const std::uint64_t elements :
        {std::uint64_t{8}, std::uint64_t{64}, block_elements, 2 * block_elements + 16})
     for (const unsigned threads : {1u, 2u, 3u, 7u})

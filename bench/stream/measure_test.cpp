@@ -79,7 +79,7 @@ TEST(StreamMeasure, RightResultsPass) {
   }
 }
 
-TEST(StreamMeasure, AWrongKernelScalarElementOrPartIsNoticed) {
+TEST(StreamMeasure, NoticesEachKindOfWrongResult) {
   using Fault = Faulty::Fault;
   for (const Fault fault : {Fault::kernel, Fault::scalar, Fault::element, Fault::part}) {
     Faulty target(fault);
@@ -111,7 +111,7 @@ TEST(StreamMeasure, ASignalEndsIt) {
   EXPECT_EQ(measured.error().message, "interrupted");
 }
 
-TEST(StreamMeasure, ThreadsRunWhereTheyShouldAndTheCallerReturns) {
+TEST(StreamMeasure, BindsThreadsButNotTheCaller) {
   const std::vector<int> before = allowed_cpus();
   {
     const PinnedTeam team({before.back()});
@@ -198,7 +198,7 @@ TEST_F(StreamPool, InEveryMode) {
       }
 }
 
-TEST_F(StreamPool, WhatIsNotPublishedIsNoticedOnAnotherNode) {
+TEST_F(StreamPool, NoticesStoresThatWereNotPublished) {
   const base::EnvironmentGuard quiet("PENSTOCK_SIM_FAULTS", calm);
   const auto result =
       run(coherence::Mode::simulated, Store::plain, Promise::none, LeftOut::publish);

@@ -122,7 +122,7 @@ TEST(StreamElements, AreTheFewestThatAreAskedFor) {
   EXPECT_EQ(sized->elements, least);
 }
 
-TEST(StreamElements, AreWhatFitsEverywhereElseASeriesIsAbsent) {
+TEST(StreamElements, FitEverySeriesOrLeaveItOut) {
   std::vector<Absent> absent;
   const auto sized = choose_elements({}, one_cache(), two_series(), absent, little_in_a_pool);
   ASSERT_TRUE(sized);

@@ -169,7 +169,7 @@ TEST_F(StreamTopology, MountsWithDaxAndTheirNodes) {
   EXPECT_TRUE(topology.mounts[1].cxl);
 }
 
-TEST_F(StreamTopology, CloseFillsANodeAndSpreadTakesOneOfEachInTurn) {
+TEST_F(StreamTopology, OrdersCpusByAffinity) {
   paper();
   const Topology topology = read();
   EXPECT_THAT(order_of(topology, all_cpus, Affinity::close), ElementsAre(0, 1, 4, 5, 2, 3, 6, 7));

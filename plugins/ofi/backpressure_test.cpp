@@ -153,7 +153,7 @@ TEST_P(BackpressureTest, BothSendFirstAndReceiveInReverse) {
 
 /// Some are announced from the beginning, for their length; those before them are taken back into
 /// the queue to be announced when the receiver says so.
-TEST_P(BackpressureTest, LongAndShortOnesOfATagStayInOrder) {
+TEST_P(BackpressureTest, LongAndShortMessagesStayInOrder) {
   constexpr int count = 1200;
   const auto bytes_of = [](int i) { return i % 7 == 3 ? 70'000u : i % 3 == 0 ? 5000u : 20u; };
   const auto seed = [](int i) { return static_cast<unsigned>(i); };
@@ -229,7 +229,7 @@ TEST_P(BackpressureTest, SendsThatWaitAreTakenBack) {
       });
 }
 
-TEST_P(BackpressureTest, WhatIsSentByCopyWaitsTooAndIsNotLost) {
+TEST_P(BackpressureTest, CopiedMessagesWaitAndAreNotLost) {
   constexpr int count = 6000;
   play(
       [](Side& side) {
@@ -271,7 +271,7 @@ TEST_P(BackpressureTest, WhatIsSentByCopyWaitsTooAndIsNotLost) {
 }
 
 /// Each waits for room at the other, and none receives: what MPI's nonblocking sends may come to.
-TEST_P(BackpressureTest, CopiesInBothDirectionsDoNotWaitForEachOther) {
+TEST_P(BackpressureTest, CopiesBothWaysDoNotDeadlock) {
   constexpr int count = 2500;
   const Play both = [](Side& side) {
     for (int i = 0; i < count; ++i) side.tinject(pattern(700, 5), static_cast<std::uint64_t>(i));

@@ -50,7 +50,7 @@ TEST_F(InfoTest, WithoutHintsEverythingIsOffered) {
   EXPECT_EQ(info->domain_attr->mr_mode, 0);
 }
 
-TEST_F(InfoTest, AnOpenDomainComesBackOnlyWhereItFits) {
+TEST_F(InfoTest, ReturnsAnOpenDomainOnlyIfItFits) {
   constexpr bool shared = true;
   Domain open(shared, nullptr);
   open.mr_mode = 0;

@@ -183,7 +183,7 @@ TEST_F(MatcherTest, ReceivePostedWhileTheMessageArrives) {
   EXPECT_EQ(std::string(buffer.begin(), buffer.end()), text);
 }
 
-TEST_F(MatcherTest, SmallMessageDoesNotOvertakeTheLargeOneInMatching) {
+TEST_F(MatcherTest, SmallMessageDoesNotOvertakeALargeOne) {
   const ReceiveBuffer receive_buffer = begin(2, tagged(7, 8));
   say(2, 7, "small");
   matcher.post(request(a, sizeof(a), 7));
@@ -274,7 +274,7 @@ TEST_F(MatcherTest, MultiReceivePacksUntilTooLittleRemains) {
   EXPECT_EQ(std::string(a, 24), "111111112222222233333333");
 }
 
-TEST_F(MatcherTest, MultiReceiveIsReleasedByTheLastInFlight) {
+TEST_F(MatcherTest, LastMessageInFlightReleasesMultiReceive) {
   matcher.set_min_multi_receive(10);
   matcher.post(multi(a, 30));
   const ReceiveBuffer slow = begin(1, untagged(16));
@@ -303,7 +303,7 @@ TEST_F(MatcherTest, MultiReceiveTakesWhatCameBefore) {
   EXPECT_EQ(std::string(a, 20), "11112222222222223333");
 }
 
-TEST_F(MatcherTest, MultiReceiveReleaseIsToldEvenWhenSuccessesAreNot) {
+TEST_F(MatcherTest, ReportsMultiReceiveReleaseWithoutSuccesses) {
   matcher.set_min_multi_receive(8);
   ReceiveRequest r = multi(a, 16);
   r.report = false;
@@ -315,7 +315,7 @@ TEST_F(MatcherTest, MultiReceiveReleaseIsToldEvenWhenSuccessesAreNot) {
   EXPECT_TRUE(events.done[1].report);
 }
 
-TEST_F(MatcherTest, CancelOfAMultiReceiveWaitsForWhatIsInFlight) {
+TEST_F(MatcherTest, CancelledMultiReceiveAwaitsMessagesInFlight) {
   matcher.set_min_multi_receive(8);
   matcher.post(multi(a, sizeof(a)));
   const ReceiveBuffer coming = begin(1, untagged(16));
@@ -328,7 +328,7 @@ TEST_F(MatcherTest, CancelOfAMultiReceiveWaitsForWhatIsInFlight) {
   EXPECT_EQ(events.failures[0].error, FI_ECANCELED);
 }
 
-TEST_F(MatcherTest, DeathFailsWhatWaitsForTheDeadAndForAnybody) {
+TEST_F(MatcherTest, DeathFailsReceivesFromItAndFromAny) {
   matcher.post(request(a, sizeof(a), 1, 5));
   matcher.post(request(b, sizeof(b), 2, any_peer));
   matcher.post(request(c, sizeof(c), 3, 6));
@@ -346,7 +346,7 @@ constexpr std::uint64_t in_context(std::uint64_t context, std::uint64_t tag) {
   return context << 32 | tag;
 }
 
-TEST_F(MatcherTest, DeathFailsWhatWaitsForAnybodyOnlyWhereTheDeadTookPart) {
+TEST_F(MatcherTest, DeathFailsReceivesOnlyInItsContexts) {
   matcher.sends_to(5, in_context(7, 1));
   say(5, in_context(8, 1), "unexpected");
   matcher.post(request(a, sizeof(a), in_context(6, 1), any_peer));
@@ -375,7 +375,7 @@ TEST_F(MatcherTest, DeathFailsWhatWaitsForAnybodyOnlyWhereTheDeadTookPart) {
   EXPECT_EQ(events.failures.size(), 6u);
 }
 
-TEST_F(MatcherTest, WhoProbesForAMessageOfTheDeadIsTold) {
+TEST_F(MatcherTest, ProbeForTheDeadFails) {
   say(5, in_context(7, 1), "left behind");
   matcher.peer_dead(5, 1, FI_ECONNRESET, 42);
   matcher.peek(request(nullptr, 0, in_context(7, 1), 5), Matcher::Peek::look);
@@ -401,7 +401,7 @@ TEST_F(MatcherTest, DeathEndsNoBufferForWhoeverComes) {
 }
 
 /// Contexts of an earlier owner of the number do not count for a later one.
-TEST_F(MatcherTest, ALaterPeerOfTheSameNumberHasContextsOfItsOwn) {
+TEST_F(MatcherTest, LaterPeerWithTheSameNumberStartsAfresh) {
   matcher.sends_to(5, in_context(7, 1));
   matcher.peer_left(5, 1, FI_ECONNRESET, 42);
   matcher.peer_present(5, 2);
@@ -423,7 +423,7 @@ TEST_F(MatcherTest, LeavingFailsWhatNamesTheOneThatLeft) {
   EXPECT_EQ(events.failures.size(), 2u);
 }
 
-TEST_F(MatcherTest, ReceivesPostedAfterADeathFailUnlessTheMessageIsHere) {
+TEST_F(MatcherTest, ReceiveAfterADeathTakesOnlyArrivedMessages) {
   say(5, 1, "left behind");
   matcher.peer_dead(5, 1, FI_ECONNRESET, 42);
   matcher.post(request(a, sizeof(a), 1, 5));
@@ -460,7 +460,7 @@ TEST_F(MatcherTest, FailureOfAHalfReceivedMessage) {
 }
 
 /// As when an endpoint closes; the leak sanitizer checks it.
-TEST_F(MatcherTest, PayloadsThatStillArriveAtTheEndAreFreed) {
+TEST_F(MatcherTest, FreesPayloadsStillArrivingAtTheEnd) {
   std::string text(5000, 'x');
   begin(2, tagged(1, text.size()));  // no receive's
   begin(2, tagged(2, text.size()));
@@ -507,7 +507,7 @@ TEST_F(MatcherTest, NonsenseAboutAnnouncedMessagesIsIgnored) {
   EXPECT_EQ(matcher.unexpected().bytes, 0u);
 }
 
-TEST_F(MatcherTest, WhatIsKeptIsCountedUntilItIsTaken) {
+TEST_F(MatcherTest, CountsKeptBytesUntilTheyAreTaken) {
   say(1, 7, std::string(10, 'x'));
   const std::uint64_t one = matcher.unexpected().bytes;
   EXPECT_EQ(matcher.unexpected().messages, 1u);

@@ -176,7 +176,7 @@ TEST_P(RmaTest, PutsArriveAndGetsBringThem) {
       });
 }
 
-TEST_P(RmaTest, TheOwnerOfMemoryInThePoolTakesNoPart) {
+TEST_P(RmaTest, OwnerOfPoolMemoryTakesNoPart) {
   if (GetParam().lies != Lies::in_the_pool) GTEST_SKIP() << "of private memory it does";
   play_rma(
       [](Side& side, Reachable& memory) {
@@ -279,7 +279,7 @@ TEST_P(RmaTest, CountersTellWhatTheEndpointWasOpenedFor) {
       });
 }
 
-TEST_P(RmaTest, WhatIsNotAllowedIsAnErrorAndChangesNothing) {
+TEST_P(RmaTest, ForbiddenAccessFailsAndChangesNothing) {
   play_rma(
       [](Side& side, Reachable& memory) {
         std::string text(64, 'w');
@@ -397,7 +397,7 @@ TEST_P(RmaTest, AnAnswerThatFindsNoRoomComesLater) {
       });
 }
 
-TEST_P(RmaTest, AnAnswerThatNeverFindsRoomIsAnErrorOfWhoAsked) {
+TEST_P(RmaTest, AnswerWithoutRoomFailsTheRequest) {
   if (GetParam().lies == Lies::in_the_pool) GTEST_SKIP() << "its owner gives no answers";
   play_rma(
       [](Side& side, Reachable& memory) {

@@ -160,7 +160,7 @@ TEST_F(LauncherTest, TorchrunsOfTwoHostsAreTwoJobs) {
   }
 }
 
-TEST_F(LauncherTest, AnMpiexecOfATorchrunWorkerTellsRankAndSize) {
+TEST_F(LauncherTest, MpiexecInsideTorchrunTellsRankAndSize) {
   environment = {{"PMI_RANK", "3"},    {"PMI_SIZE", "4"},   {"PENSTOCK_NODES", "2"},
                  {"RANK", "0"},        {"WORLD_SIZE", "1"}, {"TORCHELASTIC_RUN_ID", "none"},
                  {"MASTER_ADDR", "a"}, {"MASTER_PORT", "1"}};

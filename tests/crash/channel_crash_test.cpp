@@ -92,7 +92,7 @@ TEST_P(ChannelCrash, InTellingOfItsPeers) {
 
 /// It closes and detaches just when the other has read that it is open, and not yet whether its
 /// process lives.
-TEST_P(ChannelCrash, WhoLeavesWhileItIsLookedAtIsNotTakenForDead) {
+TEST_P(ChannelCrash, LeavingPeerIsNotTakenForDead) {
   const Attached here = attach(spec_);
   Attached there = attach(spec_);
   Recorder callbacks, other_callbacks;
@@ -386,11 +386,11 @@ constexpr std::uint64_t each_step = 1'000'000;
 
 /// A ring of 16 lines: the channel moves at the 17th message, or at the 32nd, for two laps end
 /// within 100 ms of each other.
-TEST_P(TalkCrash, SenderOfAChannelThatMovesDiesAtEachStore) {
+TEST_P(TalkCrash, SenderOfMovingChannelDiesAtEachStore) {
   const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "16");
   survive_talk(moving_from, each_step, Deed::die);
 }
-TEST_P(TalkCrash, ReceiverOfAChannelThatMovesDiesAtEachStore) {
+TEST_P(TalkCrash, ReceiverOfMovingChannelDiesAtEachStore) {
   const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "16");
   survive_talk(moving_to, each_step, Deed::die);
 }

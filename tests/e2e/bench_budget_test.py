@@ -42,12 +42,12 @@ class Budget(unittest.TestCase):
             running.run_one(each, settings, None, outcomes[name], lambda *_: None, shares.share())
         return list(outcomes.values()), clock.now
 
-    def test_no_round_is_begun_that_would_not_fit(self):
+    def test_begins_no_round_that_cannot_fit(self):
         outcomes, now = self.ran(Settings(budget=100, limit=1000), 7, 7)
         self.assertEqual([row.rounds for each in outcomes for row in each.rows], [3, 3, 4, 4])  # 42 s of 50; 56 of 58
         self.assertEqual(now, 98)
 
-    def test_what_is_not_used_is_of_those_behind(self):
+    def test_later_experiments_get_unused_time(self):
         outcomes, now = self.ran(Settings(budget=100, limit=1000), 1, 20, rounds=2)
         self.assertEqual([row.rounds for each in outcomes for row in each.rows], [2, 2, 2, 2])
         self.assertEqual(now, 84)
@@ -61,7 +61,7 @@ class Budget(unittest.TestCase):
         self.assertEqual([row.series for row in outcomes[0].rows], ["ours"])
         self.assertIn("without theirs: the 100 s of the whole run were over", outcomes[0].reason)
 
-    def test_rounds_that_were_asked_for_are_all_made(self):
+    def test_makes_all_requested_rounds(self):
         outcomes, now = self.ran(Settings(repeat=20), 60)
         self.assertEqual([row.rounds for row in outcomes[0].rows], [20, 20])
 
@@ -71,7 +71,7 @@ class Budget(unittest.TestCase):
 
 
 class Rounds(unittest.TestCase):
-    def test_what_failed_once_is_not_said_to_be_missing(self):
+    def test_failed_measurement_is_not_called_missing(self):
         outcome = model.Outcome("", "", "", "")
         answers = iter([Failed("once"), None, None])
 

@@ -266,7 +266,7 @@ class Experiments(Case):
                                 (("--osu", "/nowhere"), "/nowhere is no folder")):
             self.assertIn(says, self.bench("run", "coherence", *arguments, status=1).stderr)
 
-    def test_what_is_absent_is_said_and_the_rest_runs(self):
+    def test_reports_absent_parts_and_runs_the_rest(self):
         folder = self.folder / "report"
         self.bench("run", "halo", "coherence", "--quick", "--sizes", "64", "--repeat", "1", "--report", folder, "--mpiexec",
                    "/nowhere/mpiexec")
@@ -278,7 +278,7 @@ class Experiments(Case):
                           status=1).stdout
         self.assertIn("e2e-nowhere", said)
 
-    def test_without_an_mpi_what_needs_none_is_measured(self):
+    def test_measures_without_an_mpi(self):
         outcome = self.measured("pt2pt", "--sizes", "64", "--mode", "software", "--mpiexec", "/nowhere/mpiexec")
         self.assertIn("pip install mpich", outcome["reason"])
         self.assert_measured(outcome, {"raw TCP socket", "Penstock software, without MPI", "raw limit, software"}, op="latency")
@@ -405,7 +405,7 @@ class Experiments(Case):
         left = {path.name for path in SHM.glob("penstock.penstock-bench-*")}
         self.assertFalse(left & {f"penstock.penstock-bench-{pid}" for pid in rounds})
 
-    def test_a_program_that_is_ended_takes_its_pool_along(self):
+    def test_ended_program_removes_its_pool(self):
         programs = (("memory_bench", "--size", "64M"), ("ring_bench", "--rounds", "1000"), ("cells_bench", "--ranks", "4"),
                     ("penstock", "bench", "footprint", "--ranks", "64"))
         for number, (program, *arguments) in enumerate(programs):

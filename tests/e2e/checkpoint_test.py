@@ -31,7 +31,7 @@ class Checkpoint(Case):
         self.assertIn(f"to a file in {folder}", done.stdout)
         return done.stdout
 
-    def test_a_killed_job_goes_on_with_other_ranks(self):
+    def test_killed_job_continues_with_other_ranks(self):
         with tempfile.TemporaryDirectory(dir=ON_DISK, prefix=unique("checkpoint")) as folder:
             said = self.goes_on(f"{folder}/pool", f"{MPIEXEC} -n {{ranks}}", "--kills", "2", "--ranks", "2", "1")
         self.assertIn("1 ranks were killed", said)

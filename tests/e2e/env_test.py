@@ -117,7 +117,7 @@ class Env(Case):
         self.assertEqual(self.preloads("--no-windows", LD_PRELOAD=f"{WINDOW_LIBRARY}:libm.so.6"), "libm.so.6")
         self.assertEqual(self.preloads("--no-windows", LD_PRELOAD="libm.so.6"), "libm.so.6")
 
-    def test_other_programs_do_not_notice_the_window_library(self):
+    def test_other_programs_ignore_the_window_library(self):
         exports = self.exports(self.pool("32M"))
         for command, says in (("true", ""), ("ls -d /", "/\n"), (f"{PYTHON} -c 'print(1)'", "1\n"),
                               (f"{PENSTOCK} --version", self.penstock("--version").stdout)):
@@ -182,11 +182,11 @@ class Env(Case):
         self.assertIn("all to all: ok", done.stdout)
         return done.stdout + done.stderr
 
-    def test_mpich_picks_the_provider_by_itself_when_a_pool_is_named(self):
+    def test_mpich_picks_our_provider_given_a_pool(self):
         spec = self.pool("128M", "software")
         self.assertIn(f"uses pool {spec}", self.by_score(PENSTOCK_POOL=spec, PENSTOCK_NODES=2))
 
-    def test_mpich_takes_another_provider_when_no_pool_is_named(self):
+    def test_mpich_picks_another_provider_without_pool(self):
         self.assertNotIn("penstock", self.by_score())
 
 

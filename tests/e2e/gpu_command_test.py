@@ -101,7 +101,7 @@ class GpuCommand(Case):
         self.assertEqual({part["outcome"] for part in results["parts"]}, {"left out: no time was left for it"})
         self.assertEqual(done.returncode, 0)
 
-    def test_a_part_that_fails_keeps_no_other_from_running(self):
+    def test_failed_part_stops_no_other(self):
         bundle = self.bundle()
         (bundle / "bin/nccl_perf").write_text("#!/bin/sh\nexit 3\n")
         done = subprocess.run([SOURCE / "bench/gpu.py", "--bundle", bundle, "--out", self.folder / "out", "--only", "^limits, 2|^penstock, 2"], capture_output=True, text=True,
@@ -110,7 +110,7 @@ class GpuCommand(Case):
         self.assertIn("penstock, 2 ranks, turn 1: FAILED: rank 0: status 3", done.stdout)
         self.assertIn("limits, 2 processes: 32 measurements", done.stdout)
 
-    def test_the_page_of_a_gpu_says_whether_the_bars_are_met(self):
+    def test_gpu_page_says_which_bars_are_met(self):
         copies = [{"operation": "pinned copy", "way": way, "bytes": 1 << 20, "streams": 1, "parts": 1, "processes": 1, "same_part": 1,
                    "seconds": 1e-5, "GBps": rate} for way, rate in (("to the host", 40.0), ("to the GPU", 50.0), ("both ways", 80.0))]
         results = {"gpu": "a GPU", "parts": [{"name": "a part", "outcome": "ok", "seconds": 1.0}], "limits": copies, "nccl_tests": [],
@@ -137,7 +137,7 @@ class GpuCommand(Case):
         self.assertEqual(done.returncode, 77)
         self.assertRegex(done.stdout, "left out: no sources at .*none: NCCL_TESTS=FOLDER names them")
 
-    def test_the_back_end_is_left_out_in_words(self):
+    def test_says_why_the_extension_is_absent(self):
         (self.folder / "python").write_text("#!/bin/sh\nexit 1\n")
         (self.folder / "python").chmod(0o700)
         done = subprocess.run([SOURCE / "ci/torch_extension.sh", self.folder / "python", self.folder], capture_output=True, text=True, check=False)

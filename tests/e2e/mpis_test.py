@@ -213,7 +213,7 @@ class OpenMpi(EachMpi):
     def test_doctor(self):
         self.found_by_doctor()
 
-    def test_program_finds_the_mpi_it_is_linked_with(self):
+    def test_takes_the_mpi_a_program_links(self):
         program = self.compiled()
         path = f"{VENV / 'bin'}:{OTHER_VENVS['openmpi'] / 'bin'}:{os.environ['PATH']}"
         done = self.penstock("run", "-n", "4", "--stats", "--", program,

@@ -52,7 +52,7 @@ class NcclMeeting(Case):
             for name in ("id", "given_up", "told"):
                 (self.folder / name).unlink()
 
-    def test_a_rank_killed_at_any_moment_is_told(self):
+    def test_death_at_any_moment_is_told(self):
         """Once it has come: before, nobody knows of it."""
         chance = random.Random(7)
         for turn in range(6):
@@ -78,7 +78,7 @@ class NcclMeeting(Case):
             self.assertRegex(said[0][1], r"^remote process exited.*rank 1 \(pid \d+")
             (self.folder / "id").unlink()
 
-    def test_an_abort_before_the_first_call_is_told(self):
+    def test_abort_before_the_first_call(self):
         """Of a process that lives on."""
         said = self.ranks(2, "give_up", PENSTOCK_TIMEOUT_MS=5000)
         self.assertRegex(said[0][1], r"^remote process exited.*rank 1 \(pid \d+ .*has given the .*up")
@@ -117,7 +117,7 @@ class NcclMeeting(Case):
             said = self.outcomes([self.start_rank(0, 2, "come", NCCL_COMM_ID=f"127.0.0.1:{taken.getsockname()[1]}")])
         self.assertIn("Address already in use", said[0][1])
 
-    def test_a_root_that_has_ended_is_told_at_once(self):
+    def test_ended_root_is_told_at_once(self):
         root, other = self.start_rank(0, 2, "without_root"), self.start_rank(1, 2, "without_root")
         root.wait()
         (self.folder / "ended").touch()
@@ -135,7 +135,7 @@ class NcclMeeting(Case):
         _, verdict, _, spec, words = ANSWER.unpack(got)
         return verdict, spec.rstrip(b"\0").decode(), words.rstrip(b"\0").decode()
 
-    def test_a_rank_of_another_host_is_told_and_so_is_rank_0(self):
+    def test_tells_a_remote_rank_and_rank_0(self):
         for more, says in (({}, r"rank 1 runs on host far away.*penstock pool create SPEC.*penstock env --nccl"),
                            ({"names_pool": 1}, r"rank 1 on host far away names a pool by PENSTOCK_POOL.*everywhere, or nowhere")):
             with self.subTest(**more):
@@ -178,7 +178,7 @@ class NcclMeeting(Case):
         self.outcomes([rank])
         self.assertEqual(len(got), ANSWER.size)
 
-    def test_a_port_of_another_program_is_no_root(self):
+    def test_port_of_another_program_is_no_root(self):
         rank = self.start_rank(0, 2, "come")
         self.unique_id()
         with socket.socket() as stranger:

@@ -127,7 +127,7 @@ class Nccl(Switches):
                     self.assertGreater(facts["chunks"], 150, facts)
                     self.assertEqual(facts["failures"], 0, facts)
 
-    def test_a_switch_dies_in_the_midst_of_any_call(self):
+    def test_switch_dies_during_any_call(self):
         for gpu, turn, after_s in ((True, 0, 0.02), (True, 0, 0.3), (True, 1, 0), ((False, True, True), 0, 0.1), ((True, False, True), 1, 0.05)):
             with self.subTest(gpu=gpu, turn=turn, after_s=after_s):
                 pool = self.pool("256M")
@@ -152,7 +152,7 @@ class Nccl(Switches):
                     self.assertEqual(said[0][0], 0, said[0][2])
                     self.assertRegex(said[0][1], r"^remote process exited.*rank 1.*\(pid \d+ on host .*died")
 
-    def test_a_rank_is_killed_in_one_of_many_calls(self):
+    def test_rank_is_killed_during_a_call(self):
         for form in (1, 0):  # by the streams alone, and by a thread of the host
             with self.subTest(direct=form):
                 said = self.ranks(3, "killed", True, PENSTOCK_GPU_DIRECT=form)
@@ -162,7 +162,7 @@ class Nccl(Switches):
                     self.assertRegex(said[rank][1], r"^remote process exited.*rank [012]")
                 self.assertRegex(said[0][1] + said[2][1], r"rank 1 \(pid \d+")
 
-    def test_a_rank_that_is_stopped_is_waited_for(self):
+    def test_awaits_a_stopped_rank(self):
         for form in (1, 0):
             with self.subTest(direct=form):
                 for rank, (status, out, err) in enumerate(self.ranks(2, "stopped", True, PENSTOCK_GPU_DIRECT=form,
@@ -171,7 +171,7 @@ class Nccl(Switches):
                     if rank == 0:
                         self.assertRegex(err, r"waits on for 1 of 2 ranks: rank 1")
 
-    def test_an_abort_of_a_rank_that_has_done_all_is_told_to_nobody(self):
+    def test_abort_after_all_calls_is_silent(self):
         for mode in ("software", "hardware"):
             for fused in ("0", "64K"):
                 with self.subTest(mode=mode, fused=fused):
@@ -187,7 +187,7 @@ class Nccl(Switches):
         self.assertEqual([status for status, _, _ in said], [0, 0], said)
         self.assertIn("blocks of up to 0 bytes by one launch, for ranks share a GPU", said[0][2])
 
-    def test_a_rank_is_killed_in_one_of_many_launches(self):
+    def test_rank_is_killed_during_a_launch(self):
         said = self.ranks(3, "killed", True, PENSTOCK_POOL=self.pool("256M", "hardware"), PENSTOCK_GPU_FUSED_BYTES="64K")
         self.assertEqual(said[1][0], -9)
         for rank in (0, 2):
@@ -201,7 +201,7 @@ class Nccl(Switches):
             with self.subTest(mode=mode, ranks=ranks):
                 self.all_right(ranks, "graph", True, PENSTOCK_POOL=self.pool("256M", mode), PENSTOCK_NODES=2)
 
-    def test_a_rank_is_killed_between_launches_of_a_graph(self):
+    def test_rank_is_killed_between_graph_launches(self):
         self.program = self.compiled("nccl_graph")
         said = self.ranks(3, "killed", True, PENSTOCK_POOL=self.pool("256M", "hardware"))
         self.assertEqual(said[1][0], -9)
@@ -210,7 +210,7 @@ class Nccl(Switches):
             self.assertRegex(said[rank][1], r"^remote process exited.*rank [012]")
         self.assertRegex(said[0][1] + said[2][1], r"rank 1 \(pid \d+")
 
-    def test_a_capture_is_refused_where_a_thread_keeps_the_protocol(self):
+    def test_refuses_capture_with_a_host_thread(self):
         self.program = self.compiled("nccl_graph")
         for mode, form in (("software", 1), ("hardware", 0)):
             with self.subTest(mode=mode, form=form):
@@ -218,14 +218,14 @@ class Nccl(Switches):
                     self.assertEqual(status, 0, err)
                     self.assertRegex(out, "invalid (argument|usage).*captures a graph, and this communicator's collectives cannot be captured")
 
-    def test_the_log_says_which_form_a_gpu_has(self):
+    def test_log_says_the_form_of_each_gpu(self):
         for mode, form in (("hardware", 1), ("hardware", 0), ("software", 1)):
             direct = mode == "hardware" and form == 1
             with self.subTest(mode=mode, form=form):
                 said = self.ranks(2, "leave", True, PENSTOCK_POOL=self.pool("64M", mode), PENSTOCK_GPU_DIRECT=form, PENSTOCK_LOG="info")
                 self.assertIn("collectives of a GPU, 2 ranks: " + ("direct form" if direct else "proxy form"), said[0][2])
 
-    def test_a_process_may_end_after_its_last_call(self):
+    def test_process_may_end_after_its_calls(self):
         for gpu in (False, True):
             for turn in range(10):
                 with self.subTest(gpu=gpu, turn=turn):

@@ -64,7 +64,7 @@ class Nonblocking(Case):
             if mpi is not None:
                 self.random_calls(2, 7, mpi=mpi)
 
-    def test_go_on_while_the_program_does_not_ask(self):
+    def test_progress_without_being_asked(self):
         for mpi in self.each_mpi():
             folder = self.folder / (mpi or "mpich")
             folder.mkdir()
@@ -87,7 +87,7 @@ class Nonblocking(Case):
             self.assertEqual((done.stdout.count("nonblocking only: ok"), IN_POOL.format(2) in done.stderr), (2, in_pool),
                              value)
 
-    def test_the_mpi_reduces_in_calls_of_the_program(self):
+    def test_mpi_reduces_inside_the_programs_calls(self):
         for mpi in self.each_mpi():
             done = self.run_ranks(2 if mpi else 3, PROGRAMS / "nonblocking_operations.py", mpi=mpi)
             self.assertEqual(done.stdout.count("operations: ok"), 2 if mpi else 3, done.stderr)
@@ -109,7 +109,7 @@ class Nonblocking(Case):
         done = self.run_ranks(2, "-c", NEVER_ASKED)
         self.assertEqual(done.stdout.count("never asked: ok"), 2, done.stderr)
 
-    def test_a_long_wait_names_whom_it_waits_for(self):
+    def test_long_wait_names_the_awaited(self):
         for wait, name in (("Wait(request)", "MPI_Wait"), ("Waitany([request])", "MPI_Waitany")):
             done = self.run_ranks(2, "-c", LATE.format(wait=wait),
                                   environment=clean_environment(PENSTOCK_TIMEOUT_MS="500"))

@@ -152,7 +152,7 @@ class Small(Case):
             done = self.in_shared_memory_of("64M", "run", "-n", ranks, "--", PYTHON, PROGRAMS / program)
             self.assertEqual(done.returncode, 0, done.stderr)
 
-    def test_too_small_is_an_error_that_says_so(self):
+    def test_too_small_memory_is_a_clear_error(self):
         command = ("run", "-n", 8, "--nodes", 8, "--", PYTHON, PROGRAMS / "all_to_all.py")
         done = self.in_shared_memory_of("18M", *command)
         self.assertNotEqual(done.returncode, 0)
@@ -165,7 +165,7 @@ class Small(Case):
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("/dev/shm", done.stderr)
 
-    def test_ranks_that_die_while_they_start_leave_nothing(self):
+    def test_ranks_dying_at_start_leave_nothing(self):
         program = self.folder / "fails"
         subprocess.run([VENV / "bin/mpicc", PROGRAMS / "fails.c", "-o", program], check=True)
         jobs = f"for job in 1 2 3 4 5 6 7 8; do {PENSTOCK} run -n 4 -- {program} early; done >/dev/null 2>&1"
@@ -299,7 +299,7 @@ class Interrupted(Case):
         job.wait(60)
         self.assert_nothing_left(job)
 
-    def test_kill_of_all_at_once_the_janitor_too(self):
+    def test_kill_of_all_and_the_janitor(self):
         """What is left then goes with the next run, when it is some seconds old."""
         job = self.start_job()
         os.kill(job.pid, signal.SIGSTOP)

@@ -87,7 +87,7 @@ class Stream(Case):
             self.refused("bench", "stream", "--elements", "4096", "--target", "memory", says="4096 are too few",
                          fix="--any-size", status=2)
 
-    def test_what_is_missing_is_said_and_the_rest_runs(self):
+    def test_reports_missing_parts_and_runs_the_rest(self):
         tables = self.tables("--target", "memory", "numa:77", "pmem:/nowhere/at/all")
         self.assertEqual(self.series(tables), {"memory, plain"})
         why = " ".join(row["why"] for row in tables["absent"])

@@ -80,7 +80,7 @@ class SwitchTest(Switches):
         path.write_text(text)
         return path
 
-    def test_a_rank_that_does_not_come_is_not_waited_for_in_the_switch(self):
+    def test_switch_does_not_await_missing_ranks(self):
         spec = self.pool("128M")
         switch = self.play(spec, "--missing-after", 0.5)
         done = self.penstock(*self.job(spec, 2, 2, self.program(LATE), 3), environment=clean_environment(**ALWAYS))
@@ -126,7 +126,7 @@ class SwitchTest(Switches):
             self.assertGreater(facts["chunks"], 5)
             self.assertEqual(facts["failures"], 0)
 
-    def test_a_table_of_the_pool_says_which_calls(self):
+    def test_pools_table_chooses_the_calls(self):
         spec = self.pool("128M")
         table = self.folder / "table"
         table.write_text("allreduce ranks=any bytes=1024- two_shot switch=1\n")
@@ -138,7 +138,7 @@ class SwitchTest(Switches):
             self.penstock(*self.job(spec, 2, 2, program, 20, count), environment=clean_environment())
         self.assertGreaterEqual(self.end_of(switch)["chunks"], 20)
 
-    def test_its_death_and_its_end_are_no_error_to_a_job(self):
+    def test_job_survives_its_death_and_end(self):
         for number in signal.SIGKILL, signal.SIGTERM:
             spec = self.pool("128M")
             switch = self.play(spec)
@@ -172,7 +172,7 @@ class SwitchTest(Switches):
         self.assertIsNone(switch.poll())
         self.end_of(switch)
 
-    def test_one_that_is_stopped_is_named_and_left(self):
+    def test_stopped_switch_is_named_and_left(self):
         spec = self.pool("64M")
         switch = self.play(spec)
         program = self.folder / "sums.py"
@@ -189,7 +189,7 @@ class SwitchTest(Switches):
         self.assertEqual(out.count("sums: ok"), 2, out)
         self.assertRegex(out, rf"goes on without the switch: .*pid {switch.pid} .*has not answered in 1000 ms")
 
-    def test_ranks_that_speak_of_other_sizes_are_told(self):
+    def test_ranks_with_different_sizes_are_told(self):
         spec = self.pool("64M")
         self.play(spec)
         for call, says in (("Bcast([data, n, MPI.DOUBLE], 0)", "rank 0 .* disagree about how much is sent"),
@@ -217,7 +217,7 @@ class SwitchTest(Switches):
         self.refused(*self.job(spec, 2, 2, program, 3, 10), says="PENSTOCK_COLL_SWITCH is 'alway'", fix="PENSTOCK_COLL_SWITCH=always",
                      status=2, environment=clean_environment(PENSTOCK_COLL_SWITCH="alway"))
 
-    def test_sixteen_ranks_below_a_spine_and_two_leaves(self):
+    def test_sixteen_ranks_below_two_leaves(self):
         spec = self.pool("512M")
         switches = self.tree(spec)
         done = self.penstock(*self.job(spec, 16, 4, PROGRAMS / "collectives.py", 5, 25),
@@ -226,7 +226,7 @@ class SwitchTest(Switches):
         facts = [self.end_of(switch) for switch in switches]
         self.assertTrue(all(each["chunks"] > 0 and each["failures"] == 0 for each in facts), facts)
 
-    def test_a_leaf_or_the_spine_that_is_killed_is_no_error_to_a_job(self):
+    def test_job_survives_a_killed_leaf_or_spine(self):
         for number in range(3):
             spec = self.pool("256M")
             switches = self.tree(spec)

@@ -59,7 +59,7 @@ class Torch(Switches):
                 for status, out, err in self.ranks(ranks, "torch_habits.py", what, PENSTOCK_SIZE="256M"):
                     self.assertEqual((status, out), (0, "habits: ok\n"), err)
 
-    def test_groups_again_in_a_store_that_outlives_them(self):
+    def test_groups_again_in_a_lasting_store(self):
         done = subprocess.run([SOURCE / ".venv-torch/bin/torchrun", "--nproc-per-node", "2", "--master-port", str(free_port()),
                                PROGRAMS / "torch_habits.py", "again"], env=self.environment(), capture_output=True, text=True,
                               timeout=100)
@@ -105,7 +105,7 @@ class Torch(Switches):
             self.assertEqual(status, 0, err)
         return [re.search(r"digest (\w+)", out).group(1) for _, out, _ in done]
 
-    def test_collectives_in_a_switch_have_the_bits_of_the_plain_pool(self):
+    def test_switch_gives_the_plain_pools_bits(self):
         more = {"PENSTOCK_POOL": self.pool("256M", "simulated"), "PENSTOCK_NODES": 3}
         plain = self.digests(self.ranks(3, "torch_switch.py", "calls", **more))
         switch = self.play(more["PENSTOCK_POOL"])
@@ -138,7 +138,7 @@ class Torch(Switches):
                     self.assertEqual((status, out), (0, "ends: ok\n"), err)
                     self.assertNotIn("Exception raised from", err)
 
-    def test_receive_from_any_rank_ends_after_all_others_died(self):
+    def test_receive_from_any_fails_without_peers(self):
         (status, out, err), *_ = self.ranks(3, "torch_ends.py", "anybody")
         self.assertEqual((status, out), (0, "ends: ok\n"), err)
 
@@ -158,7 +158,7 @@ class Torch(Switches):
             self.assertRegex(line, "DistBackendError: penstock: .*rank 0.*, has died")
         self.assertEqual(len(said), 2)
 
-    def test_who_is_late_is_named_and_a_new_group_works(self):
+    def test_late_rank_is_named_and_group_renewed(self):
         said = self.lines(3, "torch_failures.py", "late")
         self.assertEqual([line for line in said if "again" in line], [f"rank {rank}: again: 3" for rank in range(3)])
         waited = [line for line in said if "has waited 3.0 s for 1 of 3 ranks: rank 1" in line]
@@ -236,7 +236,7 @@ class Torch(Switches):
             self.assertTrue(out.endswith("full: ok\n"), out)
         self.assertIn("PENSTOCK_SIZE=", done[0][1])
 
-    def test_a_pool_that_cannot_be_made_is_told_to_all(self):
+    def test_all_learn_of_a_failed_pool(self):
         said = [err for _, _, err in self.ranks(3, "torch_processes.py", "threads", PENSTOCK_SIZE="1M")]
         self.assertIn("PENSTOCK_SIZE is 1M; it must be a number (bytes) from 16777216", said[0])
         for err in said[1:]:

