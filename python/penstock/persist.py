@@ -105,9 +105,12 @@ class Transaction(Handle):
             call("object_info", owned, found)
             first, end = bounds(what)
             offset, length = first - int(found.data or 0), end - first
-        else:
+        elif isinstance(what, Handle) and hasattr(what, "_range"):
             owned = what._open
             offset, length = what._range(offset, bytes)
+        else:
+            raise TypeError(f"a transaction cannot add a {type(what).__name__}: it takes objects, and arrays of "
+                            "Object.array() and their slices")
         if length != 0:
             call("tx_add", log, owned, offset, length)
 

@@ -75,6 +75,8 @@ def views_outlive_their_transaction(pool):
     assert values.tolist() == [0, 0, 3, 3, 0, 0, 0, 0]
     with pool.transaction() as tx:
         expect(InvalidArgumentError, lambda: tx.add(np.zeros(8)))
+        for strange in (bytes(8), [0.0], None, pool, memoryview(values)):
+            expect(TypeError, lambda: tx.add(strange))
         tx.add(values)
         expect(Error, lambda: pool.open("viewed").destroy())
     pool.open("viewed").destroy()
