@@ -100,7 +100,7 @@ typedef struct {
   uint32_t
       max_processes;  /* process slots, two for each rank; 0: by the size, for up to 4,096 ranks */
   uint32_t max_nodes; /* most hosts at once; 0: 64 */
-  uint32_t permissions; /* 0: 0600 */
+  uint32_t permissions; /* at most 0777; 0: 0600 */
   const char* group;    /* group that may attach too; NULL: none */
   int overwrite;        /* replace an existing pool */
 } penstock_pool_options_t;

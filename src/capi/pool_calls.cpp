@@ -51,6 +51,11 @@ Result<pool::CreateOptions> creation(const char* spec, const penstock_pool_optio
   if (spec == nullptr) return fail(ErrorCode::invalid_argument, "the SPEC is NULL");
   const auto given = PENSTOCK_TRY(read_options(options));
   const auto mode = PENSTOCK_TRY(read_mode(given.mode));
+  constexpr std::uint32_t all_permissions = 0777;
+  if (given.permissions > all_permissions)
+    return fail(ErrorCode::invalid_argument,
+                "permissions of octal {:o} for pool {}: at most {:o} is possible, such as 660",
+                given.permissions, spec, all_permissions);
   pool::CreateOptions create;
   create.spec = spec;
   create.bytes = given.bytes;

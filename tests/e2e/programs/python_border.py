@@ -41,6 +41,9 @@ def integers(pool, owned):
                      lambda: penstock.pool.attach(rank=(1 << 31) + abs(number)),
                      lambda: penstock.pool.create(spec, 1 << 25, max_nodes=number, overwrite=True)):
             raises(InvalidArgumentError, call)
+    for number in (0o1777, 0o10000, 1 << 31, (1 << 32) - 1):
+        assert "at most 777" in raises(InvalidArgumentError, penstock.pool.create, spec, 1 << 25, permissions=number,
+                                       overwrite=True)
     for value in (64.0, "64", None, np.float64(64), [64]):
         raises(TypeError, pool.create, "big", value)
         raises(TypeError, bell.ring, value)
