@@ -338,7 +338,10 @@ class Object(Handle):
         data = np.ascontiguousarray(source)
         checked_kind(data.dtype)
         offset, length = self._range(offset, data.nbytes)
-        call("write", owned.needs, self._data + offset, data.ctypes.data, length)
+        to = self._data + offset
+        if abs(to - data.ctypes.data) < length:
+            data = data.copy()  # it lies in this object and overlaps the target: the library copies forwards
+        call("write", owned.needs, to, data.ctypes.data, length)
 
     def read(self, shape: Optional[Shape] = None, dtype: DTypeLike = np.uint8, offset: int = 0) -> NDArray[Any]:
         """Observes, and copies out to private memory: as `array()` otherwise."""

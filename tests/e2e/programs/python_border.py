@@ -69,6 +69,17 @@ def integers_of_numpy(pool):
         owned.destroy()
 
 
+def sources_that_overlap(owned):
+    """Arrays of the object itself are copied as between any two places."""
+    for length, source, to in ((1000, 0, 10), (1000, 10, 0), (6000, 0, 64), (6000, 64, 0), (100, 0, 1), (64, 0, 64)):
+        values = (np.arange(8192) % 251).astype("u1")
+        owned.write(values)
+        owned.write(owned.array(length, offset=source), to)
+        values[to:to + length] = values[source:source + length].copy()
+        assert (owned.read() == values).all(), (length, source, to)
+    owned.write(np.zeros(8192, "u1"))
+
+
 def names(pool):
     pool.create("a", 64).close()
     for call in (lambda: pool.open("a\0-backup"), lambda: pool.create("a\0-backup", 64),
@@ -128,6 +139,7 @@ def main():
     with penstock.pool.attach() as pool:
         with pool.create("object", 8192) as owned:
             integers(pool, owned)
+            sources_that_overlap(owned)
             kinds(owned)
             timeouts(owned)
             owned.destroy()
