@@ -141,6 +141,19 @@ TEST(ArenaProcesses, PassSharedObjectsOnUntilNobodyIsLeft) {
   EXPECT_FALSE(heir->pass_on(shared, nobody).value()) << "they are gone";
 }
 
+TEST(ArenaProcesses, KeepWhatAnotherHasPassedOnWhenItsMakerDetaches) {
+  const TestPool pool(16 << 20);
+  const Attached heir = pool.attach();
+  std::vector<Object> shared;
+  {
+    const Attached maker = pool.attach();
+    shared.push_back(*maker->create("words", 5000, {.lifetime = Lifetime::process}));
+    ASSERT_TRUE(heir->pass_on(shared, [&](std::uint64_t) { return heir.pool->token(); }));
+  }
+  EXPECT_TRUE(heir->stands(shared[0]));
+  EXPECT_EQ(heir->owner(shared[0]), heir.pool->token());
+}
+
 /// Starts a child that makes objects, and kills it.
 void kill_an_owner(const TestPool& pool) {
   const int status = run_child([&] {

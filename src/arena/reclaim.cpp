@@ -143,15 +143,19 @@ void Arena::Impl::free_own() {
               mine.size(), space.error().message);
     return;
   }
-  pool.record_unknown_deaths();  // liveness was not asked for
+  std::vector<TableEntry> still_mine;
   for (const auto& [generation, index] : mine) {
     const auto slot = table.read(index);
     if (!slot || slot->entry.generation != generation) continue;
     const auto extent = space->peek(slot->entry.offset - line_bytes);
-    const bool kept = extent && extent->lifetime != Lifetime::process;  // another process has
-                                                                        // changed its lifetime
-    if (!kept) erase(*space, TableEntry{index, *slot});
+    // Another process may have changed its lifetime, or passed it on.
+    const bool kept =
+        extent && (extent->lifetime != Lifetime::process || extent->owner != pool.token());
+    if (!kept) still_mine.push_back(TableEntry{index, *slot});
   }
+  if (still_mine.empty()) return;
+  pool.record_unknown_deaths();  // liveness was not asked for
+  for (const TableEntry& entry : still_mine) erase(*space, entry);
 }
 
 Result<Arena::Reclaimed> Arena::Impl::reclaim_rest(bool dry_run) {
