@@ -17,7 +17,7 @@ VENV_PYTHON = $(CURDIR)/.venv/bin/python
 # EXPERIMENT ... and options of penstock bench run
 BENCH_ARGS ?=
 
-.PHONY: help demo release test test-long e2e-qemu conformance torch torch-suite torch-headers gpu wheel check format build bench results prove mutants fuzz fuzz-short large install deb clean
+.PHONY: help demo release test unit test-long e2e-qemu conformance torch torch-suite torch-headers gpu wheel check format build bench results prove mutants fuzz fuzz-short large install deb clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -45,6 +45,13 @@ test: wheel ## all tests but those of make test-long and make large, with the sa
 	cmake --build $(BUILD) -j $(JOBS)
 	ctest --test-dir $(BUILD) --output-on-failure --no-label-summary -j 2 -LE 'proof|large|long'
 	proof/prove.py --build $(BUILD) --jobs $(JOBS) --short
+
+unit: ## build and run the unit tests of one folder: make unit MODULE=coll
+	ci/install.sh build test
+	@[ -f $(BUILD)/build.ninja ] || $(CONFIGURE) >/dev/null
+	@known=$$(ninja -C $(BUILD) -t targets all | sed -n 's/^unit_\([a-z]*\): phony$$/\1/p' | grep -vx tests | sort | tr '\n' ' '); \
+	case " $$known" in *" $(MODULE) "*) ;; *) echo "make unit: no module '$(MODULE)': give MODULE=NAME, one of $$known" >&2; exit 2 ;; esac
+	cmake --build $(BUILD) -j $(JOBS) --target unit_$(MODULE)
 
 e2e-qemu: build ## virtual machines with emulated CXL devices: two that share them (pools, MPI jobs, a host's death), and STREAM on one
 	ci/install.sh build run

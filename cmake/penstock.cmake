@@ -82,6 +82,18 @@ endif()
 
 # Unit tests stand beside the code they test; label "unit". All of them: target unit_tests.
 add_custom_target(unit_tests)
+
+# A program of unit tests, with VARIABLE=VALUE ... in its environment: target unit_FOLDER builds and runs those of a folder.
+function(penstock_unit name)
+  get_filename_component(folder ${CMAKE_CURRENT_SOURCE_DIR} NAME)
+  if(NOT TARGET unit_${folder})
+    add_custom_target(unit_${folder})
+  endif()
+  add_custom_target(run_${name} COMMAND ${CMAKE_COMMAND} -E env ${ARGN} $<TARGET_FILE:${name}> --gtest_brief=1 DEPENDS ${name} VERBATIM)
+  add_dependencies(unit_${folder} run_${name})
+  add_dependencies(unit_tests ${name})
+endfunction()
+
 function(penstock_test name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LIBS" ${ARGN})
   if(NOT PENSTOCK_BUILD_TESTS)
@@ -93,6 +105,6 @@ function(penstock_test name)
   endforeach()
   target_link_libraries(${name} PRIVATE ${ARG_LIBS})
   penstock_gtest(${name})
-  add_dependencies(unit_tests ${name})
+  penstock_unit(${name})
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS unit TIMEOUT 120)
 endfunction()
