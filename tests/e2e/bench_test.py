@@ -48,7 +48,7 @@ class Bench(Case):
 
 DOCTESTS = """
 import doctest, importlib
-for name in ("budget", "machine", "model", "perftest", "printing", "sizes"):
+for name in ("budget", "experiment", "machine", "model", "perftest", "printing", "sizes"):
     print(name, doctest.testmod(importlib.import_module(f"penstock.bench.{name}")))
 """
 
@@ -126,6 +126,14 @@ class Experiments(Case):
         sockets = {row["series"]: row["median"] for row in outcome["rows"] if row["metric"] == "bytes_socket" and row["bytes"] == 4096}
         self.assertGreater(sockets["TCP"], 4000)  # some lie on either side of where counting begins
         self.assertLess(sockets["Penstock software"], 100)
+
+    def test_metrics_and_series_can_be_chosen(self):
+        outcome = self.measured("pt2pt", "--sizes", "64", "--procs", "2", "--metric", "latency_us", "--series", "TCP,Penstock")
+        self.assertEqual(self.series(outcome), {"TCP", "Penstock software", "Penstock hardware", "raw TCP socket", "raw TCP socket, polled"})
+        self.assertEqual({row["metric"] for row in outcome["rows"]}, {"latency_us"})
+        self.assertEqual({row["op"] for row in outcome["rows"]}, {"latency"})
+        outcome = self.measured("pt2pt", "--sizes", "64", "--procs", "2", "--series", "gopher", statuses=("absent",))
+        self.assertIn("--metric and --series", outcome["reason"])
 
     def test_more_ranks_than_cores_have_no_times(self):
         ranks = 2 * max(2, len(os.sched_getaffinity(0)))
@@ -257,6 +265,8 @@ class Experiments(Case):
         for arguments, says in ((("--sizes", "4x"), "'4x' is no size: give bytes, or a number with K, M or G"),
                                 (("--procs", "0"), "'0' is no list of numbers of processes"),
                                 (("--mode", "fast"), "'fast' is no mode to measure"),
+                                (("--metric", "latency"), "there is no metric 'latency'; did you mean 'latency_us'?"),
+                                (("--series", ","), "',' holds no text"),
                                 (("--repeat", "0"), "'0' is no number from 1 to 1000000"),
                                 (("--limit", "nan"), "'nan' is no number of seconds"),
                                 (("--budget", "0"), "'0' is no number of seconds"),

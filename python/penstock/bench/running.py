@@ -72,7 +72,8 @@ def run_one(experiment: Experiment, settings: Settings, tools: Tools, outcome: O
         elif not outcome.rows and not outcome.formulas and (settings.metrics or settings.series):
             raise Absent("nothing that it measures has a metric and a series that --metric and --series name")
         elif outcome.rows:
-            outcome.rows += published.rows(name)
+            outcome.rows += [row for row in published.rows(name)
+                             if settings.wants_metric(row.metric) and settings.wants_series(row.series)]
             add_before(outcome, name, settings.before)
     except Absent as error:
         _ended(outcome, "absent", str(error))
