@@ -25,7 +25,9 @@ help: ## list the targets
 
 demo: ## an unmodified MPI program over a pool, and how fast it is
 	ci/install.sh build
-	@ci/install.sh run & $(CONFIGURE) >/dev/null && cmake --build $(BUILD) -j $(JOBS) --target $(DEMO) && wait $$!
+	@ci/install.sh run & environment=$$!; \
+	$(CONFIGURE) >/dev/null && cmake --build $(BUILD) -j $(JOBS) --target $(DEMO); built=$$?; \
+	wait $$environment && exit $$built
 	BUILD=$(BUILD) ci/demo.sh
 
 build: ## build/bin/penstock, and libpenstock.so, libpenstock-fi.so, libpenstock-mpi.so in build/lib
