@@ -31,7 +31,8 @@ option(PENSTOCK_UNITY "compile the sources of a target in batches" ON)
 function(penstock_batches target)
   if(PENSTOCK_UNITY)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
-    target_compile_options(${target} PRIVATE -Wno-shadow -Wshadow=local)  # a local name may be that of another file's
+    # A local name may be that of another file's, and no type of a batch's file is seen outside.
+    target_compile_options(${target} PRIVATE -Wno-shadow $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wshadow=local -Wno-subobject-linkage>)
   endif()
 endfunction()
 
