@@ -67,7 +67,7 @@ PENSTOCK_API int penstock_messenger_progress(penstock_messenger_t* messenger);
 typedef struct {
   int done;
   uint32_t source; /* for a receive: the sender's rank */
-  uint64_t bytes;  /* ... and the length of its message */
+  uint64_t bytes;  /* ... and the length of its message, 0 until it has met one */
 } penstock_request_info_t;
 
 /* Reports how far a request is; makes no progress. Once it is done, the status is its outcome.

@@ -120,7 +120,7 @@ Backend::~Backend() {
   }
   if (forks() != forks_) {  // they have no threads here
     (void)worker_.release();
-    (void)mail_.release();
+    keep_for_good(std::move(mail_));
     penstock_comm_close(comm_);
     return;
   }
@@ -188,9 +188,9 @@ at::Tensor Backend::allocateTensor(long size, at::TensorOptions options) {  // N
   return tensor.defined() ? tensor : at::empty({size}, options);
 }
 
-Mail& Backend::mail() {
+std::shared_ptr<Mail> Backend::mail() {
   const std::lock_guard<std::mutex> guard(mail_mutex_);
-  if (mail_ != nullptr) return *mail_;
+  if (mail_ != nullptr) return mail_;
   {
     const std::lock_guard<std::mutex> of_error(mutex_);
     if (error_ != nullptr) std::rethrow_exception(error_);
@@ -198,9 +198,9 @@ Mail& Backend::mail() {
   std::vector<std::uint64_t> tokens;  // of those that have met in a collective
   for (int rank = 0; rank < size_; ++rank)
     tokens.push_back(penstock_comm_token(comm_, static_cast<std::uint32_t>(rank)));
-  mail_ = std::make_unique<Mail>(
+  mail_ = Mail::start(
       meeting_, [this] { return attached(); }, name_of(*this), std::move(tokens));
-  return *mail_;
+  return mail_;
 }
 
 penstock_call_t Backend::call_of(const std::string& name, const Part& part,
@@ -336,12 +336,12 @@ void Backend::abort() {
 /// they do not wait long for a rank 0 that computes. Rank 0 waits for no rank.
 void Backend::close(bool awaits_rank_0) {
   constexpr std::chrono::milliseconds longest{200};
-  std::unique_ptr<Mail> ended;
+  std::shared_ptr<Mail> ended;
   {
     const std::lock_guard<std::mutex> guard(mail_mutex_);
     ended = std::move(mail_);
   }
-  ended.reset();  // callbacks of its messages may call this object
+  if (ended != nullptr) ended->end();  // callbacks of its messages may call this object
   const std::uint64_t first = awaits_rank_0 ? penstock_comm_token(comm_, 0) : 0;
   penstock_comm_close(comm_.exchange(nullptr));
   std::shared_ptr<Attached> left;
@@ -352,18 +352,36 @@ void Backend::close(bool awaits_rank_0) {
   if (left != nullptr && first != 0 && first != left->token()) meeting_.await_end_of_store(longest);
 }
 
+/// Calls that are under way end by themselves, as with NCCL and gloo: other ranks do their part
+/// later, or a call's timeout ends it. One whose callback is here ends when that returns.
+void Backend::drain() {
+  constexpr std::chrono::seconds silent{5};
+  const auto none_left = [this](std::chrono::milliseconds limit) {
+    if (!worker_->is_in_task() && !worker_->drain(limit)) return false;
+    std::shared_ptr<Mail> messages;
+    {
+      const std::lock_guard<std::mutex> guard(mail_mutex_);
+      messages = mail_;
+    }
+    return messages == nullptr || messages->drain(limit);
+  };
+  if (none_left(silent)) return;
+  TORCH_WARN("penstock: process group ", name_of(*this),
+             " is destroyed when its calls that are under way have ended: other ranks have not "
+             "done their part in them yet");
+  none_left(limit_of(kNoTimeout));
+}
+
 void Backend::shutdown() {
   if (forks() != forks_) return;
-  // Calls that are under way may end by themselves if all ranks shut down together.
-  constexpr int grace_ms = 2000;
   const WithoutPython released;
-  worker_->drain(grace_ms);
+  drain();
   stop("was destroyed");
   close(is_first_);
 }
 
 bool Backend::is_idle() {
-  if (!worker_->drain(0) || gpu_stream_.is_used()) return false;
+  if (!worker_->drain(std::chrono::milliseconds(0)) || gpu_stream_.is_used()) return false;
   const std::lock_guard<std::mutex> guard(mail_mutex_);
   return mail_ == nullptr || mail_->is_idle();
 }

@@ -138,7 +138,8 @@ class Backend : public c10d::Backend {
   void stop(const char* why);
   void close(bool awaits_rank_0);
   bool is_idle();
-  Mail& mail();
+  std::shared_ptr<Mail> mail();
+  void drain();
   Pending post(bool is_send, Tensors& tensors, int peer, int tag);
   void fail(const std::exception_ptr& error);
 
@@ -161,7 +162,7 @@ class Backend : public c10d::Backend {
   std::unique_ptr<Worker> worker_;
   GpuStream gpu_stream_;
   std::mutex mail_mutex_;
-  std::unique_ptr<Mail> mail_;
+  std::shared_ptr<Mail> mail_;
 };
 
 }  // namespace penstock::torch

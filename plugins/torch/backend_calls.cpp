@@ -319,7 +319,7 @@ Pending Backend::post(bool is_send, Tensors& tensors, int peer, int tag) {
   const How how{type, peer == Mail::anybody ? "recvAnySource" : name, limit()};
   auto work = make_work(how, {}, sequence_.load(), tensors);
   if (peer != Mail::anybody) work->outcome()->set_source(peer);
-  mail().post(
+  mail()->post(
       {is_send, peer, static_cast<std::uint64_t>(tag), tensor, work->outcome(), how.timeout});
   return work;
 }

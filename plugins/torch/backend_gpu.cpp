@@ -46,7 +46,7 @@ Pending Backend::start_on_gpu(const How& how, const std::vector<Part>& parts, Te
   const c10::Stream stream = gpu_stream_.begin(device);
   const c10::StreamGuard on(stream);
   // Behind calls of the CPU's tensors that are under way.
-  constexpr int while_busy_ms = 100;
+  constexpr std::chrono::milliseconds while_busy{100};
   std::exception_ptr error;
   const auto enqueue = [&] {
     try {
@@ -60,7 +60,7 @@ Pending Backend::start_on_gpu(const How& how, const std::vector<Part>& parts, Te
       error = failure();
       break;
     }
-    worker_->drain(while_busy_ms);
+    worker_->drain(while_busy);
   }
   if (error != nullptr) std::rethrow_exception(error);
   for (const Part& part : parts)

@@ -39,13 +39,31 @@ Mail::Mail(Meeting meeting, std::function<std::shared_ptr<Attached>()> attach,
       tokens_(std::move(tokens)),
       known_(tokens_.size()),
       held_(tokens_.size()),
-      next_lookup_(tokens_.size()) {
-  thread_ = std::thread([this] { run(); });
+      next_lookup_(tokens_.size()) {}
+
+std::shared_ptr<Mail> Mail::start(Meeting meeting,
+                                  std::function<std::shared_ptr<Attached>()> attach,
+                                  const std::string& group, std::vector<std::uint64_t> tokens) {
+  const std::shared_ptr<Mail> mail(
+      new Mail(std::move(meeting), std::move(attach), group, std::move(tokens)));
+  mail->thread_ = std::thread([mail] { mail->run(); });
+  return mail;
 }
 
-Mail::~Mail() {
+void Mail::end() {
   stop(error_of(group_ + " was destroyed"));
-  thread_.join();
+  if (thread_.get_id() == std::this_thread::get_id())
+    thread_.detach();
+  else
+    thread_.join();
+}
+
+bool Mail::drain(std::chrono::milliseconds limit) {
+  if (thread_.get_id() == std::this_thread::get_id()) return true;
+  std::unique_lock<std::mutex> lock(mutex_);
+  drains_ = true;
+  changed_.notify_all();
+  return changed_.wait_for(lock, limit, [this] { return rests_ || error_ != nullptr; });
 }
 
 void Mail::post(Message message) {
@@ -229,25 +247,40 @@ bool Mail::look() {
   // With nothing under way the call returns all credits, so that peers may close right after it.
   const bool moved = penstock_messenger_progress(messenger_) != 0 || !ended.empty();
   under_way_ -= ended.size();
-  end(std::move(ended));
+  report(std::move(ended));
   if (fatal != nullptr) stop(fatal);
   return moved;
 }
 
-void Mail::end(std::vector<Ended> ended) {
+void Mail::report(std::vector<Ended> ended) {
   for (Ended& one : ended) {
     const auto outcome = one.entry.message.outcome;
     outcome->end_in_thread(one.error, std::move(one.entry));
   }
 }
 
+/// Whether a peer needs this rank for one of the messages.
+bool Mail::has_to_end() const {
+  return std::any_of(entries_.begin(), entries_.end(), [](const Entry& entry) {
+    penstock_request_info_t info{};
+    if (!entry.message.is_send && entry.request != nullptr)
+      penstock_request_test(entry.request, &info);
+    return entry.message.is_send || entry.request == nullptr || info.bytes != 0;
+  });
+}
+
 /// Takes the posted messages; waits for one if there is nothing else to do. False: the thread ends.
 bool Mail::take() {
   std::unique_lock<std::mutex> lock(mutex_);
-  if (entries_.empty())
-    changed_.wait(lock, [this] { return error_ != nullptr || !posted_.empty(); });
-  entries_.splice(entries_.end(), posted_);
-  return error_ == nullptr;
+  for (;;) {
+    entries_.splice(entries_.end(), posted_);
+    if (error_ != nullptr) return false;
+    rests_ = drains_ && !has_to_end();
+    if (rests_) changed_.notify_all();
+    if (!entries_.empty()) return true;
+    changed_.wait(lock,
+                  [this] { return error_ != nullptr || !posted_.empty() || (drains_ && !rests_); });
+  }
 }
 
 void Mail::run() {
@@ -274,7 +307,7 @@ void Mail::run() {
   }
   entries_.clear();
   under_way_ = 0;
-  end(std::move(left));
+  report(std::move(left));
   attached_.reset();
 }
 

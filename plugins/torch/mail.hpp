@@ -24,10 +24,11 @@ namespace penstock::torch {
 class Mail {
  public:
   /// Returns at once. `attach`: called in the thread; it may wait. `group`: its name in messages.
-  /// `tokens`: by rank, the attachment of its process, as far as it is known; else 0.
-  Mail(Meeting meeting, std::function<std::shared_ptr<Attached>()> attach, const std::string& group,
-       std::vector<std::uint64_t> tokens);
-  ~Mail();
+  /// `tokens`: by rank, the attachment of its process, as far as it is known; else 0. The thread
+  /// holds it too, until end().
+  static std::shared_ptr<Mail> start(Meeting meeting,
+                                     std::function<std::shared_ptr<Attached>()> attach,
+                                     const std::string& group, std::vector<std::uint64_t> tokens);
   Mail(const Mail&) = delete;
   Mail& operator=(const Mail&) = delete;
 
@@ -43,6 +44,11 @@ class Mail {
   void post(Message message);
   /// All that is not done ends with this error, and so does what is posted later.
   void stop(const std::exception_ptr& error);
+  /// Waits until all has ended but receives for which no message has come. False: not within
+  /// `limit`. It does not wait in the thread, whose callback has to return first.
+  bool drain(std::chrono::milliseconds limit);
+  /// stop(), and waits until the thread has ended; in the thread it does not.
+  void end();
   bool is_idle() const { return under_way_ == 0; }
 
  private:
@@ -61,11 +67,14 @@ class Mail {
     Entry entry;
     std::exception_ptr error;
   };
+  Mail(Meeting meeting, std::function<std::shared_ptr<Attached>()> attach, const std::string& group,
+       std::vector<std::uint64_t> tokens);
   // In the thread, without the lock:
   void run();
   void open();
   bool take();
   bool look();
+  bool has_to_end() const;
   bool advance(Entry& entry, std::exception_ptr& error);
   void begin(Entry& entry);
   bool meet(int peer);
@@ -74,7 +83,7 @@ class Mail {
   std::exception_ptr late(const Entry& entry) const;
   std::exception_ptr dead(const Entry& entry);
   bool is_gone(int rank, std::string* who);
-  static void end(std::vector<Ended> ended);
+  static void report(std::vector<Ended> ended);
 
   const Meeting meeting_;
   const std::function<std::shared_ptr<Attached>()> attach_;
@@ -94,6 +103,8 @@ class Mail {
   std::condition_variable changed_;
   std::list<Entry> posted_;
   std::exception_ptr error_;
+  bool drains_ = false;  ///< somebody waits in drain() ...
+  bool rests_ = false;   ///< ... and may go on
   std::thread thread_;
 };
 

@@ -2,7 +2,6 @@
 
 #include <pthread.h>
 
-#include <chrono>
 #include <utility>
 
 namespace penstock::torch {
@@ -59,14 +58,18 @@ void Worker::done() {
   state_->changed.notify_all();
 }
 
-bool Worker::drain(int milliseconds) {
+bool Worker::drain(std::chrono::milliseconds limit) {
   std::unique_lock<std::mutex> lock(state_->mutex);
   ++state_->draining;
-  const bool drained =
-      state_->changed.wait_for(lock, std::chrono::milliseconds(milliseconds),
-                               [this] { return !state_->busy && state_->tasks.empty(); });
+  const bool drained = state_->changed.wait_for(
+      lock, limit, [this] { return !state_->busy && state_->tasks.empty(); });
   --state_->draining;
   return drained;
+}
+
+bool Worker::is_in_task() const {
+  const std::lock_guard<std::mutex> guard(state_->mutex);
+  return state_->busy && state_->by == std::this_thread::get_id();
 }
 
 void Worker::stop() {

@@ -2,6 +2,7 @@
 // in a thread of its own, or in the caller's where nothing is under way.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -34,8 +35,10 @@ class Worker {
     done();
     return true;
   }
-  /// Waits until nothing is under way. False: not within `milliseconds`.
-  bool drain(int milliseconds);
+  /// Waits until nothing is under way. False: not within `limit`.
+  bool drain(std::chrono::milliseconds limit);
+  /// Whether this thread runs a task: neither this one nor those behind it end before it returns.
+  bool is_in_task() const;
   /// Takes no more tasks; those that wait are run (and should fail quickly). Ends the threads, and
   /// waits for others that run a task; not for its own, which may be what a task does last.
   void stop();

@@ -91,6 +91,7 @@ TEST_F(Messages, ComeBeforeAndAfterTheirReceives) {
       std::vector<std::byte> got(bytes);
       Request sent, received;
       if (early) of_[1]->receive(0, 9, got.data(), got.size(), received);
+      EXPECT_EQ(received.bytes, 0u) << "it has met no message";
       of_[0]->send(1, 9, data.data(), data.size(), sent);
       if (!early) {
         let_them_go_on();

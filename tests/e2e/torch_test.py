@@ -132,7 +132,8 @@ class Torch(Switches):
     def test_calls_and_groups_end_quietly(self):
         """Whichever rank ends first, whatever Python has freed by then, and while other ranks do something else."""
         for ranks, what in ((3, ["third", "cross", "missing", "let_go", "again", "apart"]), (3, ["same_store"]),
-                            (2, ["forked", "last_is_recv"])):
+                            (3, ["flushed", "unmatched"]),
+                            (2, ["in_callback", "forked", "last_is_recv"])):
             with self.subTest(what=what):
                 for status, out, err in self.ranks(ranks, "torch_ends.py", *what):
                     self.assertEqual((status, out), (0, "ends: ok\n"), err)
@@ -242,12 +243,10 @@ class Torch(Switches):
         for err in said[1:]:
             self.assertRegex(err, "has not met: rank 0 on .* could not join: penstock: .*PENSTOCK_SIZE is 1M; it must be a number")
 
-    def test_abort_and_shutdown_end_a_wait(self):
-        for what in ("abort", "shutdown"):
-            with self.subTest(what=what):
-                said = self.lines(3, "torch_failures.py", what)
-                self.assertEqual(len(said), 1, said)
-                self.assertIn("was cancelled while it waited for", said[0])
+    def test_abort_ends_a_wait(self):
+        said = self.lines(3, "torch_failures.py", "abort")
+        self.assertEqual(len(said), 1, said)
+        self.assertIn("was cancelled while it waited for", said[0])
 
     def test_tensors_that_cannot_be_used(self):
         for line in (said := self.lines(2, "torch_failures.py", "tensors")):

@@ -4,6 +4,8 @@ import datetime
 import os
 import signal
 import sys
+import threading
+import time
 import weakref
 
 import penstock.torch  # noqa: F401, makes the back end known
@@ -107,6 +109,55 @@ def same_store():
         pass
 
 
+def flushed():
+    """Calls that are under way when their group is destroyed end by themselves, though their peers come late."""
+    rank, ranks = begin()
+    large, small = torch.full((1_000_000,), float(rank)), torch.ones(3)
+    works = [dist.isend(large, 1), dist.all_reduce(small, async_op=True)] if rank == 0 else []
+    if rank != 0:
+        time.sleep(2.5)  # rank 0 is in destroy_process_group
+        if rank == 1:
+            dist.recv(large, 0)
+            assert large.max().item() == 0.0
+        dist.all_reduce(small)
+    dist.destroy_process_group()
+    for work in works:
+        work.wait()
+    assert small.tolist() == [float(ranks)] * 3, small
+
+
+def unmatched():
+    """No rank has to do anything for a receive that nobody has sent to: it ends with its group."""
+    rank, ranks = begin()
+    store = dist.distributed_c10d._get_default_store()
+    work = dist.irecv(torch.ones(3), 1) if rank == 0 else None
+    if rank != 0:
+        store.wait(["destroyed"])
+    dist.destroy_process_group()
+    if rank != 0:
+        store.add("end", 1)
+        return
+    store.set("destroyed", "yes")
+    error = error_of(work.wait)
+    assert "was destroyed" in error, error
+    while store.add("end", 0) < ranks - 1:
+        pass
+
+
+def in_callback():
+    """A message's callback destroys the group, in the thread that carries the group's messages."""
+    rank, _ = begin()
+    done = threading.Event()
+
+    def end(_):
+        dist.destroy_process_group()
+        done.set()
+
+    work = dist.isend(torch.ones(3), 1) if rank == 0 else dist.irecv(torch.ones(3), 0)
+    work.get_future().then(end)
+    assert done.wait(20)
+
+
 def missing():
     """Rank 1 makes the group and does not come to its first call."""
     rank, _ = begin()
@@ -144,7 +195,8 @@ def forked():
     dist.destroy_process_group()
 
 
-CASES = [let_go, last_is_recv, third, cross, apart, again, same_store, missing, anybody, forked]
+CASES = [let_go, last_is_recv, third, cross, apart, again, same_store, flushed, unmatched, in_callback, missing, anybody,
+         forked]
 for what in sys.argv[1:]:
     {case.__name__: case for case in CASES}[what]()
 os.write(1, b"ends: ok\n")

@@ -120,18 +120,6 @@ def abort():
         time.sleep(1.5)
 
 
-def shutdown():
-    """While a call of another thread is under way."""
-    if rank == 0:
-        thread = threading.Thread(target=attempt, args=(dist.all_reduce, numbers))
-        thread.start()
-        time.sleep(0.3)
-        dist.distributed_c10d._get_default_group().shutdown()
-        thread.join()
-    else:
-        time.sleep(3)
-
-
 def tensors():
     attempt(dist.all_reduce, torch.ones(3).to_sparse())
     attempt(dist.all_gather_into_tensor, torch.empty(7), torch.ones(3))
@@ -142,5 +130,5 @@ def tensors():
 
 
 {"dies": dies, "late": late, "size": size, "type": type_, "order": order, "splits": splits, "lists": lists, "abort": abort,
- "shutdown": shutdown, "tensors": tensors}[sys.argv[1]]()
+ "tensors": tensors}[sys.argv[1]]()
 dist.destroy_process_group()
