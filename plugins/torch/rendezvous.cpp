@@ -99,10 +99,12 @@ auto Meeting::asked(const Ask& ask) const {
 
 Meeting::Meeting(c10::intrusive_ptr<c10d::Store> store, int rank, int size, std::uint64_t token)
     : store_(std::move(store)), rank_(rank), size_(size) {
-  coming_ = asked([&](c10d::Store& s) { return s.add(comings_of(rank), 1); });
-  // No rank reads the keys of the group before the last one any more: all ranks had left it when
-  // the last one began.
-  if (coming_ > 2) forget(coming_ - 2);
+  do {
+    coming_ = asked([&](c10d::Store& s) { return s.add(comings_of(rank), 1); });
+    // No rank reads the keys of the group before the last one any more: all ranks had left it when
+    // the last one began.
+    if (coming_ > 2) forget(coming_ - 2);
+  } while (is_over());
   if (token != 0) tell("token", std::to_string(token));
 }
 
@@ -114,17 +116,28 @@ void Meeting::forget(std::int64_t coming) const {
   };
   for (const char* const topic : {"token", "comm", "address"}) forget(topic, rank_);
   if (rank_ != 0) return;
-  for (const char* const topic : {"pool", "comm/all", "trouble"}) forget(topic, 0);
+  // "late" and "trouble" stay, for ranks that have not come to this meeting yet.
+  for (const char* const topic : {"pool", "comm/all"}) forget(topic, 0);
 }
 
 bool Meeting::has(const std::string& key) const {
   return asked([&](c10d::Store& s) { return s.check({key}); });
 }
 
-/// Whether `rank` has made the group.
-bool Meeting::has_come(int rank) const {
+/// How often `rank` has come.
+std::int64_t Meeting::comings(int rank) const {
   const std::string counter = comings_of(rank);
-  return has(counter) && asked([&](c10d::Store& s) { return s.add(counter, 0); }) >= coming_;
+  return has(counter) ? asked([&](c10d::Store& s) { return s.add(counter, 0); }) : 0;
+}
+
+/// Ranks have given this meeting up because others had not come, or have come to a later one since.
+/// This rank meets them there.
+bool Meeting::is_over() const {
+  if (has(key("late", 0))) return true;
+  if (told("trouble", 0).empty()) return false;
+  bool over = false;
+  for (int rank = 0; rank < size_ && !over; ++rank) over = comings(rank) > coming_;
+  return over;
 }
 
 std::string Meeting::key(const std::string& topic, int rank) const {
@@ -167,7 +180,7 @@ std::string Meeting::who_is_late(const std::string& topic, int awaited,
   const std::string one = "rank " + std::to_string(awaited);
   std::string late = one;
   if (topic != "pool") late = names_of([&](int rank) { return !has(key(of_all, rank)); });
-  const std::string absent = names_of([&](int rank) { return !has_come(rank); });
+  const std::string absent = names_of([&](int rank) { return comings(rank) < coming_; });
   return (late.empty() ? one : late) + " of process group " + group +
          " has not come to its first collective" +
          (absent.empty() || absent == late ? "" : " (not in the group at all: " + absent + ")");
@@ -200,12 +213,14 @@ std::string Meeting::await(const std::string& topic, int rank, const std::string
                       "penstock: process group " + group + " was aborted while its ranks met");
     const auto now = std::chrono::steady_clock::now();
     const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(now - begin);
-    if (waited > patience.timeout)
+    if (waited > patience.timeout) {
+      const std::string late = who_is_late(topic, rank, group);
+      asked([&](c10d::Store& s) { s.set(key("late", 0), late); });
       C10_THROW_ERROR(DistBackendError,
-                      "penstock: " + who_is_late(topic, rank, group) + " within " +
-                          std::to_string(patience.timeout.count()) +
+                      "penstock: " + late + " within " + std::to_string(patience.timeout.count()) +
                           " ms: see what it does instead, or give init_process_group a longer " +
                           "timeout");
+    }
     if (now > next_check) {
       check_alive(rank, group, patience.pool);
       next_check = now + between_checks;

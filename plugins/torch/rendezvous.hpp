@@ -26,7 +26,8 @@ struct Patience {
 
 /// Ranks of one group write and read keys of their store here. A store may outlive the group, and
 /// the next group of its name may use it again. So each rank counts how often it has come, and the
-/// count is a part of its keys. Any thread may call this.
+/// count is a part of its keys. A rank that has missed a meeting which another one gave up counts
+/// it too. Any thread may call this.
 class Meeting {
  public:
   /// This rank comes. `token`: its process in the pool, if it is attached; else 0.
@@ -57,7 +58,8 @@ class Meeting {
   template <class Ask>
   auto asked(const Ask& ask) const;
   bool has(const std::string& key) const;
-  bool has_come(int rank) const;
+  std::int64_t comings(int rank) const;
+  bool is_over() const;
   std::string names_of(const std::function<bool(int rank)>& missing) const;
   std::string who_is_late(const std::string& topic, int awaited, const std::string& group) const;
   void check_alive(int rank, const std::string& group, penstock_pool_t* pool) const;

@@ -132,7 +132,7 @@ class Torch(Switches):
     def test_calls_and_groups_end_quietly(self):
         """Whichever rank ends first, whatever Python has freed by then, and while other ranks do something else."""
         for ranks, what in ((3, ["third", "cross", "missing", "let_go", "again", "apart"]), (3, ["same_store"]),
-                            (3, ["flushed", "unmatched"]),
+                            (3, ["flushed", "unmatched"]), (3, ["missed"]),
                             (2, ["in_callback", "forked", "last_is_recv"])):
             with self.subTest(what=what):
                 for status, out, err in self.ranks(ranks, "torch_ends.py", *what):

@@ -69,6 +69,14 @@ def _of_this_life(store: Any) -> Any:
     return torch.distributed.PrefixStore(f"life {environment['TORCHELASTIC_RESTART_COUNT']}", store)
 
 
+def _forget_name() -> None:
+    """torch numbers a default group too that could not be made. A rank that tries again would seek the others under a later number
+    than a rank that has not tried before."""
+    world = getattr(torch.distributed.distributed_c10d, "_world", None)
+    if world is not None:
+        world.group_count = 0
+
+
 def _create(options: Any, backend_options: Any = None) -> Any:
     """torch.distributed calls it for each process group."""
     global _leaves
@@ -81,7 +89,12 @@ def _create(options: Any, backend_options: Any = None) -> Any:
     timeout = options.timeout
     if backend_options is not None and getattr(backend_options, "_timeout", None):
         timeout = backend_options._timeout
-    return module.make(_of_this_life(options.store), options.group_rank, options.group_size, timeout, options.group_id, is_default)
+    try:
+        return module.make(_of_this_life(options.store), options.group_rank, options.group_size, timeout, options.group_id, is_default)
+    except Exception:
+        if is_default:
+            _forget_name()
+        raise
 
 
 def register() -> None:

@@ -158,6 +158,31 @@ def in_callback():
     assert done.wait(20)
 
 
+def missed():
+    """Rank 0 misses meetings that the others give up. It takes part in the next one, whoever comes first."""
+    rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    store = dist.TCPStore("127.0.0.1", int(os.environ["MASTER_PORT"]), ranks, rank == 0)
+
+    def begin_on_it(seconds):
+        dist.init_process_group("penstock", store=store, rank=rank, world_size=ranks, timeout=datetime.timedelta(seconds=seconds))
+
+    for turn in range(2):
+        if rank != 0:
+            error = error_of(lambda: begin_on_it(0.5))
+            assert "rank 0 of process group 0 has not come" in error, error
+        store.add("given up", 1)
+        while store.add("given up", 0) < ranks * (turn + 1):
+            time.sleep(0.01)
+    begin_on_it(20)
+    values = torch.ones(3)
+    dist.all_reduce(values)
+    assert values.tolist() == [float(ranks)] * 3
+    dist.destroy_process_group()
+    store.add("end", 1)
+    while rank == 0 and store.add("end", 0) < ranks:
+        pass
+
+
 def missing():
     """Rank 1 makes the group and does not come to its first call."""
     rank, _ = begin()
@@ -195,7 +220,7 @@ def forked():
     dist.destroy_process_group()
 
 
-CASES = [let_go, last_is_recv, third, cross, apart, again, same_store, flushed, unmatched, in_callback, missing, anybody,
+CASES = [let_go, last_is_recv, third, cross, apart, again, same_store, flushed, unmatched, in_callback, missed, missing, anybody,
          forked]
 for what in sys.argv[1:]:
     {case.__name__: case for case in CASES}[what]()
