@@ -10,6 +10,7 @@
 
 #include "base/env.hpp"
 #include "base/format.hpp"
+#include "base/found.hpp"
 #include "nccl/outcome.hpp"
 
 namespace penstock::nccl {
@@ -69,7 +70,8 @@ static_assert(sizeof(Home) <= Meeting::max_bytes);
 }  // namespace
 
 Result OtherLibrary::get(const OtherLibrary** library) {
-  static const Loaded loaded = load();
+  static constinit base::Found<Loaded> found;
+  const Loaded& loaded = found.get(load);
   *library = loaded.is_there ? &loaded.library : nullptr;
   return loaded.trouble.empty() ? success : failed(invalid_usage, loaded.trouble);
 }

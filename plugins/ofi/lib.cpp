@@ -8,19 +8,29 @@
 #include <mutex>
 #include <string>
 
+#include "base/found.hpp"
 #include "base/log.hpp"
 
 namespace penstock::ofi {
 
 namespace {
 
-/// The newest version of a symbol of the libfabric that is in this process already.
-void* library_symbol(const char* name) {
-  static void* const library = [] {
-    void* loaded = ::dlopen("libfabric.so.1", RTLD_LAZY | RTLD_NOLOAD);
-    return loaded != nullptr ? loaded : RTLD_DEFAULT;
-  }();
-  return ::dlsym(library, name);
+/// Functions of the libfabric that is in this process already, in their newest versions.
+struct Library {
+  fi_info* (*dup)(const fi_info*) = nullptr;
+  void (*free)(fi_info*) = nullptr;
+};
+
+Library find_library() {
+  void* const loaded = ::dlopen("libfabric.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  void* const scope = loaded != nullptr ? loaded : RTLD_DEFAULT;
+  return {reinterpret_cast<fi_info* (*)(const fi_info*)>(::dlsym(scope, "fi_dupinfo")),
+          reinterpret_cast<void (*)(fi_info*)>(::dlsym(scope, "fi_freeinfo"))};
+}
+
+const Library& library() {
+  static constinit base::Found<Library> found;
+  return found.get(find_library);
 }
 
 const fi_provider* logging_provider = nullptr;
@@ -54,15 +64,11 @@ std::deque<std::string> texts;
 }  // namespace
 
 fi_info* allocate_info() {
-  using Dup = fi_info* (*)(const fi_info*);
-  static const Dup dup = reinterpret_cast<Dup>(library_symbol("fi_dupinfo"));
-  return dup != nullptr ? dup(nullptr) : nullptr;
+  return library().dup != nullptr ? library().dup(nullptr) : nullptr;
 }
 
 void free_info(fi_info* info) {
-  using Free = void (*)(fi_info*);
-  static const Free release = reinterpret_cast<Free>(library_symbol("fi_freeinfo"));
-  if (release != nullptr) release(info);
+  if (library().free != nullptr) library().free(info);
 }
 
 void use_library_log(const fi_provider* provider) {

@@ -14,6 +14,7 @@
 #include "base/checked.hpp"
 #include "base/cpus.hpp"
 #include "base/file.hpp"
+#include "base/found.hpp"
 
 namespace penstock::base {
 namespace {
@@ -105,7 +106,8 @@ std::vector<int> own_cpus() {
 }
 
 const NumaLibrary* numa_library() {
-  static const NumaLibrary loaded = load();
+  static constinit Found<NumaLibrary> found;
+  const NumaLibrary& loaded = found.get(load);
   return loaded.tonode_memory != nullptr ? &loaded : nullptr;
 }
 

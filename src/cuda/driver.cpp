@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include "base/format.hpp"
+#include "base/found.hpp"
 
 namespace penstock::cuda {
 
@@ -44,7 +45,9 @@ Result<void> Driver::check(Status status, const char* what) const {
 }
 
 Result<const Driver*> driver(const char* library) {
-  static const Result<Driver> loaded = load(library != nullptr ? library : "libcuda.so.1");
+  static constinit base::Found<Result<Driver>> found;
+  const auto& loaded =
+      found.get([&] { return load(library != nullptr ? library : "libcuda.so.1"); });
   if (!loaded) return unexpected(loaded.error());
   return &*loaded;
 }
