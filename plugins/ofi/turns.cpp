@@ -42,17 +42,11 @@ void Turns::share() {
   const bool meets = inside_.load(std::memory_order_relaxed);
   const bool broken = one_promised_ != nullptr && one_promised_() != 0;
   enter_alone();
-  if (broken && !shared())
+  if ((broken || meets) && !shared())
     base::log(base::Level::warn,
-              "a second thread calls MPI, and the program asked for MPI_THREAD_FUNNELED or "
-              "MPI_THREAD_SINGLE: where two threads are in MPI at once, they take turns in "
-              "Penstock, but the MPI's own state may be damaged; ask for MPI_THREAD_MULTIPLE in "
-              "MPI_Init_thread");
-  else if (meets && !shared())
-    base::log(base::Level::warn,
-              "two threads are in MPI at once, which the program did not ask for "
-              "(MPI_THREAD_MULTIPLE): they take turns in Penstock from here on, but the MPI's "
-              "own state may be damaged");
+              "a second thread calls MPI, and the program has not asked for it: where two threads "
+              "are in MPI at once, they take turns in Penstock, but the MPI's own state may be "
+              "damaged; ask for MPI_THREAD_MULTIPLE in MPI_Init_thread");
   shared_.store(true, std::memory_order_relaxed);
   leave_alone();
 }

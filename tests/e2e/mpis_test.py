@@ -71,7 +71,7 @@ class EachMpi(Case):
         for level, is_named in (("funneled", True), ("serialized", False)):
             done = self.run_ranks(2, self.python, PROGRAMS / "second_thread.py", level)
             self.assertEqual(done.stdout.count("second thread: ok, level True"), 2, done.stdout + done.stderr)
-            self.assertEqual(done.stderr.count("a second thread calls MPI, and the program asked for MPI_THREAD_FUNNELED"),
+            self.assertEqual(done.stderr.count("a second thread calls MPI"),
                              2 if is_named else 0, done.stderr)
 
     def window_library_is_preloaded(self):
