@@ -289,7 +289,9 @@ PENSTOCK_API penstock_status_t penstock_doorbell_open(const penstock_object_t* o
                                                       uint64_t offset,
                                                       penstock_doorbell_t** doorbell);
 /* Ringer only. A listener that has read this number and then observes sees all that the ringer
- * published before. */
+ * published before. Errors: invalid_argument (smaller than the number before, as far as the handle
+ * knows it: the number that it has rung last, and at its first ring the doorbell's). So a process
+ * that becomes the ringer after another one opens a handle of its own then. One thread rings. */
 PENSTOCK_API penstock_status_t penstock_doorbell_ring(penstock_doorbell_t* doorbell,
                                                       uint64_t number);
 /* The latest number, 0 at first. One device access. */

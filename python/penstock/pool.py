@@ -479,7 +479,8 @@ class Doorbell(Waiting):
         return int(call("doorbell_bytes"))
 
     def ring(self, number: int) -> None:
-        """What this process published before is visible to what a listener observes once it has read `number`."""
+        """What this process published before is visible to what a listener observes once it has read `number`. Errors:
+        InvalidArgumentError (smaller than the number that this object rang last, at first than the doorbell's)."""
         call("doorbell_ring", self._open, number)
 
     def read(self) -> int:

@@ -271,6 +271,26 @@ TEST_F(Abi, LockIsNotRecursiveAndTimesOut) {
   penstock_arena_close(object);
 }
 
+TEST_F(Abi, DoorbellRefusesASmallerNumber) {
+  penstock_object_t* object = make("bell", penstock_doorbell_bytes());
+  penstock_doorbell_t *first = nullptr, *later = nullptr;
+  ASSERT_EQ(penstock_doorbell_open(object, 0, &first), PENSTOCK_OK);
+  ASSERT_EQ(penstock_doorbell_open(object, 0, &later), PENSTOCK_OK);
+  ASSERT_EQ(penstock_doorbell_ring(first, 7), PENSTOCK_OK);
+  for (penstock_doorbell_t* const bell : {first, later}) {
+    EXPECT_EQ(penstock_doorbell_ring(bell, 6), PENSTOCK_INVALID_ARGUMENT);
+    EXPECT_THAT(penstock_last_error(),
+                testing::HasSubstr("the doorbell's number is 7, and 6 is smaller"));
+    EXPECT_EQ(penstock_doorbell_read(bell), 7u);
+  }
+  EXPECT_EQ(penstock_doorbell_ring(later, 7), PENSTOCK_OK);
+  EXPECT_EQ(penstock_doorbell_ring(later, 8), PENSTOCK_OK);
+  EXPECT_EQ(penstock_doorbell_read(first), 8u);
+  penstock_doorbell_close(first);
+  penstock_doorbell_close(later);
+  penstock_arena_close(object);
+}
+
 TEST_F(Abi, DoorbellWakesAndNoticesTheDead) {
   penstock::base::skip_unless_fork_is_followed();
   penstock_object_t* object = make("bell", penstock_doorbell_bytes());

@@ -1,4 +1,6 @@
 // penstock_barrier_*, penstock_lock_*, penstock_doorbell_*: sync on lines of an object.
+#include <atomic>
+
 #include "base/checked.hpp"
 #include "base/format.hpp"
 #include "capi/attachment.hpp"
@@ -37,7 +39,24 @@ struct penstock_doorbell final : penstock::capi::AttachedHandle {
   penstock_doorbell(std::shared_ptr<penstock::capi::Attachment> to, penstock::sync::Doorbell made)
       : AttachedHandle(std::move(to)), doorbell(std::move(made)) {}
 
+  penstock::Result<void> ring(std::uint64_t number) {
+    const std::uint64_t last = has_rung.load(std::memory_order_acquire)
+                                   ? rung.load(std::memory_order_relaxed)
+                                   : doorbell.read();
+    if (number < last)
+      return penstock::fail(penstock::ErrorCode::invalid_argument,
+                            "the doorbell's number is {}, and {} is smaller: ring it with numbers "
+                            "that only grow",
+                            last, number);
+    doorbell.ring(number);
+    rung.store(number, std::memory_order_relaxed);
+    has_rung.store(true, std::memory_order_release);
+    return {};
+  }
+
   penstock::sync::Doorbell doorbell;
+  std::atomic<bool> has_rung{false};
+  std::atomic<std::uint64_t> rung{0};  ///< by this handle: it spares the access to the pool
 };
 
 namespace penstock::capi {
@@ -182,10 +201,7 @@ penstock_status_t penstock_doorbell_open(const penstock_object_t* object, uint64
 }
 
 penstock_status_t penstock_doorbell_ring(penstock_doorbell_t* doorbell, uint64_t number) {
-  return capi::use(doorbell, [&](penstock_doorbell& handle) {
-    handle.doorbell.ring(number);
-    return PENSTOCK_OK;
-  });
+  return capi::use(doorbell, [&](penstock_doorbell& handle) { return handle.ring(number); });
 }
 
 uint64_t penstock_doorbell_read(const penstock_doorbell_t* doorbell) {
