@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "coll/agreement.hpp"
+#include "coll/ending.hpp"
 #include "coll/tuning_store.hpp"
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/lasting_copies.hpp"
@@ -21,6 +22,7 @@ constexpr std::uint32_t turns = 3;
 struct Exchange {
   std::array<std::vector<coll::Offer>, turns> offers;
   std::array<std::uint32_t, turns> told{}, may_change{}, ended{};
+  bool late_slots = false;
 };
 
 coll::Tuning tuning_of(std::uint32_t turn) {
@@ -83,8 +85,9 @@ void meet(World& world, SpaceUser& user, Exchange& exchange, std::uint32_t ranks
     world.require(stored.has_value(), stored ? "" : stored.error().message);
   }
   coll::Agreement agreement(ranks, self);
-  const auto made = agreement.offer(
-      coll::space_in(*user.arena, fmt::format("communicator {}", turn)), {.slot_bytes = 256});
+  const auto made =
+      agreement.offer(coll::space_in(*user.arena, fmt::format("communicator {}", turn)),
+                      {.slot_bytes = 256, .late_slots = exchange.late_slots});
   world.require(made.has_value(), made ? "" : made.error().message);
   auto& offers = exchange.offers[turn];
   offers.resize(ranks);
@@ -96,6 +99,9 @@ void meet(World& world, SpaceUser& user, Exchange& exchange, std::uint32_t ranks
   coll::Options options = agreement.options(*user.pool, offers);
   world.require(options.tuning != nullptr && *options.tuning == tuning_of(turn),
                 "the table is not rank 0's");
+  const auto areas = agreement.areas(offers);
+  world.require(areas.has_value(), areas ? "" : areas.error().message);
+  (void)agreement.take_areas();
   auto comm = coll::Communicator::open(*user.pool, options);
   world.require(comm.has_value(), comm ? "" : comm.error().message);
   change(world, user, **comm, exchange, turn);
@@ -103,12 +109,7 @@ void meet(World& world, SpaceUser& user, Exchange& exchange, std::uint32_t ranks
     world.sleep(world.random() % 2'000'000);  // the first to come finds nothing of the others
     allgather(world, **comm, turn, eager);
   }
-  (*comm)->leave();
-  if (self == 0) {
-    const auto left = (*comm)->await_all_left("the end");
-    world.require(left.has_value(), left ? "" : left.error().message);
-    agreement.give_back();
-  }
+  coll::end(*user.arena, **comm, options.tokens, *areas);
   if (self == 1) take_copies(user, options);
   ++exchange.ended[turn];
   wait_until(world, "the end", [&] { return exchange.ended[turn] == ranks; });
@@ -124,6 +125,7 @@ TEST(Agreement, EachCommunicatorBeginsAnew) {
     scenario.max_steps = 6'000'000;
     scenario.body = [&pool, ranks](World& world) {
       auto exchange = std::make_shared<Exchange>();
+      exchange->late_slots = world.random() % 2 == 0;
       for (std::uint32_t self = 0; self < ranks; ++self)
         world.spawn(self == 0 ? 0 : 1, [&world, &pool, exchange, ranks, self] {
           SpaceUser user(world, pool);

@@ -21,14 +21,20 @@ constexpr std::uint64_t room_for_one = 160 << 10;
 /// Shared by the ranks by other means than the pool.
 struct Exchange {
   std::vector<coll::Offer> offers{ranks};
-  std::uint32_t told = 0, opened = 0, done = 0, root = 0;
+  std::uint32_t told = 0, opened = 0, done = 0, refused = 0, root = 0;
   bool eager = false, leave_at_once = false;
+  bool late_slots = false;  ///< the call takes them, if another job leaves room
   std::optional<std::uint32_t> dies_leaving;
+  std::optional<std::uint32_t> gives_up;  ///< gives the call up, perhaps before there are slots
   std::vector<Process*> processes;
 
   bool has_ended() const {
     return std::all_of(processes.begin(), processes.end(),
                        [](const Process* process) { return gone(*process); });
+  }
+  /// A rank that gives up, or another that needs it.
+  bool may_be_given_up(ErrorCode code) const {
+    return gives_up && (code == ErrorCode::deadline || code == ErrorCode::unavailable);
   }
   bool has_lost_one() const {
     return std::any_of(processes.begin(), processes.end(),
@@ -37,7 +43,7 @@ struct Exchange {
 };
 
 /// A root that has sent does not wait for those who read.
-void receive(World& world, coll::Communicator& comm, const Exchange& exchange) {
+void receive(World& world, coll::Communicator& comm, Exchange& exchange) {
   constexpr std::uint64_t bytes = 700;
   std::vector<std::byte> data(bytes, std::byte(comm.self() == exchange.root ? 0x42 : 0));
   coll::Problem problem{.collective = coll::Collective::broadcast,
@@ -51,7 +57,15 @@ void receive(World& world, coll::Communicator& comm, const Exchange& exchange) {
                 .problem = &problem,
                 .plan = {.slot_bytes = comm.shape().slot_bytes, .eager = exchange.eager},
                 .input = data.data(),
-                .output = data.data()});
+                .output = data.data(),
+                .timeout_ns = comm.self() == exchange.gives_up ? 1'000 : 0ull});
+  if (!done && exchange.may_be_given_up(done.error().code)) return;
+  if (!done && exchange.late_slots && done.error().code == ErrorCode::no_space) {
+    world.require(!exchange.eager && done.error().message.find("are needed") != std::string::npos,
+                  done.error().message);
+    ++exchange.refused;
+    return;
+  }
   if (!done) {
     world.require(exchange.has_lost_one() && done.error().code == ErrorCode::peer_dead,
                   done.error().message);
@@ -63,8 +77,8 @@ void receive(World& world, coll::Communicator& comm, const Exchange& exchange) {
 void use_and_leave(World& world, const SmallPool& pool, Exchange& exchange, std::uint32_t self) {
   SpaceUser user(world, pool, "a job", static_cast<std::int32_t>(self));
   coll::Agreement agreement(ranks, self);
-  const auto made =
-      agreement.offer(coll::space_in(*user.arena, "communicator"), {.slot_bytes = 256});
+  const auto made = agreement.offer(coll::space_in(*user.arena, "communicator"),
+                                    {.slot_bytes = 256, .late_slots = exchange.late_slots});
   world.require(made.has_value(), made ? "" : made.error().message);
   exchange.offers[self] = agreement.own();
   ++exchange.told;
@@ -115,6 +129,8 @@ void take_space(World& world, const SmallPool& pool, const Exchange& exchange) {
     world.sleep(500'000);
   }
   if (exchange.has_lost_one()) return;
+  world.require(exchange.gives_up || exchange.refused == 0 || exchange.refused == ranks,
+                fmt::format("{} ranks found no room for slots", exchange.refused));
   const auto stats = taker.arena->stats();
   world.require(stats.objects == 1 && stats.bytes_quarantined == 0,
                 fmt::format("{} objects and {} B in quarantine are left", stats.objects,
@@ -130,6 +146,9 @@ Scenario one_after_the_other(const SmallPool& pool, bool one_dies_leaving = fals
     exchange->root = static_cast<std::uint32_t>(world.random() % ranks);
     exchange->eager = world.random() % 2 == 0;
     exchange->leave_at_once = world.random() % 2 == 0;
+    exchange->late_slots = world.random() % 2 == 0;
+    if (exchange->late_slots && world.random() % 3 == 0)
+      exchange->gives_up = 1 + static_cast<std::uint32_t>(world.random() % (ranks - 1));
     const auto victim = static_cast<std::uint32_t>(world.random() % ranks);
     if (one_dies_leaving) exchange->dies_leaving = victim;
     for (std::uint32_t self = 0; self < ranks; ++self) {

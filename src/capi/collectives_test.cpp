@@ -284,6 +284,39 @@ TEST_F(Comms, ReturnTheirSpace) {
   penstock_pool_detach(pool);
 }
 
+/// A job has one for each group of its ranks, and most make short calls alone.
+TEST_F(Comms, TakeTheirSlotsInTheirFirstLongCall) {
+  penstock_pool_t* watching = nullptr;
+  ASSERT_EQ(penstock_pool_attach(spec_.c_str(), nullptr, &watching), PENSTOCK_OK);
+  const auto used = [&] {
+    penstock_pool_info_t info{};
+    EXPECT_EQ(penstock_pool_info(watching, &info), PENSTOCK_OK);
+    return info.object_bytes_used;
+  };
+  std::atomic<std::uint32_t> come{0};
+  const auto meet = [&](std::uint32_t times) {
+    ++come;
+    while (come < times * ranks) std::this_thread::yield();
+  };
+  const auto add = [](Rank& rank, std::size_t count) {
+    std::vector<float> values(count, 1.0f);
+    const penstock_block_t whole{0, values.size() * sizeof(float)};
+    auto call = reduction(PENSTOCK_FLOAT32, PENSTOCK_SUM, values.data(), &whole);
+    EXPECT_EQ(penstock_comm_run(rank.comm, &call), PENSTOCK_OK) << penstock_last_error();
+    EXPECT_EQ(values, std::vector<float>(count, ranks));
+  };
+  on_all([&](Rank& rank) {
+    add(rank, 10);
+    meet(1);
+    EXPECT_LT(used(), std::uint64_t{ranks} * 64 << 10);
+    meet(2);
+    add(rank, 100'000);
+    EXPECT_GT(used(), 1u << 20);
+    meet(3);
+  });
+  penstock_pool_detach(watching);
+}
+
 /// No process attaches meanwhile: that would free memory of processes that have left.
 void Comms::leave_in_turn(bool upwards) {
   penstock_pool_t* watching = nullptr;

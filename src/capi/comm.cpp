@@ -45,6 +45,15 @@ std::uint64_t slot_bytes_for(const Attachment& at, const penstock_comm_options_t
   return std::clamp(budget / (slots * std::uint64_t{options.ranks}) / page * page, least, most);
 }
 
+/// GPUs of some ranks get the slots registered with the rest, so they do not come late.
+Result<void> take_slots_for_gpus(penstock_comm& comm, const char* noun) {
+  PENSTOCK_TRY(comm.core->await_slots(noun));
+  const auto taken = comm.core->taken_slots();
+  const auto slots = taken ? coll::find_area(*comm.attachment->arena, taken->area) : std::nullopt;
+  if (slots) comm.places.push_back({slots->data, slots->bytes});
+  return {};
+}
+
 std::uint64_t direct_gpu() {
   return base::env_flag("PENSTOCK_GPU_DIRECT") ? gpu::Communicator::direct_gpu() : 0;
 }
@@ -68,7 +77,8 @@ Result<std::unique_ptr<penstock_comm>> open_comm(std::shared_ptr<Attachment> att
                                     {.slot_bytes = slot_bytes_for(*comm->attachment, options),
                                      .check = check,
                                      .direct = options.gpu != 0 ? direct_gpu() : 0,
-                                     .by_gpu = options.gpu != 0});
+                                     .by_gpu = options.gpu != 0,
+                                     .late_slots = options.gpu == 0});
   // exchanges even without room: the other ranks wait for this rank's offer
   std::vector<coll::Offer> offers(options.ranks);
   const int exchanged =
@@ -89,6 +99,7 @@ Result<std::unique_ptr<penstock_comm>> open_comm(std::shared_ptr<Attachment> att
   if (!areas) return give_up(areas.error());
   comm->areas = *std::move(areas);
   const bool has_asked_switch = core.registration != nullptr;
+  const bool takes_slots_now = core.shape.late_slots && core.mixed;
   comm->tokens = core.tokens;
   comm->places = places_of(core, pool, options.ranks);
   auto opened = coll::Communicator::open(pool, std::move(core));
@@ -96,7 +107,11 @@ Result<std::unique_ptr<penstock_comm>> open_comm(std::shared_ptr<Attachment> att
   comm->core = std::move(*opened);
   const auto own_areas = agreement.take_areas();
   if (has_asked_switch) comm->switch_area = own_areas.back();
-  return comm;
+  if (!takes_slots_now) return comm;
+  const auto taken = take_slots_for_gpus(*comm, noun);
+  if (taken) return comm;
+  comm->end();
+  return unexpected(taken.error());
 }
 
 ClosedComms& ClosedComms::of(Attachment& at) {

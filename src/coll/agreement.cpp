@@ -15,6 +15,7 @@
 #include "coll/direct.hpp"
 #include "coll/layout.hpp"
 #include "coll/planning.hpp"
+#include "coll/slots.hpp"
 #include "coll/tuning_store.hpp"
 
 namespace penstock::coll {
@@ -54,7 +55,8 @@ Shape shape_of(const Offer& first) {
           .devices = first.devices,
           .area_slots = first.area_slots,
           .sequential = wants_naive(),
-          .direct = first.direct != 0};
+          .direct = first.direct != 0,
+          .late_slots = first.late_slots != 0};
 }
 
 /// GPUs see what hosts and other GPUs store, and calls are not compared.
@@ -88,6 +90,20 @@ bool is_always_in_switch() {
   return switch_wish() == "always";
 }
 
+/// Whether a switch is to serve it, if there is one.
+bool wants_switch(arena::Arena& arena) {
+  const std::string wish = switch_wish();
+  return wish == "always" || (wish == "auto" && names_switch(tuning_in_force(arena)));
+}
+
+/// Bytes of a pool by which the slots are cut. A job has a communicator for each group of its
+/// ranks: the fuller the pool, the less each takes.
+std::uint64_t share_of(const arena::Arena& arena) {
+  const arena::Stats stats = arena.stats();
+  const std::uint64_t left = stats.bytes_total - std::min(stats.bytes_used, stats.bytes_total);
+  return std::min(stats.bytes_total, 2 * left);
+}
+
 bool is_served(arena::Arena& arena) {
   const auto switches = offload::serving(arena);
   return switches && *switches;
@@ -113,11 +129,6 @@ offload::Shape region_shape(const pool::Pool& pool, std::uint32_t ranks, const O
   offer.switch_leaves = switches - 1;
   return region_shape_of(offer, ranks);
 }
-
-/// One of the communicator's areas, as an object of the arena.
-struct AreaRecord {
-  std::uint64_t offset = 0, generation = 0, slot = 0;
-};
 
 /// Behind the words: a record of each area, of the words first, and the tuning table.
 std::uint64_t rest_begin(std::uint32_t ranks, const Shape& shape) {
@@ -151,6 +162,7 @@ std::vector<AreaRecord> records_in(const std::vector<std::byte>& rest, std::uint
 
 Result<void> Agreement::offer(Space space, const Wishes& wishes) {
   space_.emplace(std::move(space));
+  fixed_slots_ = wishes.slot_bytes != 0;
   const pool::Pool& pool = space_->arena.pool();
   own_.pool_id = pool.info().id;
   own_.token = pool.token();
@@ -162,38 +174,33 @@ Result<void> Agreement::offer(Space space, const Wishes& wishes) {
   if (self_ != 0) return {};
   // A switch needs somebody who writes packets.
   if (own_.direct != 0 && is_always_in_switch() && is_served(space_->arena)) own_.direct = 0;
-  // A job has a communicator for each group of its ranks: the fuller the pool, the less each takes.
-  const arena::Stats stats = space_->arena.stats();
-  const std::uint64_t left = stats.bytes_total - std::min(stats.bytes_used, stats.bytes_total);
-  const std::uint64_t bytes = std::min(stats.bytes_total, 2 * left);
-  const auto shape_on = [&](const Devices& devices) {
-    Shape taken = shape_for(ranks_, bytes, devices);
-    taken.direct = own_.direct != 0;
-    // Between coherent caches tagged lines come one by one from the writer's; longer payloads
-    // arrive sooner past the caches, in slots.
-    if (pool.info().mode == coherence::Mode::hardware)
-      taken.eager_bytes = hardware_eager_lines * coherence::tagged_bytes;
-    if (wishes.slot_bytes == 0) return taken;
+  const Shape wide = shape_on(devices_of(pool.info().striping), wishes);
+  auto made = make_areas(wide, wishes);
+  if (!made && wide.devices > 1) made = make_areas(shape_on({}, wishes), wishes);
+  if (made) ask_switch(wishes);
+  return made;
+}
+
+Shape Agreement::shape_on(const Devices& devices, const Wishes& wishes) const {
+  Shape taken = shape_for(ranks_, share_of(space_->arena), devices);
+  taken.direct = own_.direct != 0;
+  // Between coherent caches tagged lines come one by one from the writer's; longer payloads
+  // arrive sooner past the caches, in slots.
+  if (space_->arena.pool().info().mode == coherence::Mode::hardware)
+    taken.eager_bytes = hardware_eager_lines * coherence::tagged_bytes;
+  if (wishes.slot_bytes != 0) {
     taken.slot_bytes = wishes.slot_bytes;
     if (taken.devices > 1) taken.area_slots = area_slots_of(devices.stripe_bytes, taken.slot_bytes);
     if (taken.area_slots == 0) taken.devices = 1;
-    return taken;
-  };
-  const Devices devices = devices_of(pool.info().striping);
-  const Shape wide = shape_on(devices);
-  auto made = make_areas(wide, wishes);
-  if (!made && wide.devices > 1) made = make_areas(shape_on({}), wishes);
-  if (made) ask_switch(wishes);
-  return made;
+  }
+  taken.late_slots = wishes.late_slots && taken.devices == 1 && !wants_switch(space_->arena);
+  return taken;
 }
 
 /// Where one serves the pool and is wished for. Whatever fails, there is the plain pool.
 void Agreement::ask_switch(const Wishes& wishes) {
   arena::Arena& arena = space_->arena;
-  const std::string wish = switch_wish();
-  const bool always = wish == "always";
-  if (wish == "never" || own_.direct != 0 || ranks_ < 2) return;
-  if (!always && !names_switch(tuning_in_force(arena))) return;
+  if (!wants_switch(arena) || own_.direct != 0 || ranks_ < 2) return;
   auto switches = offload::serving(arena);
   if (!switches || !*switches) {
     base::log(base::Level::warn, "collectives go through the plain pool: {}",
@@ -237,7 +244,7 @@ void Agreement::ask_switch(const Wishes& wishes) {
   own_.switch_region = region.offset();
   own_.communicator = shape.communicator;
   own_.switch_leaves = shape.leaves;
-  own_.always_in_switch = always ? 1 : 0;
+  own_.always_in_switch = is_always_in_switch() ? 1 : 0;
 }
 
 /// Nothing is taken where there is no room.
@@ -270,6 +277,7 @@ Result<void> Agreement::make_areas(const Shape& shape, const Wishes& wishes) {
   own_.eager_bytes = shape.eager_bytes;
   own_.devices = shape.devices;
   own_.area_slots = shape.area_slots;
+  own_.late_slots = shape.late_slots ? 1 : 0;
   own_.tuning_bytes = tuning.size();
   publish(shape, tuning);
   return {};
@@ -286,6 +294,18 @@ void Agreement::publish(const Shape& shape, const std::vector<std::byte>& tuning
   rest.insert(rest.end(), tuning.begin(), tuning.end());
   memory.publish_bulk(made_.front().data + rest_begin(ranks_, shape), rest.data(), rest.size());
   memory.full_fence();
+}
+
+/// The share of the pool that is due by then: others have taken of it since the offer.
+std::function<Result<TakenSlots>()> Agreement::taker_of_slots() const {
+  return [space = *space_, ranks = ranks_, offered = own_.slot_bytes,
+          fixed = fixed_slots_]() -> Result<TakenSlots> {
+    const Shape shape = shape_for(ranks, share_of(space.arena));
+    const std::uint64_t slot_bytes = fixed ? offered : std::min(offered, shape.slot_bytes);
+    const auto made =
+        PENSTOCK_TRY(space.make(Slots::count(ranks, shape) * slot_bytes, std::nullopt));
+    return TakenSlots{{made.offset, made.generation, made.slot}, slot_bytes};
+  };
 }
 
 Result<void> Agreement::check(const std::vector<Offer>& offers, const char* noun) const {
@@ -337,6 +357,7 @@ Options Agreement::options(pool::Pool& pool, const std::vector<Offer>& offers) c
     options.always_in_switch = first.always_in_switch != 0;
   }
   options.registration = registration_;
+  if (self_ == 0 && options.shape.late_slots) options.take_slots = taker_of_slots();
   const std::uint64_t tuning = std::min<std::uint64_t>(first.tuning_bytes, max_tuning_bytes);
   const auto rest = read_rest(pool, first, ranks_, tuning);
   const auto records = records_in(rest, records_of(ranks_, options.shape));
@@ -357,8 +378,7 @@ Result<std::vector<arena::Object>> Agreement::areas(const std::vector<Offer>& of
   const auto rest = read_rest(arena.pool(), first, ranks_, 0);
   std::vector<arena::Object> areas;
   for (const AreaRecord& record : records_in(rest, records_of(ranks_, shape_of(first)))) {
-    const auto area = arena.find(static_cast<std::uint32_t>(record.slot), record.generation);
-    if (area && area->offset == record.offset) areas.push_back(*area);
+    if (const auto area = find_area(arena, record)) areas.push_back(*area);
   }
   if (!areas.empty() && areas.size() == records_of(ranks_, shape_of(first)) &&
       areas.front().offset == first.area)
@@ -367,6 +387,11 @@ Result<std::vector<arena::Object>> Agreement::areas(const std::vector<Offer>& of
               "the memory that rank 0 has made at pool offset {} is not there any more: the pool "
               "was damaged; make it anew: penstock pool create SPEC --overwrite",
               first.area);
+}
+
+std::optional<arena::Object> find_area(const arena::Arena& arena, const AreaRecord& record) {
+  const auto area = arena.find(static_cast<std::uint32_t>(record.slot), record.generation);
+  return area && area->offset == record.offset ? area : std::nullopt;
 }
 
 Agreement::Space space_in(arena::Arena& arena, std::string name) {

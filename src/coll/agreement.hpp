@@ -16,6 +16,8 @@
 
 namespace penstock::coll {
 
+struct Devices;
+
 /// What a rank tells the others.
 struct Offer {
   static constexpr std::uint64_t none = ~std::uint64_t{0};
@@ -33,8 +35,9 @@ struct Offer {
   std::uint32_t switch_leaves = 0;
   std::uint32_t always_in_switch = 0;  ///< Options::always_in_switch
   std::uint32_t by_gpu = 0;            ///< Wishes::by_gpu
+  std::uint64_t late_slots = 0;        ///< of rank 0: Shape::late_slots
 };
-static_assert(sizeof(Offer) == 112);
+static_assert(sizeof(Offer) == 120);
 
 class Agreement {
  public:
@@ -52,6 +55,7 @@ class Agreement {
     std::uint64_t direct = 0;
     bool by_gpu = false;               ///< a GPU moves this rank's data
     std::uint32_t max_pool_parts = 1;  ///< no more of the pool is in use than 1 / this
+    bool late_slots = false;           ///< Shape::late_slots, where that can be
   };
 
   Agreement(std::uint32_t ranks, std::uint32_t self) : ranks_(ranks), self_(self) {}
@@ -68,8 +72,8 @@ class Agreement {
   /// What to open the communicator with, once they do. Reads what rank 0 has put behind the words.
   Options options(pool::Pool& pool, const std::vector<Offer>& offers) const;
 
-  /// The communicator's memory but for a region of the switch: the words first. Errors:
-  /// wrong_format.
+  /// The communicator's memory but for a region of the switch and late slots: the words first.
+  /// Errors: wrong_format.
   Result<std::vector<arena::Object>> areas(const std::vector<Offer>& offers) const;
 
   /// Of rank 0: the memory has an owner now, or is freed. A region of the switch is the last one.
@@ -77,16 +81,22 @@ class Agreement {
   void give_back();
 
  private:
+  Shape shape_on(const Devices& devices, const Wishes& wishes) const;
   void ask_switch(const Wishes& wishes);
   Result<void> make_areas(const Shape& shape, const Wishes& wishes);
   void publish(const Shape& shape, const std::vector<std::byte>& tuning);
+  std::function<Result<TakenSlots>()> taker_of_slots() const;
 
   std::uint32_t ranks_, self_;
   std::optional<Space> space_;
+  bool fixed_slots_ = false;  ///< Wishes::slot_bytes
   Offer own_;
   std::vector<arena::Object> made_;  ///< the words first; then slots, where they lie apart
   std::shared_ptr<offload::Registration> registration_;  ///< of the last of made_
 };
+
+/// An object that another rank has told of; nullopt: it is gone.
+std::optional<arena::Object> find_area(const arena::Arena& arena, const AreaRecord& record);
 
 /// Objects of this process, whose names begin so.
 Agreement::Space space_in(arena::Arena& arena, std::string name);

@@ -11,6 +11,7 @@
 #include "coll/call_check.hpp"
 #include "coll/changeover.hpp"
 #include "coll/direct.hpp"
+#include "coll/late_slots.hpp"
 #include "coll/planning.hpp"
 #include "coll/running.hpp"
 #include "coll/size_check.hpp"
@@ -75,6 +76,7 @@ struct Communicator::Impl {
         check(state, options.check),
         sizes(state.group.ranks(), state.self()),
         changeover(state),
+        late_slots(state, options.take_slots),
         plan_override(options.plan_override),
         is_direct(options.direct && options.shape.direct),
         shares_gpu(options.shares_gpu),
@@ -91,8 +93,10 @@ struct Communicator::Impl {
   Direct direct;
   enum class Form : std::uint8_t { slots, eager, in_switch };
   Form form = Form::slots;
-  Call current;                    ///< the call in progress
-  std::shared_ptr<Prepared> rest;  ///< of it, where the switch is gone
+  Call current;  ///< the call in progress
+  /// Of it, where the switch is gone; or all of it, where the slots are shorter than expected.
+  std::shared_ptr<Prepared> rest;
+  const Prepared* awaits_slots = nullptr;  ///< the call in progress, until they are there
   CallCheck check;
   SizeCheck sizes;
   /// A call that waits until its sizes are compared.
@@ -103,6 +107,7 @@ struct Communicator::Impl {
   std::optional<Held> held;
   std::shared_ptr<const Prepared> compared;  ///< of the last call that was held
   Changeover changeover;
+  LateSlots late_slots;
   PlanOverride plan_override;
   const bool is_direct, shares_gpu, mixed;
   const bool always_in_switch;
@@ -123,6 +128,8 @@ struct Communicator::Impl {
   Result<bool> step();
   Result<bool> advance();
   Result<bool> advance_in_switch();
+  bool can_begin_by_slots(const Prepared& prepared) const;
+  Result<bool> begin_once_slots_are_there();
   Result<bool> step_if_one_is_gone();
   /// Of all_left(), without the switch.
   bool ranks_left();
@@ -139,7 +146,7 @@ Result<Plan> Communicator::Impl::fitting_plan(const Call& call) const {
   Plan plan = call.plan;
   plan.slots = plan.eager ? 2 : state.shape.slots;
   plan.slot_bytes =
-      plan.eager ? state.shape.eager_bytes : std::min(plan.slot_bytes, state.shape.slot_bytes);
+      plan.eager ? state.shape.eager_bytes : std::min(plan.slot_bytes, state.slots.slot_bytes());
   plan.devices = devices_for(*call.problem, plan.variant, state.shape.devices);
   if (!plan.eager && !state.slots.has(plan.devices))
     return fail(ErrorCode::invalid_argument,
@@ -208,7 +215,29 @@ void Communicator::Impl::begin(const Call& of, const Prepared& prepared) {
 
 void Communicator::Impl::begin_plainly(const Prepared& prepared) {
   form = prepared.plan.eager ? Form::eager : Form::slots;
-  form == Form::eager ? eager.begin(current, prepared) : slots.begin(current, prepared);
+  if (form == Form::eager) return eager.begin(current, prepared);
+  if (can_begin_by_slots(prepared)) return slots.begin(current, prepared);
+  awaits_slots = &prepared;
+}
+
+/// A barrier has doorbells alone. The same on all ranks.
+bool Communicator::Impl::can_begin_by_slots(const Prepared& prepared) const {
+  if (prepared.problem.collective == Collective::barrier) return true;
+  return state.slots.are_there() && prepared.plan.slot_bytes <= state.slots.slot_bytes();
+}
+
+/// The call may have been prepared when longer slots were expected.
+Result<bool> Communicator::Impl::begin_once_slots_are_there() {
+  if (!state.slots.are_there() && !PENSTOCK_TRY(late_slots.come(name, missing))) return false;
+  const Prepared* whole = std::exchange(awaits_slots, nullptr);
+  if (!can_begin_by_slots(*whole)) {
+    Plan plan = whole->plan;
+    plan.slot_bytes = state.slots.slot_bytes();
+    rest = PENSTOCK_TRY(schedules.make(whole->problem, plan));
+    whole = rest.get();
+  }
+  slots.begin(current, *whole);
+  return true;
 }
 
 /// Where the switch is gone the rest of the call goes through the plain pool, in the same
@@ -230,7 +259,10 @@ Result<bool> Communicator::Impl::advance_in_switch() {
 
 Result<bool> Communicator::Impl::advance() {
   if (form == Form::in_switch) return advance_in_switch();
-  return form == Form::eager ? eager.advance(missing) : slots.advance(missing);
+  if (form == Form::eager) return eager.advance(missing);
+  if (awaits_slots != nullptr && !PENSTOCK_TRY(begin_once_slots_are_there())) [[unlikely]]
+    return false;
+  return slots.advance(missing);
 }
 
 /// One look, or as many steps as need no wait.
@@ -246,8 +278,8 @@ Result<bool> Communicator::Impl::step() {
     auto living = check.compare(name, missing);
     if (living) living = state.check_failures(name, missing);
     // A rank that failed because sizes differ had the sizes of all ranks, so this rank can get them
-    // too.
-    if (!living && agreed && held) done = advance();
+    // too. So it is with rank 0, which has told before it failed that it found no room for slots.
+    if (!living && agreed && (held || awaits_slots != nullptr)) done = advance();
     if (!living && !(done && *done)) return unexpected(living.error());
   }
   if (done && *done && held) {
@@ -318,6 +350,8 @@ Result<std::unique_ptr<Communicator>> Communicator::open(pool::Pool& pool, Optio
                 "a {} of {} ranks needs {} bytes at offset {}, and the pool has {}", options.noun,
                 ranks, needed, options.area, pool.info().bytes);
   PENSTOCK_TRY(check_areas(options, ranks, pool.info().bytes));
+  if (options.shape.late_slots && options.self == 0 && !options.take_slots)
+    return fail(ErrorCode::invalid_argument, "slots that come late, and no function to take them");
   return std::make_unique<Communicator>(std::make_unique<Impl>(pool, options));
 }
 
@@ -399,6 +433,23 @@ std::uint64_t Communicator::position() const {
   constexpr std::uint64_t in_plain_pool = 1ull << 62;
   if (my.form == Impl::Form::in_switch) return my.in_switch.position();
   return in_plain_pool | (my.form == Impl::Form::eager ? my.eager.position() : my.slots.position());
+}
+
+Result<void> Communicator::await_slots(const char* what) {
+  Impl& my = *impl_;
+  Result<bool> come = false;
+  my.missing.assign(1, 0);
+  const auto waited = my.state.group.wait(what, my.missing, [&] {
+    come = my.late_slots.come(what, my.missing);
+    if (!come || *come) my.missing.clear();
+  });
+  if (!waited) return my.failed(waited.error());
+  if (!come) return my.failed(come.error());
+  return {};
+}
+
+std::optional<TakenSlots> Communicator::taken_slots() const {
+  return impl_->late_slots.taken();
 }
 
 Result<void> Communicator::wait(const char* what, std::vector<std::uint32_t>& missing,

@@ -31,10 +31,24 @@ struct Shape {
   std::uint32_t area_slots = 0;  ///< of an area of several devices, at most; at least 1
   bool sequential = false;       ///< several devices: room for the variant naive too
   bool direct = false;           ///< with words by which GPUs keep the protocol (direct.hpp)
+  /// The slots come at the first call that needs them (late_slots.hpp), with `slot_bytes` at most.
+  /// With one device, and without a switch.
+  bool late_slots = false;
   bool operator==(const Shape&) const = default;
 };
 
 struct Tuning;
+
+/// An object of the arena, as ranks tell each other of it.
+struct AreaRecord {
+  std::uint64_t offset = 0, generation = 0, slot = 0;
+};
+
+/// Slots that a communicator has taken late.
+struct TakenSlots {
+  AreaRecord area;
+  std::uint64_t slot_bytes = 0;
+};
 
 /// Parts of a chunk shorter than this are copied, wherever they lie, and so are those of a call
 /// that gives or gets this rank fewer bytes than 128 such parts.
@@ -45,6 +59,8 @@ struct Options {
                            ///< are zero and published
   /// Several devices: offsets of Communicator::slot_areas(), in its order.
   std::vector<std::uint64_t> slot_areas = {};
+  /// Of rank 0, with Shape::late_slots: takes them. Errors: no_space, which all ranks get.
+  std::function<Result<TakenSlots>()> take_slots = {};
   std::vector<std::uint64_t> tokens;  ///< by rank: pool::Pool::token() of its process
   std::uint32_t self = 0;
   /// By rank: pool::Pool::node() of its process, or other numbers below 2^32 that are equal for
@@ -138,7 +154,8 @@ class Communicator {
   /// invalid_argument, those of build(): then nothing was done, and on all ranks alike; mismatch,
   /// where another rank's call differs, or one before did (fingerprint.hpp); deadline and
   /// unavailable, at the call's timeout or when it was cancelled, which name the ranks that were
-  /// waited for.
+  /// waited for; no_space, where the call is the first that needs slots, and there is no room: on
+  /// all ranks alike, after which every later call fails with it.
   Result<void> run(const Call& call);
   /// The same in parts: begin() once, then advance() until it returns true. No other call is begun
   /// before. The problem, the arithmetic and the buffers stay as they are until then.
@@ -169,6 +186,12 @@ class Communicator {
   /// The ranks that the last advance() waited for, and a number that changes as the call goes on.
   const std::vector<std::uint32_t>& awaited() const;
   std::uint64_t position() const;
+  /// With Shape::late_slots: waits until the slots are there, where a GPU will look for them. All
+  /// ranks call it, before their first call. Errors: no_space and peer_dead, as run().
+  Result<void> await_slots(const char* what);
+  /// The slots that were taken late. Once rank 0 has left it is known whether there are any. A
+  /// device access.
+  std::optional<TakenSlots> taken_slots() const;
   /// Calls `look` until `missing` is empty, as group::Group::wait; several threads may be in it.
   Result<void> wait(const char* what, std::vector<std::uint32_t>& missing,
                     const std::function<void()>& look);

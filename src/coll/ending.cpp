@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "base/log.hpp"
+#include "coll/agreement.hpp"
 
 namespace penstock::coll {
 
@@ -54,14 +55,27 @@ class Ending {
   std::optional<Error> difference_;
 };
 
+/// Adds the slots that came late. Rank 0 has left, or is this rank: it takes none any more.
+std::vector<arena::Object> with_late_slots(const arena::Arena& arena,
+                                           const Communicator& communicator,
+                                           std::vector<arena::Object> areas) {
+  if (!communicator.shape().late_slots) return areas;
+  const auto taken = communicator.taken_slots();
+  // Where the words are gone already, another communicator may have told of its slots.
+  if (!taken || !arena.stands(areas.front())) return areas;
+  if (const auto slots = find_area(arena, taken->area)) areas.push_back(*slots);
+  return areas;
+}
+
 }  // namespace
 
 void end(arena::Arena& arena, Communicator& communicator, const std::vector<std::uint64_t>& tokens,
-         const std::vector<arena::Object>& areas) {
+         const std::vector<arena::Object>& made) {
   communicator.leave();
   Ending ending(arena, communicator, tokens);
-  const std::uint64_t owner = arena.owner(areas.front());
+  const std::uint64_t owner = arena.owner(made.front());
   if (owner == 0 || ending.belongs_to_one_who_remains(owner)) return;
+  const auto areas = with_late_slots(arena, communicator, made);
   const auto destroyed = arena.pass_on(areas, [&](std::uint64_t of) { return ending.heir(of); });
   if (!destroyed || ending.outlives_others())
     for (const auto& area : areas) arena.defer_reclaim(area);

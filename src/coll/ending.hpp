@@ -11,10 +11,10 @@
 
 namespace penstock::coll {
 
-/// This rank makes no more calls: leave(), then `areas` (Agreement::areas()) are passed on to a
-/// living rank that has not left, or are destroyed where there is none. `tokens`: of the ranks, by
-/// rank. Reads the lines of all ranks, and takes the pool's lock if the areas are this rank's. All
-/// ranks end so.
+/// This rank makes no more calls: leave(), then `areas` (Agreement::areas()) and late slots are
+/// passed on to a living rank that has not left, or are destroyed where there is none. `tokens`: of
+/// the ranks, by rank. Reads the lines of all ranks, and takes the pool's lock if the areas are
+/// this rank's. All ranks end so.
 void end(arena::Arena& arena, Communicator& communicator, const std::vector<std::uint64_t>& tokens,
          const std::vector<arena::Object>& areas);
 

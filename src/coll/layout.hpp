@@ -5,12 +5,15 @@
 //                        and the last collective that it has finished
 //   changes   n lines    line p: from which crossing on p could change, and its vote; where it has
 //                        left the switch
+//   late slots  8 lines  rank 0: where it has put the slots, or why it has not, once; only where
+//                        they come late (late_slots.hpp)
 //   eager     n rows     row p: p's eager blocks, of tagged lines
 //   direct    n rows     row p: what GPUs of others tell p's GPU (direct_program.hpp); only where
 //                        the communicator has these words
 //   releases  n rows     row p: a word for each consumer of p's chunks, eight to a line
 //   slots     n rows     row p: two halves of slots, taken by turns; where the pool has several
-//                        devices they lie in areas of their own (placement.hpp)
+//                        devices they lie in areas of their own (placement.hpp), and one of its
+//                        own where they come late
 //
 // Rank p alone writes its words, its eager blocks and its slots. A line of releases has several
 // writers, by publish_word (rule 5 of the memory model). Words of a later collective are greater.
@@ -77,6 +80,8 @@ constexpr std::uint64_t later_doorbell(std::uint64_t collective, std::uint64_t c
 inline constexpr std::uint64_t call_word = 5, finished_word = 6, failed_word = 7;
 /// "Finished" of a rank that makes no more calls.
 inline constexpr std::uint64_t all_finished = 1ull << 62;
+/// In which rank 0 tells of slots that come late.
+inline constexpr std::uint64_t late_slots_lines = 8;
 /// All words of a rank.
 inline constexpr std::uint64_t row_words = halves * line_bytes / 8;
 
@@ -101,6 +106,7 @@ class Layout {
   std::uint64_t change_offer(std::uint64_t rank) const { return (n_ * halves + rank) * line_bytes; }
   std::uint64_t change_vote(std::uint64_t rank) const { return change_offer(rank) + 8; }
   std::uint64_t left_switch(std::uint64_t rank) const { return change_offer(rank) + 16; }
+  std::uint64_t late_slots() const { return n_ * (halves + 1) * line_bytes; }
   std::uint64_t release(std::uint64_t producer, std::uint64_t consumer) const {
     return releases_begin() + producer * row_bytes() + consumer * 8;
   }
@@ -138,7 +144,9 @@ class Layout {
     return shape_.eager_bytes / coherence::tagged_bytes * line_bytes;
   }
   std::uint64_t direct_begin() const { return eager_begin() + n_ * eager_row_bytes(); }
-  std::uint64_t eager_begin() const { return n_ * (halves + 1) * line_bytes; }
+  std::uint64_t eager_begin() const {
+    return late_slots() + (shape_.late_slots ? late_slots_lines * line_bytes : 0);
+  }
   std::uint64_t releases_begin() const {
     return direct_begin() + (shape_.direct ? n_ * direct_row_bytes() : 0);
   }

@@ -21,7 +21,9 @@ std::uint64_t Slots::count(std::uint32_t ranks, const Shape& shape) {
 }
 
 std::uint64_t Slots::bytes_behind_words(std::uint32_t ranks, const Shape& shape) {
-  return shape.devices > 1 ? 0 : placing_of(ranks, shape).slots_on(0) * shape.slot_bytes;
+  return shape.devices > 1 || shape.late_slots
+             ? 0
+             : placing_of(ranks, shape).slots_on(0) * shape.slot_bytes;
 }
 
 std::vector<SlotArea> Slots::areas(std::uint32_t ranks, const Shape& shape) {
@@ -45,6 +47,7 @@ Slots::Slots(std::byte* pool, std::uint64_t behind_words, std::uint32_t ranks,
       slots_(options.shape.slots),
       slot_bytes_(options.shape.slot_bytes),
       area_slots_(options.shape.area_slots) {
+  if (options.shape.late_slots) return;
   if (options.shape.devices == 1) {
     areas_.push_back(pool + behind_words);
     return;

@@ -1,4 +1,5 @@
-// The memory of a communicator's slots: behind its words, or in areas on several devices.
+// The memory of a communicator's slots: behind its words, in areas on several devices, or in an
+// area that comes late (late_slots.hpp).
 #pragma once
 
 #include <cstddef>
@@ -23,6 +24,15 @@ class Slots {
     const Place place = placing_.place_of(place_of(rank), half, chunk, used);
     return areas_[first_area_[place.device] + place.slot / area_slots_] +
            place.slot % area_slots_ * slot_bytes_;
+  }
+  /// False until slots that come late are there.
+  bool are_there() const { return !areas_.empty(); }
+  /// Any thread.
+  std::uint64_t slot_bytes() const { return __atomic_load_n(&slot_bytes_, __ATOMIC_RELAXED); }
+  /// Where those that come late begin.
+  void come(std::byte* area, std::uint64_t slot_bytes) {
+    areas_ = {area};
+    __atomic_store_n(&slot_bytes_, slot_bytes, __ATOMIC_RELAXED);
   }
   bool has(std::uint32_t used) const { return placing_.has(used); }
   std::uint32_t device_of(std::uint32_t used, std::uint64_t rank, std::uint64_t chunk) const {

@@ -37,7 +37,7 @@ class State {
   group::Group group;
   const Shape shape;
   const Layout layout;
-  const Slots slots;
+  Slots slots;
 
   OwnWords own;
 

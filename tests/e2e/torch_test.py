@@ -59,6 +59,10 @@ class Torch(Switches):
                 for status, out, err in self.ranks(ranks, "torch_habits.py", what, PENSTOCK_SIZE="256M"):
                     self.assertEqual((status, out), (0, "habits: ok\n"), err)
 
+    def test_groups_without_long_calls_take_no_slots(self):
+        for status, out, err in self.ranks(3, "torch_habits.py", "light_groups", PENSTOCK_POOL=self.pool("64M")):
+            self.assertEqual((status, out), (0, "habits: ok\n"), err)
+
     def test_groups_again_in_a_lasting_store(self):
         done = subprocess.run([SOURCE / ".venv-torch/bin/torchrun", "--nproc-per-node", "2", "--master-port", str(free_port()),
                                PROGRAMS / "torch_habits.py", "again"], env=self.environment(), capture_output=True, text=True,

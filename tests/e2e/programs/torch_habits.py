@@ -1,6 +1,6 @@
 """Habits of PyTorch programs: callbacks that call collectives, groups beside a gloo world, groups of the same name again.
 
-    torch_habits.py callbacks | beside | again | later | timeouts | groups
+    torch_habits.py callbacks | beside | again | later | timeouts | groups | light_groups
 """
 
 import datetime
@@ -11,6 +11,7 @@ import time
 import torch
 import torch.distributed as dist
 
+import penstock.pool
 import penstock.torch  # noqa: F401
 
 TIMEOUT = datetime.timedelta(seconds=20)
@@ -117,7 +118,34 @@ def groups():
         assert values.unique().tolist() == [dist.get_world_size()]
 
 
-{"callbacks": callbacks, "beside": beside, "again": again, "later": later, "timeouts": timeouts, "groups": groups}[sys.argv[1]]()
+def light_groups():
+    """Groups that make short calls alone take no slots of the pool. One takes them in its first long call."""
+    pool = penstock.pool.attach(os.environ["PENSTOCK_POOL"])
+    dist.init_process_group("penstock", timeout=TIMEOUT)
+
+    def used():
+        dist.barrier()
+        bytes_used = pool.info().object_bytes_used
+        dist.barrier()
+        return bytes_used
+
+    before, made = used(), [dist.new_group(timeout=TIMEOUT) for _ in range(100)]
+    for group in made:
+        values = torch.ones(3)
+        dist.all_reduce(values, group=group)
+        dist.barrier(group=group)
+        assert values.unique().tolist() == [dist.get_world_size()]
+    light = used()
+    assert 0 < (light - before) / len(made) < 64e3 * dist.get_world_size(), (before, light)
+    values = torch.ones(100_000)
+    dist.all_reduce(values, group=made[7])
+    assert values.unique().tolist() == [dist.get_world_size()]
+    assert used() - light > 500e3, (light, used())
+    pool.close()
+
+
+{"callbacks": callbacks, "beside": beside, "again": again, "later": later, "timeouts": timeouts, "groups": groups,
+ "light_groups": light_groups}[sys.argv[1]]()
 if dist.is_initialized():
     dist.destroy_process_group()
 os.write(1, b"habits: ok\n")

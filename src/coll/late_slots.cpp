@@ -1,0 +1,96 @@
+// Rank 0 takes the slots when it comes to the first call that needs them, and then tells where they
+// lie, once, in tagged lines that were zero before. The others look there in that call, and in no
+// later one: a rank that has come so far knows the slots for good.
+#include "coll/late_slots.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/checked.hpp"
+#include "base/format.hpp"
+
+namespace penstock::coll {
+
+namespace {
+
+constexpr std::uint64_t told_tag = 1;
+
+/// It is shown to the user, and comes from the pool.
+std::string printable(std::string_view text) {
+  std::string shown(text);
+  std::replace_if(
+      shown.begin(), shown.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+  return shown;
+}
+
+}  // namespace
+
+struct LateSlots::Told {
+  TakenSlots slots;
+  std::uint64_t text_bytes = 0;  ///< not 0: there is no room
+  std::array<char, 408> text{};  ///< says why
+};
+
+Result<LateSlots::Told> LateSlots::take_and_tell() {
+  static_assert(sizeof(Told) == late_slots_lines * coherence::tagged_bytes);
+  const auto taken = take_();
+  if (!taken && taken.error().code != ErrorCode::no_space) return unexpected(taken.error());
+  Told told;
+  if (taken) {
+    told.slots = *taken;
+  } else {
+    const std::string& text = taken.error().message;
+    told.text_bytes = std::min(text.size(), told.text.size());
+    std::memcpy(told.text.data(), text.data(), told.text_bytes);
+  }
+  // Pairs with look().
+  s_.group.memory.publish_tagged(s_.at(s_.layout.late_slots()), &told, sizeof told, told_tag);
+  s_.published();
+  s_.send_off();
+  return told;
+}
+
+std::optional<LateSlots::Told> LateSlots::look() const {
+  const auto& memory = s_.memory_of(0);
+  const std::byte* const lines = s_.at(s_.layout.late_slots());
+  Told told;
+  memory.invalidate(lines, late_slots_lines * line_bytes);
+  memory.load_fence();
+  if (memory.load_tagged(&told, lines, sizeof told, told_tag) != sizeof told) return std::nullopt;
+  return told;
+}
+
+Result<void> LateSlots::adopt(const char* what, const Told& told) {
+  const std::uint64_t bytes = told.slots.slot_bytes, offset = told.slots.area.offset;
+  if (told.text_bytes != 0)
+    return fail(ErrorCode::no_space, "{}: {} found no room for the slots of long calls: {}", what,
+                s_.group.name(0),
+                printable({told.text.data(), std::min(told.text_bytes, told.text.size())}));
+  const bool fits =
+      bytes > 0 && bytes <= s_.shape.slot_bytes && (bytes | offset) % line_bytes == 0 &&
+      s_.group.pool.at(offset, Slots::count(s_.group.ranks(), s_.shape) * bytes) != nullptr;
+  if (!fits)
+    return fail(
+        ErrorCode::wrong_format,
+        "{}: {} tells of slots of {} bytes at pool offset {}, and they cannot be there: the "
+        "pool was damaged; make it anew: penstock pool create SPEC --overwrite",
+        what, s_.group.name(0), bytes, offset);
+  s_.slots.come(s_.group.pool.base() + offset, bytes);
+  return {};
+}
+
+Result<bool> LateSlots::come(const char* what, Missing& missing) {
+  const bool takes = s_.self() == 0;
+  const auto told = takes ? std::optional(PENSTOCK_TRY(take_and_tell())) : look();
+  if (told) PENSTOCK_TRY(adopt(what, *told));
+  if (!told) missing.assign(1, 0);
+  return told.has_value();
+}
+
+std::optional<TakenSlots> LateSlots::taken() const {
+  const auto told = look();
+  if (!told || told->text_bytes != 0) return std::nullopt;
+  return told->slots;
+}
+
+}  // namespace penstock::coll

@@ -1,0 +1,35 @@
+// Slots that come at the communicator's first call that needs them: rank 0 takes them and tells the
+// others where they lie, or why there are none. Protocol: docs/protocols/collectives.md, "Slots
+// that come late".
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "coll/state.hpp"
+
+namespace penstock::coll {
+
+class LateSlots {
+ public:
+  /// `take`: Options::take_slots.
+  LateSlots(State& state, std::function<Result<TakenSlots>()> take)
+      : s_(state), take_(std::move(take)) {}
+
+  /// No wait. True when the slots are there; `missing`: rank 0, until it has told. Errors:
+  /// no_space, the same on all ranks; wrong_format; of rank 0 also those of the arena.
+  Result<bool> come(const char* what, Missing& missing);
+  /// The slots that rank 0 has told of, if it has taken some. A device access.
+  std::optional<TakenSlots> taken() const;
+
+ private:
+  struct Told;
+  Result<Told> take_and_tell();
+  std::optional<Told> look() const;
+  Result<void> adopt(const char* what, const Told& told);
+
+  State& s_;
+  std::function<Result<TakenSlots>()> take_;
+};
+
+}  // namespace penstock::coll
