@@ -21,7 +21,7 @@ def ranges(text):
     """The numbers that an option may have, as --help states them: {"--nodes": ("1", "1024")}."""
     found = {}
     for row in re.split(r"\n(?=  -)", text):
-        bounds = re.search(r"\(([\d.]+) - ([\d.]+)\)", " ".join(row.split()))
+        bounds = re.search(r"\((\S+) - (\S+)\)", " ".join(row.split()))
         for name in re.findall(r"(--[\w-]+)", row.strip().split("  ")[0]) if bounds else ():
             found[name] = bounds.groups()
     return found
@@ -30,7 +30,7 @@ def ranges(text):
 def commands(words=()):
     """All commands that --help shows: their words, and the name and value of each option that takes one: ("--nodes", "N")."""
     text = help_of(words)
-    rows = (re.fullmatch(r"(?:.*, )?(--[\w-]+)[ =]?(\S+)", row.replace("[=", " [=")) for row in section(text, "Options"))
+    rows = (re.fullmatch(r"(?:.*, )?(--[\w-]+)[ =](\S+)", row.replace("[=", " [=")) for row in section(text, "Options"))
     yield words, [(row[1], row[2]) for row in rows if row]
     for name in section(text, "Subcommands"):
         yield from commands((*words, name))
@@ -91,7 +91,7 @@ class OptionValues(Case):
                     beyond = (str(int(float(stated[option][1])) + 1), "4294967296", "2147483648")
                     for value in beyond[:1 if float(stated[option][1]) > 2 ** 31 else 3]:
                         said = self.penstock(*words, f"{option}={value}", *needed, status=2).stderr
-                        self.assertIn(f"{option}: Value {value} not in range", said)
+                        self.assertIn(f"Value {value} not in range", said)
 
     def test_an_unknown_name_is_status_2(self):
         spec = "shm:none-of-the-tests"

@@ -71,6 +71,7 @@ class Case(unittest.TestCase):
         self.folder = Path(self.enterContext(tempfile.TemporaryDirectory(prefix="penstock-e2e-")))
         # Launchers leave files there when they are killed, which may not meet those of other jobs.
         self.temporary = Path(self.enterContext(tempfile.TemporaryDirectory(prefix="penstock-tmp-", ignore_cleanup_errors=True)))
+        self.temporary.chmod(0o1777)  # as /tmp: some commands run as other users
         self.enterContext(mock.patch.dict(os.environ, TMPDIR=str(self.temporary)))
         self.addCleanup(remove_remains, time.time() - 1)  # file times are of the clock's last tick
 

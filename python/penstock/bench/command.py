@@ -93,19 +93,18 @@ def seconds(text: str) -> float:
     return number
 
 
-def some_text(text: str) -> str:
-    if not text:
-        raise argparse.ArgumentTypeError("is empty: give a value, or leave it out")
-    return text
-
-
-def some_path(text: str) -> Path:
-    return Path(some_text(text))
-
-
-KINDS: Dict[str, Callable[[str], Any]] = {"experiment": str, "text": some_text, "path": some_path, "sizes": size_list, "counts": count_list,
+KINDS: Dict[str, Callable[[str], Any]] = {"experiment": str, "text": str, "path": Path, "sizes": size_list, "counts": count_list,
                                           "modes": mode_list, "metrics": metric_list, "texts": text_list,
                                           "natural": natural, "seconds": seconds}
+
+
+def not_empty(kind: Callable[[str], Any]) -> Callable[[str], Any]:
+    def value(text: str) -> Any:
+        if not text:
+            raise argparse.ArgumentTypeError("is empty: give a value, or leave it out")
+        return kind(text)
+
+    return value
 
 
 def parser() -> argparse.ArgumentParser:
@@ -126,10 +125,10 @@ def _add(parser: argparse.ArgumentParser, option: Mapping[str, Any]) -> None:
     if "kind" not in option:
         parser.add_argument(*option["names"], action="store_true", help=option["meaning"])
     elif name.startswith("-"):
-        parser.add_argument(*option["names"], type=KINDS[option["kind"]], metavar=option["value"], help=option["meaning"],
+        parser.add_argument(*option["names"], type=not_empty(KINDS[option["kind"]]), metavar=option["value"], help=option["meaning"],
                             default=option.get("default"))
     else:
-        parser.add_argument(name, nargs=option.get("count"), type=KINDS[option["kind"]], help=option["meaning"])
+        parser.add_argument(name, nargs=option.get("count"), type=not_empty(KINDS[option["kind"]]), help=option["meaning"])
 
 
 def chosen(names: Sequence[str]) -> "Tuple[List[Experiment], List[str]]":

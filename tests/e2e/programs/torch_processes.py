@@ -139,13 +139,14 @@ def stopped():
 
 
 def full():
-    """More groups than the pool has room for; those that there are go on working."""
+    """More groups with long calls than the pool has room for; those that have made one go on working."""
     dist.init_process_group("penstock", timeout=TIMEOUT)
+    check_group(rounds=1)
     rank, groups = dist.get_rank(), []
     try:
         for _ in range(1000):
             group = dist.new_group()
-            dist.all_reduce(torch.ones(1), group=group)
+            dist.all_reduce(torch.ones(20_000), group=group)
             groups.append(group)
     except dist.DistBackendError as error:
         print(f"rank {rank}: full after {len(groups)}: {error}".split("\n")[0], flush=True)
