@@ -168,8 +168,11 @@ struct Ep : fid_ep,
   void keep_queued(Outgoing* op);
   ssize_t hold(Peer peer, const SendCall& call, void* copy, bool report);
   void let_copies_go();
-  /// A program that sends and sends hears what its receivers tell it.
+  /// A program that sends and sends hears what its receivers tell it. If it looks for completions
+  /// on the way, it does not wait for them, and keeps its core.
   void hear(std::uint64_t bytes) {
+    for (Cq* const cq : {tx_cq, rx_cq})
+      if (cq != nullptr) cq->backoff.busy();
     unheard += bytes + 1024;
     if (unheard >= back_pressure.hears_every()) [[unlikely]]
       for (int look = 0; look < looks_to_hear; ++look) progress();

@@ -3,11 +3,23 @@
 #include <gtest/gtest.h>
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_rma.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <vector>
 
 #include "test_pair.hpp"
+
+static std::atomic<int> yields{0};
+
+/// The provider calls this one, since the program's symbols come first.
+extern "C" int sched_yield() noexcept {
+  ++yields;
+  return static_cast<int>(::syscall(SYS_sched_yield));
+}
 
 namespace penstock::ofi::test {
 namespace {
@@ -115,6 +127,7 @@ class InjectTest : public ModesTest {
  protected:
   void TearDown() override {
     ::unsetenv("PENSTOCK_UNEXPECTED_BYTES");
+    ::unsetenv("PENSTOCK_SPIN");
     ModesTest::TearDown();
   }
 };
@@ -141,6 +154,36 @@ TEST_P(InjectTest, ReturnsAtOnceWhereTheReceiverIsElsewhere) {
             receive_all(side, form, bytes, count);
             side.meet();
           }
+      },
+      FI_SELECTIVE_COMPLETION);
+}
+
+/// Between two sends it does not wait. MPI_Ibsend looks at each call.
+TEST_P(InjectTest, SenderThatLooksForCompletionsKeepsItsCore) {
+  constexpr int count = 200;
+  constexpr std::size_t bytes = 100;
+  ::setenv("PENSTOCK_SPIN", "1", 1);  // as where processes outnumber the cores
+  play(
+      [](Side& side) {
+        const auto looks_in_vain = [&] {
+          fi_cq_tagged_entry entry{};
+          CHECK(fi_cq_read(side.cq, &entry, 1) == -FI_EAGAIN);
+        };
+        const int before = yields;
+        for (int i = 0; i < count; ++i) {
+          CHECK(forms[3].call(side, pattern(bytes, static_cast<unsigned>(i)).data(), bytes) == 0);
+          looks_in_vain();
+        }
+        CHECK(yields == before);
+        looks_in_vain();
+        CHECK(yields == before + 1);  // it waits now
+        tell(side);
+        side.meet();
+      },
+      [](Side& side) {
+        be_told(side);
+        receive_all(side, forms[3], bytes, count);
+        side.meet();
       },
       FI_SELECTIVE_COMPLETION);
 }
