@@ -225,9 +225,9 @@ class Pool {
   /// verdict is published, and the process exits if it resumes. For the own token: confirm(), then
   /// true. Costs a system call: for waits, not for hot paths.
   bool alive(std::uint64_t token) const;
-  /// True if another process has declared this one dead, by its lease. If false, a process that
-  /// learns of the death later sees everything that this process published before a full_fence. One
-  /// device access.
+  /// True if another process has declared the process of `token` dead, by its lease. If false, a
+  /// process that learns of that death later sees everything that the dead one had published before
+  /// a full_fence. One device access.
   bool declared_dead(std::uint64_t token) const;
   /// Call it before a store that only a living process may make. If this process has shown no life
   /// for so long that others may have declared it dead, it checks; if they have, it logs that and
