@@ -106,7 +106,7 @@ bool Agreement::acceptable() const {
     apart = apart || offer.node != first.node;
   }
   if (!apart || first.area == coll::Offer::none) return false;
-  const auto fits = agreement_->check(offers_, "a communicator");
+  const auto fits = agreement_->check(offers_, "communicator");
   if (!fits && rank_ == 0)
     base::log(base::Level::error, "{}: the MPI serves its collectives", fits.error().message);
   return fits.has_value();

@@ -153,13 +153,14 @@ TEST(Agreement, AllRanksRefuseMismatchedOffers) {
   offers[0].area = 4096;
   EXPECT_TRUE(coll::Agreement(3, 1).check(offers, "group"));
   offers[2].check = 1;
-  refused("compares calls");
+  refused(" of the group compares calls");
   offers[2].check = 0;
   offers[1].plan = 5;
-  refused("PENSTOCK_COLL_PLAN is not the same");
+  refused("PENSTOCK_COLL_PLAN is not the same on ranks ");
+  refused(" of the group");
   offers[1].plan = 0;
   offers[1].pool_id = 8;
-  refused("another pool");
+  refused(" of the group has attached another pool");
 }
 
 }  // namespace

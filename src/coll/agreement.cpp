@@ -314,16 +314,17 @@ Result<void> Agreement::check(const std::vector<Offer>& offers, const char* noun
     const Offer& offer = offers[rank];
     if (offer.pool_id != mine.pool_id)
       return fail(ErrorCode::mismatch,
-                  "{}: rank {} has attached another pool than rank {}: PENSTOCK_POOL must name "
-                  "the same one on all hosts",
-                  noun, rank, self_);
+                  "rank {} of the {} has attached another pool than rank {}: PENSTOCK_POOL must "
+                  "name the same one on all hosts",
+                  rank, noun, self_);
     if (offer.check != mine.check)
       return fail(ErrorCode::mismatch,
-                  "{}: rank {} compares calls and rank {} does not, or the other way round", noun,
-                  rank, self_);
+                  "rank {} of the {} compares calls and rank {} does not, or the other way round",
+                  rank, noun, self_);
     if (offer.plan != mine.plan)
-      return fail(ErrorCode::mismatch, "{}: PENSTOCK_COLL_PLAN is not the same on ranks {} and {}",
-                  noun, rank, self_);
+      return fail(ErrorCode::mismatch,
+                  "PENSTOCK_COLL_PLAN is not the same on ranks {} and {} of the {}", rank, self_,
+                  noun);
   }
   if (offers.front().area == Offer::none)
     return fail(ErrorCode::no_space,
