@@ -32,6 +32,7 @@ struct Plan : Meeting {
   CallWithPlan different;
   std::uint32_t differs_in = number;  ///< the call; `number`: none
   std::uint32_t differing_rank = 0;
+  bool rest = false;  ///< ranks that have made their calls do not leave
   std::uint32_t ended = 0, named = 0;
 
   const CallWithPlan& of(std::uint32_t rank, std::uint32_t i) const {
@@ -48,7 +49,7 @@ class Rank : PlanRank<Plan> {
     const auto comm = plan_.open(world_, *pool_, self_);
     std::uint32_t done = 0;
     while (done < number && call(*comm, done)) ++done;
-    if (done == number) comm->leave();
+    if (done == number && !plan_.rest) comm->leave();
     ++plan_.ended;
     wait_until(world_, "the others",
                [&] { return plan_.ended == comm->ranks() || somebody_died(); });
@@ -139,6 +140,20 @@ void draw_calls(Plan& plan, bool differ, std::mt19937_64& random) {
   plan.different = draw_another(plan.calls[plan.differs_in], plan.differing_rank, random);
 }
 
+/// The last call is a broadcast, in which the last rank names another root than the others.
+void let_the_last_broadcast_differ(Plan& plan, std::mt19937_64& random) {
+  const auto ranks = static_cast<std::uint32_t>(plan.tokens.size());
+  plan.calls.back() = draw(Collective::broadcast, ranks, random);
+  coll::TestCall& call = plan.calls.back().call;
+  call.root = 0;
+  call.bytes.assign(ranks, {coll::test_word * (1 + random() % 200)});
+  plan.different = plan.calls.back();
+  plan.different.call.root = 1;
+  plan.differs_in = number - 1;
+  plan.differing_rank = ranks - 1;
+  plan.rest = true;
+}
+
 Scenario different_calls(const SimulatedPool& pool, std::uint64_t area, std::uint32_t ranks,
                          bool differ, std::uint32_t victim = ~0u) {
   Scenario scenario =
@@ -163,6 +178,27 @@ TEST(DifferentCalls, AreNamedAndGiveNobodyOthersBytes) {
     const Scenario scenario = different_calls(pool, area, ranks, true);
     expect_held("collectives", "random schedules", explore(scenario, 100));
     expect_held("collectives", "random schedules", explore(with_lasting_copies(scenario), 60));
+  }
+}
+
+/// The one that differs waits for a rank that has only read, and makes no other call.
+TEST(DifferentCalls, AreNamedWhileTheOthersAreAtRest) {
+  for (const std::uint32_t ranks : {3u, 4u}) {
+    SimulatedPool pool;
+    const std::uint64_t area = place_communicator(pool, ranks);
+    Scenario scenario =
+        pool.scenario(fmt::format("the last call of {} ranks differs", ranks), nodes);
+    scenario.max_steps = 6'000'000;
+    scenario.body = [&pool, area, ranks](World& world) {
+      auto plan = std::make_shared<Plan>(area, ranks);
+      for (std::uint32_t rank = 0; rank < ranks; ++rank) plan->node_of.push_back(rank % nodes);
+      std::mt19937_64 random(world.random());
+      draw_calls(*plan, false, random);
+      let_the_last_broadcast_differ(*plan, random);
+      spawn_ranks<Rank>(world, pool, plan, nodes, ~0u);
+    };
+    expect_held("collectives", "random schedules", explore(scenario, 40));
+    expect_held("collectives", "random schedules", explore(with_lasting_copies(scenario), 30));
   }
 }
 

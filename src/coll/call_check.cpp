@@ -129,21 +129,40 @@ void CallCheck::observe_words(const std::vector<std::uint32_t>& ranks) const {
   s_.memory_of_all().load_fence();
 }
 
-std::optional<Error> CallCheck::difference_of_failed(const char* what) const {
-  const std::vector<std::uint32_t> others = s_.group.others();
-  observe_words(others);
-  for (const std::uint32_t rank : others)
+std::optional<Error> CallCheck::difference_of(const char* what,
+                                              const std::vector<std::uint32_t>& ranks) const {
+  observe_words(ranks);
+  for (const std::uint32_t rank : ranks) {
+    if (rank == s_.self()) continue;
     if (auto error = finds_another(what, rank)) return error;
+  }
   return std::nullopt;
+}
+
+std::optional<Error> CallCheck::difference_of_failed(const char* what) const {
+  return difference_of(what, s_.group.others());
+}
+
+/// Each rank comes in its turn, a few at a time.
+void CallCheck::add_some_others(std::vector<std::uint32_t>& ranks) {
+  constexpr std::uint32_t at_once = 8;
+  const std::uint32_t all = s_.group.ranks(), count = std::min(all, at_once);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const std::uint32_t rank = (next_other_ + i) % all;
+    if (rank != s_.self()) ranks.push_back(rank);
+  }
+  next_other_ = (next_other_ + count) % all;
 }
 
 Result<void> CallCheck::compare(const char* what, const Missing& missing) {
   tell(told_ == s_.opening() ? s_.opening() | again_bit : s_.opening());
-  observe_words(missing);
+  // An awaited rank may have only read in its call, and written nothing. Then the rank that wrote
+  // what it read shows the difference.
+  std::vector<std::uint32_t> ranks = missing;
+  add_some_others(ranks);
+  if (auto error = difference_of(what, ranks)) return unexpected(*std::move(error));
   for (const std::uint32_t rank : missing) {
-    if (rank == s_.self()) continue;
-    if (auto error = finds_another(what, rank)) return unexpected(*std::move(error));
-    if (!in_switch_ && has_gone_on(rank))
+    if (rank != s_.self() && !in_switch_ && has_gone_on(rank))
       return fail(ErrorCode::mismatch,
                   "{}: {} has gone on to a later call, and did not do here what this rank waits "
                   "for: the root, the size or the collective differs; PENSTOCK_COLL_CHECK=1 "

@@ -1,7 +1,7 @@
 // Finds ranks that make different calls. A rank that has waited long publishes its call in its
-// line. Then it looks whether a rank that it waits for is in another call, or has gone on without
-// it. If the user asks for the check, each rank publishes its call before it begins, and goes on
-// when all have published the same. Then every rank waits for all others.
+// line. Then it looks whether another rank is in another call, or one that it waits for has gone on
+// without it. If the user asks for the check, each rank publishes its call before it begins, and
+// goes on when all have published the same. Then every rank waits for all others.
 #pragma once
 
 #include <atomic>
@@ -25,8 +25,8 @@ class CallCheck {
   /// If the check was asked for: true when all others have published the same call. `missing`: the
   /// ranks that have not come to it. Errors: mismatch, which names a rank and both calls.
   Result<bool> all_agree(const char* what, Missing& missing);
-  /// This rank has waited for `missing` for long. Observes their lines. A device access. Errors:
-  /// mismatch.
+  /// This rank has waited for `missing` for long. Observes their lines, and those of a few others.
+  /// A device access. Errors: mismatch.
   Result<void> compare(const char* what, const Missing& missing);
 
   /// This rank's call fails because another has died, left or given up. Describes a difference of
@@ -46,6 +46,9 @@ class CallCheck {
  private:
   std::optional<Error> another_call(const char* what, std::uint32_t rank, std::uint64_t word) const;
   std::optional<Error> finds_another(const char* what, std::uint32_t rank) const;
+  std::optional<Error> difference_of(const char* what,
+                                     const std::vector<std::uint32_t>& ranks) const;
+  void add_some_others(std::vector<std::uint32_t>& ranks);
   void observe_words(const std::vector<std::uint32_t>& ranks) const;
   std::uint64_t later_call(std::uint32_t rank) const;
   bool has_gone_on(std::uint32_t rank);
@@ -56,6 +59,7 @@ class CallCheck {
   bool in_switch_ = false;
   std::uint64_t told_ = 0;
   Missing awaited_;
+  std::uint32_t next_other_ = 0;
   /// Ranks that were seen in later calls while this rank was in this one.
   struct Ahead {
     std::uint32_t rank = 0;
