@@ -24,16 +24,41 @@ function(penstock_precompile target owner)
   endif()
 endfunction()
 
-# Sources of one target are compiled in batches, each as one: what they include is then parsed once. A source that needs
-# options of its own is compiled alone. A build of each file by itself finds a source that fails to include what it needs:
-# ci/cross-aarch64.sh.
+# The sources of a target that are known by now are compiled in batches of twelve, each as one: what they include is then
+# parsed once. Those after ALONE are not: they have options of their own, or names that are another's. Batches lie where
+# builds that share PENSTOCK_HEADERS find the same ones. A build of each source by itself finds one that fails to include
+# what it needs: ci/cross-aarch64.sh, and the preset dev.
 option(PENSTOCK_UNITY "compile the sources of a target in batches" ON)
+# A local name may be that of another source, and no type of a source is seen outside of its batch.
+set(penstock_batch_options -Wno-shadow $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wshadow=local> $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
 function(penstock_batches target)
-  if(PENSTOCK_UNITY)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
-    # A local name may be that of another file's, and no type of a batch's file is seen outside.
-    target_compile_options(${target} PRIVATE -Wno-shadow $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wshadow=local -Wno-subobject-linkage>)
+  if(NOT PENSTOCK_UNITY)
+    return()
   endif()
+  cmake_parse_arguments(ARG "" "" ALONE ${ARGN})
+  get_target_property(sources ${target} SOURCES)
+  set(compiled "")
+  set(number 0)
+  foreach(source ${sources})
+    if(source IN_LIST ARG_ALONE OR NOT source MATCHES "[.]cpp$")
+      list(APPEND compiled ${source})
+      continue()
+    endif()
+    math(EXPR batch "${number} / 12")
+    math(EXPR number "${number} + 1")
+    get_filename_component(path ${source} ABSOLUTE)
+    string(APPEND text_${batch} "#include \"${path}\"\n")
+    set(last ${batch})
+  endforeach()
+  if(number GREATER 0)
+    foreach(batch RANGE ${last})
+      set(file ${PENSTOCK_HEADERS}/batches/${target}_${batch}.cpp)
+      file(CONFIGURE OUTPUT ${file} CONTENT "${text_${batch}}" @ONLY)
+      list(APPEND compiled ${file})
+    endforeach()
+  endif()
+  set_target_properties(${target} PROPERTIES SOURCES "${compiled}")
+  target_compile_options(${target} PRIVATE ${penstock_batch_options})
 endfunction()
 
 # One static library a module. It sees the headers and the symbols of the modules that it names in
@@ -41,9 +66,9 @@ endfunction()
 # order base <- arch <- coherence <- sync <- pool <- arena <- persist <- litmus <- rma <- group <- offload <- coll <- model <- accelerator <- gpu <- window
 # <- matching <- transport <- backpressure <- messages stands in ci/style.py.
 function(penstock_module name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;ALONE;DEPS;LIBS" ${ARGN})
   add_library(penstock_${name} STATIC ${ARG_SOURCES})
-  penstock_batches(penstock_${name})
+  penstock_batches(penstock_${name} ALONE ${ARG_ALONE})
   penstock_headers(penstock_${name} PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
   foreach(dep ${ARG_DEPS})
     target_link_libraries(penstock_${name} PUBLIC penstock_${dep})
@@ -59,7 +84,6 @@ endfunction()
 # Where the build has the simulator it is linked in, and no more: the product then knows the simulated mode, and
 # compiles by the same commands.
 function(penstock_product target)
-  penstock_batches(${target})
   if(PENSTOCK_SIMULATOR)
     target_sources(${target} PRIVATE $<TARGET_OBJECTS:penstock_sim_process>)
   endif()

@@ -249,7 +249,7 @@ class Experiments(Case):
         package = Path(PENSTOCK).resolve().parents[1] / "python"
         done = subprocess.run([PYTHON, "-B", "-c", DOCTESTS], capture_output=True, text=True, timeout=60,
                               env=clean_environment(PYTHONPATH=package))
-        self.assertEqual(done.stdout.count("failed=0"), 6, done.stdout + done.stderr)
+        self.assertEqual(done.stdout.count("failed=0"), 7, done.stdout + done.stderr)
 
     def test_list_and_unknown_names(self):
         listed = {each["name"] for each in json.loads(self.bench("list", "--json").stdout)}
