@@ -112,15 +112,18 @@ Result<void> check_size(const CreateOptions& options, std::uint64_t unit) {
                 min_pool_bytes >> 20);
   }
   if (options.bytes > max_pool_bytes) {
-    return fail(ErrorCode::invalid_argument, "{} asked for, a pool has at most {}; give --size {}T",
+    return fail(ErrorCode::invalid_argument, "{} asked for, a pool has at most {}; give --size {}",
                 base::format_bytes(options.bytes), base::format_bytes(max_pool_bytes),
-                max_pool_bytes >> 40);
+                max_pool_bytes / unit * unit);
   }
   if (options.bytes % unit != 0) {
     const std::uint64_t below = options.bytes / unit * unit;
-    return fail(ErrorCode::invalid_argument,
-                "size {} is not a multiple of {}; the nearest that are: --size {} or --size {}",
-                options.bytes, base::format_bytes(unit), below, below + unit);
+    const std::uint64_t above = std::min(below + unit, max_pool_bytes / unit * unit);
+    return fail(ErrorCode::invalid_argument, "size {} is not a multiple of {}; {}", options.bytes,
+                base::format_bytes(unit),
+                below == above
+                    ? fmt::format("the nearest that is: --size {}", below)
+                    : fmt::format("the nearest that are: --size {} or --size {}", below, above));
   }
   return {};
 }

@@ -166,7 +166,8 @@ TEST_F(CreateTest, RefusesImpossibleSizes) {
     options.bytes = bytes;
     const Error error = create_error(options);
     EXPECT_EQ(error.code, ErrorCode::invalid_argument) << bytes;
-    EXPECT_THAT(error.message, AllOf(HasSubstr("at most 256 TiB"), HasSubstr("--size 256T")));
+    EXPECT_THAT(error.message,
+                AllOf(HasSubstr("at most 256 TiB"), HasSubstr("--size 281474976710656")));
   }
   EXPECT_EQ(folder_.entries(), 0u);
 }

@@ -222,8 +222,12 @@ TEST_F(PartsTest, SizesMustDivideEvenly) {
 TEST_F(PartsTest, NamesNoSizeAboveLargest) {
   const auto created = pool::create({.spec = spec(), .bytes = ~std::uint64_t{0}});
   ASSERT_FALSE(created);
-  EXPECT_THAT(created.error().message, AllOf(HasSubstr("the nearest that is: --size 184467440737"),
-                                             testing::Not(HasSubstr(" or --size"))));
+  EXPECT_THAT(created.error().message, HasSubstr("at most 256 TiB; give --size 281474972516352"));
+  const auto rounded = pool::create({.spec = spec(), .bytes = 1ull << 48});
+  ASSERT_FALSE(rounded);
+  EXPECT_THAT(rounded.error().message,
+              AllOf(HasSubstr("the nearest that is: --size 281474972516352"),
+                    testing::Not(HasSubstr(" or --size"))));
 }
 
 TEST_F(PartsTest, FailureLeavesNoPart) {

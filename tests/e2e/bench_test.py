@@ -42,7 +42,8 @@ class Bench(Case):
         self.assertGreater(pair, 0.07)  # 8 KiB, and its first cells are 64 KiB
 
     def test_footprint_of_too_many(self):
-        self.refused("bench", "footprint", "--ranks", "1", says="1 ranks that each talk to 4 are impossible", status=2)
+        self.refused("bench", "footprint", "--ranks", "1", says="--ranks: Value 1 not in range 2 to", status=2)
+        self.refused("bench", "footprint", "--ranks", "4", "--neighbours", "4", says="4 ranks that each talk to 4 are impossible", status=2)
         self.refused("bench", "footprint", "--size", "64M", says="make a larger pool")
 
 

@@ -49,7 +49,7 @@ class Model(Case):
     def test_refusals(self):
         for arguments, says in (
                 (["--platform", "none"], "there is no platform 'none'; there are cccl, gpu"),
-                (["--platform", ""], "there is no platform ''"),
+                (["--platform", ""], "--platform: is empty"),
                 (["--set", "fast=1"], "a platform has no 'fast'"),
                 (["--set", "device=fast"], "is no NAME=NUMBER with a number from 0"),
                 (["--set", "duplex=2"], "duplex=2: 0 or 1 is needed"),
