@@ -1,6 +1,6 @@
-// The types and numbers of NCCL's interface, version 2.32.3 (nccl.h), so that nothing of NCCL or
-// CUDA is needed to build. tests/e2e/nccl_test.py compares the exported names with NVIDIA's library
-// where there is one.
+// The types and constants of NCCL's interface, version 2.32.3 (nccl.h). With them the build needs
+// no header of NCCL or CUDA. tests/e2e/nccl_test.py compares the exported names with NVIDIA's
+// library if it is installed.
 #pragma once
 
 #include <cstddef>
@@ -21,16 +21,17 @@ struct UniqueId {
   char internal[128];
 };
 
-/// ncclDataType_t, by its numbers.
+/// Number of values of ncclDataType_t.
 inline constexpr int datatypes = 12;
 inline constexpr int float16_type = 6, float32_type = 7, float64_type = 8, bfloat16_type = 9,
                      e4m3_type = 10, e5m2_type = 11;
-/// ncclRedOp_t: below this the built-in ones.
+/// ncclRedOp_t: values below this one are the built-in operations.
 inline constexpr int first_user_op = 5;
 /// ncclScalarResidence_t
 inline constexpr int scalar_on_device = 0, scalar_on_host = 1;
 
-/// The head of ncclConfig_t, which grows at its end: `size` tells how much of it there is.
+/// The first fields of ncclConfig_t. Newer versions add fields at the end; `size` is the number of
+/// bytes that the caller's version has.
 struct Config {
   std::size_t size;
   unsigned magic, version;

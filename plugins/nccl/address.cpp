@@ -41,7 +41,7 @@ bool from_system(const sockaddr* from, Address& to) {
   return true;
 }
 
-/// NCCL_SOCKET_IFNAME.
+/// The parsed value of NCCL_SOCKET_IFNAME.
 struct Wanted {
   bool not_these = false, whole = false;
   std::vector<std::string> names;
@@ -59,7 +59,7 @@ struct Wanted {
     wanted.whole = take('=');
     while (!left.empty()) {
       const std::string_view one = left.substr(0, left.find(','));
-      // NCCL takes a port behind a name, which is no part of it.
+      // NCCL accepts NAME:PORT here; the port is not part of the interface's name.
       if (!one.empty()) wanted.names.emplace_back(one.substr(0, one.find(':')));
       left.remove_prefix(std::min(left.size(), one.size() + 1));
     }
@@ -73,7 +73,7 @@ struct Wanted {
   }
 };
 
-/// The lower, the better.
+/// Rank of an interface's address: the lowest is preferred.
 int order_of(const ifaddrs& one) {
   const std::string_view name = one.ifa_name;
   const int kind = (one.ifa_flags & IFF_LOOPBACK) != 0 ? 2 : name.substr(0, 6) == "docker" ? 1 : 0;

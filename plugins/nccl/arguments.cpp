@@ -14,7 +14,7 @@ struct Type {
   std::uint64_t bytes;
   penstock_datatype_t name;
 };
-/// By ncclDataType_t.
+/// Indexed by ncclDataType_t.
 constexpr std::array<Type, datatypes> types{{{1, PENSTOCK_INT8},
                                              {1, PENSTOCK_UINT8},
                                              {4, PENSTOCK_INT32},
@@ -27,7 +27,7 @@ constexpr std::array<Type, datatypes> types{{{1, PENSTOCK_INT8},
                                              {2, PENSTOCK_BFLOAT16},
                                              {1, PENSTOCK_FLOAT8_E4M3},
                                              {1, PENSTOCK_FLOAT8_E5M2}}};
-/// By ncclRedOp_t.
+/// Indexed by ncclRedOp_t.
 constexpr std::array<penstock_operation_t, first_user_op> operations{
     PENSTOCK_SUM, PENSTOCK_PRODUCT, PENSTOCK_MAXIMUM, PENSTOCK_MINIMUM, PENSTOCK_AVERAGE};
 

@@ -1,4 +1,4 @@
-// The asking side of root.hpp.
+// The client side of root.hpp.
 #include <poll.h>
 
 #include <cerrno>
@@ -18,11 +18,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::minutes longest_for_late_root{10};
 constexpr std::chrono::milliseconds between_attempts{100};
-constexpr int max_breaks = 50;  // of connections, by a root that listens
+constexpr int max_breaks = 50;  // connections that a listening root may break
 
 enum class Outcome { answered, nobody, broken };
 
-/// How long this rank waits.
+/// When this rank stops waiting.
 struct Patience {
   Clock::time_point until;
   const std::atomic<bool>& aborted;
@@ -50,7 +50,7 @@ bool move_all(int socket, short events, std::size_t bytes, const Patience& patie
   return true;
 }
 
-/// One connection.
+/// Makes one connection: sends the question and receives the answer.
 Outcome attempt(const Address& address, const Question& question, const Patience& patience,
                 Answer& answer) {
   sockaddr_storage at;

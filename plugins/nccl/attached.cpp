@@ -12,9 +12,9 @@ namespace penstock::nccl {
 namespace {
 
 std::mutex mutex;
-std::map<std::string, std::weak_ptr<Attached>> attachments;  // by the pool's SPEC
+std::map<std::string, std::weak_ptr<Attached>> attachments;  // keyed by the pool's SPEC
 
-/// Never given back.
+/// Attachments that stay until the process ends.
 std::set<std::shared_ptr<Attached>>& kept() {
   static auto& all = *new std::set<std::shared_ptr<Attached>>;
   return all;

@@ -1,4 +1,4 @@
-// This process's attachments to pools, shared by its communicators and its memory in them.
+// This process's attachments to pools, shared by its communicators and its pool allocations.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,15 @@ namespace penstock::nccl {
 
 class Attached {
  public:
-  /// `key` names the job to `penstock ps`. Errors: those of penstock_pool_attach.
+  /// Attaches to the pool `spec`, or returns the existing attachment. `key` names the job in
+  /// `penstock ps`. Errors: those of penstock_pool_attach. Thread-safe.
   static Result get(const std::string& spec, std::uint64_t key, int rank,
                     std::shared_ptr<Attached>& attached);
-  /// To the pool of PENSTOCK_POOL, or else to that of a communicator there is. Errors:
-  /// invalid_usage, there is none of either; those of get().
+  /// Returns an attachment to the pool of PENSTOCK_POOL or, without the variable, to the pool of an
+  /// existing communicator. Errors: invalid_usage if there is neither; those of get().
   static Result of_process(std::shared_ptr<Attached>& attached);
-  /// Until the process ends: what it leaves in the pool for those that come later stays as long.
+  /// Keeps the attachment until the process ends, and with it the objects that this process leaves
+  /// in the pool for ranks that arrive later.
   static void keep(const penstock_pool_t* pool);
   ~Attached() { penstock_pool_detach(pool_); }
   Attached(const Attached&) = delete;

@@ -114,7 +114,8 @@ std::byte* Channel::place(std::uint64_t chunk) const {
   return in_pool != nullptr ? in_pool : buffer(chunk);
 }
 
-/// Its buffer is ready: filled by the stream, or emptied by it.
+/// True if the next chunk's message can start: the stream has filled the buffer (send) or emptied
+/// it (receive).
 bool Channel::may_start() const {
   if (started_ - over_ >= chunks_.size()) return false;
   if (is_send_) return done() >= started_ + 1;

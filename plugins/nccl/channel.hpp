@@ -1,6 +1,6 @@
-// One direction of a pair of ranks: staging memory of two chunks, a stream that copies there or
-// from there, and the chunks that are on their way. What lies in the pool is not staged: the stream
-// only says when it is ready, and waits until it is sent or has come.
+// One direction between two ranks: a staging buffer of two chunks, a stream that copies to or from
+// it, and the chunks in flight. Memory in the pool is not staged: the stream only signals that it
+// is ready, and waits until it is sent or received.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@ class Channel {
   static constexpr std::uint64_t chunk_bytes = 1 << 20;
   static Result make(std::shared_ptr<const gpu::Device> device, std::uint32_t peer, bool is_send,
                      std::unique_ptr<Channel>& channel);
-  /// The stream is idle then, or open() was called.
+  /// Precondition: the stream is idle, or open() was called.
   ~Channel();
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
@@ -27,27 +27,28 @@ class Channel {
   std::uint32_t peer() const { return peer_; }
   bool is_idle() const { return chunks_.empty(); }
 
-  /// Of a message.
+  /// A part of a message, of at most chunk_bytes.
   struct Chunk {
-    std::byte* data = nullptr;  ///< as the GPU names it
+    std::byte* data = nullptr;  ///< address on the GPU
     std::uint64_t bytes = 0;
-    std::byte* in_pool = nullptr;  ///< as this process names it, where it lies in the pool: then
-                                   ///< it is sent from there, or received there
+    std::byte* in_pool = nullptr;  ///< this process's address if the chunk lies in the pool: it is
+                                   ///< then sent or received in place; else null
   };
 
-  // Of whoever enqueues; what is enqueued was announced before, by whoever holds the lock.
+  // Called by the thread that enqueues. Every chunk is announced, under PointToPoint's lock, before
+  // it is enqueued.
   void announce(const Chunk& chunk) { chunks_.push_back(chunk); }
   Result begin_after(Stream user);
-  /// Before the first of the next `count` chunks: their memory is the channel's from here on.
+  /// Precedes the next `count` chunks: enqueues a signal that the channel may write their memory.
   Result reach(std::uint64_t count);
-  /// The next chunk.
+  /// Enqueues the next chunk on the stream.
   Result enqueue(const Chunk& chunk);
   Result end_before(Stream user);
 
-  // Of the thread that carries messages:
-  /// Goes on with what can. `moved`: something did.
+  // Called by the thread that carries messages:
+  /// Starts and completes all messages that can proceed. Sets `moved` if any did.
   Result carry(penstock_messenger_t* messenger, bool& moved);
-  /// Nothing waits any more.
+  /// Releases all waits of the stream, after an error.
   void open() { go().store(1ull << 62, std::memory_order_release); }
 
  private:
@@ -62,7 +63,7 @@ class Channel {
   std::atomic<std::uint64_t>& go() const {
     return *reinterpret_cast<std::atomic<std::uint64_t>*>(word(0));
   }
-  std::uint64_t done() const { return read(1); }     ///< chunks, by the stream
+  std::uint64_t done() const { return read(1); }     ///< chunks that the stream has copied
   std::uint64_t reached() const { return read(2); }  ///< chunks whose memory may be written
   std::uint64_t read(std::size_t i) const {
     return reinterpret_cast<const std::atomic<std::uint64_t>*>(word(i))->load(
@@ -79,10 +80,10 @@ class Channel {
   std::optional<gpu::Pinned> pinned_;
   cuda::Stream stream_ = nullptr;
   cuda::Event event_ = nullptr;
-  std::uint64_t last_from_pool_ = 0;      ///< sent where it lies, and not yet waited for
-  std::uint64_t enqueued_ = 0;            ///< chunks, since the channel was made
-  std::uint64_t started_ = 0, over_ = 0;  ///< messages of chunks
-  std::deque<Chunk> chunks_;              ///< from `over_` on
+  std::uint64_t last_from_pool_ = 0;  ///< last chunk sent in place and not yet waited for; 0: none
+  std::uint64_t enqueued_ = 0;        ///< chunks since the channel was made
+  std::uint64_t started_ = 0, over_ = 0;  ///< chunks whose messages have started, have ended
+  std::deque<Chunk> chunks_;              ///< announced and not over; the first is number `over_`
   std::deque<penstock_request_t*> requests_;
 };
 

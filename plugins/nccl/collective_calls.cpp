@@ -1,5 +1,5 @@
-// ncclAllReduce, ncclAllGather and the like, and their forms with a configuration, whose wishes for
-// NVIDIA's algorithms do not count here.
+// ncclAllReduce, ncclAllGather and the like, and their forms with a configuration. The
+// configuration selects algorithms of NVIDIA's library and is ignored here.
 #include "base/format.hpp"
 #include "nccl/arguments.hpp"
 #include "nccl/export.hpp"
@@ -9,7 +9,7 @@ namespace penstock::nccl {
 
 namespace {
 
-/// A call, with the lists that it names.
+/// A call and the block lists that it points to.
 struct Built {
   penstock_call_t call{};
   std::vector<penstock_block_t> input, output;
@@ -51,12 +51,12 @@ struct Arguments {
   Stream stream = nullptr;
 };
 
-/// The own block of `receive` is `send`, in place.
+/// True if the call is in place: `send` is this rank's own block of `receive`.
 bool is_own_block(const Arguments& a, std::uint64_t bytes) {
   return a.send == at(a.receive, static_cast<std::uint64_t>(a.comm->rank) * bytes);
 }
 
-/// Where a list of blocks holds this rank's in its place, both lists are of one buffer.
+/// Fills in a gather. If the call is in place, the input is this rank's block of the output buffer.
 void gather_into(Built& built, const Arguments& a, std::uint64_t bytes) {
   const auto rank = static_cast<std::size_t>(a.comm->rank);
   built.output = blocks_of(bytes, a.comm->ranks);
@@ -127,7 +127,7 @@ Result fill(Built& built, const Arguments& a, penstock_collective_t collective,
       if (!at_root) built.call.input = nullptr;
       return success;
     case PENSTOCK_REDUCE_SCATTER:
-      // In place the result takes the place of the own block, which no other rank reads.
+      // In place, the result overwrites this rank's own block, which no other rank reads.
       built.input = blocks_of(bytes, a.comm->ranks);
       built.output = {{0, bytes}};
       return success;
@@ -139,7 +139,7 @@ Result fill(Built& built, const Arguments& a, penstock_collective_t collective,
   }
 }
 
-/// Errors: no place for what this rank brings or gets.
+/// Errors: invalid_argument if a buffer that this rank sends from or receives into is null.
 Result check_buffers(const Arguments& a, penstock_collective_t collective) {
   if (a.count == 0) return success;
   const bool at_root = a.comm->rank == a.root;
@@ -151,7 +151,7 @@ Result check_buffers(const Arguments& a, penstock_collective_t collective) {
                                               sends && a.send == nullptr ? "send" : "receive"));
 }
 
-/// Errors: more bytes than there are addresses.
+/// Errors: invalid_argument if the buffer would exceed the address space.
 Result check_count(const char* call, std::uint64_t count, int datatype, int blocks) {
   constexpr std::uint64_t most = std::uint64_t{1} << 47;
   if (count <= most / bytes_of(datatype) / static_cast<std::uint64_t>(blocks)) return success;
@@ -159,7 +159,7 @@ Result check_count(const char* call, std::uint64_t count, int datatype, int bloc
                                               bytes_of(datatype), blocks));
 }
 
-/// As messages: not every version of the other library has these.
+/// Runs the collective as messages: not every version of the other library has these calls.
 Result run_as_messages(const Arguments& a, penstock_collective_t collective) {
   const bool at_root = a.comm->rank == a.root;
   const std::uint64_t bytes = a.count * bytes_of(a.datatype);
@@ -231,7 +231,7 @@ Result begin(const Arguments& a, penstock_collective_t collective) {
 
 #define SEND_RECEIVE const void *send, void *receive, std::size_t count, int datatype
 
-/// The call, and the same with a configuration.
+/// Defines the call and its form with a configuration.
 #define PENSTOCK_NCCL_COLLECTIVE(name, collective, arguments, ...)                                \
   PENSTOCK_NCCL(Result, name, arguments(Comm comm, Stream stream)) {                              \
     return begin({#name, send, receive, count, datatype, __VA_ARGS__, comm, stream}, collective); \
@@ -263,7 +263,7 @@ PENSTOCK_NCCL(Result, ncclBcast,
 
 namespace {
 
-/// `transfer`, but for its peer and its bytes.
+/// Sends or receives one message. `transfer` lacks only its peer and its bytes.
 Result message(const char* name, Transfer transfer, std::uint64_t count, int datatype, int peer,
                Comm comm) {
   return guarded(name, [&] {

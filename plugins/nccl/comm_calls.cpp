@@ -19,7 +19,7 @@ Result check_ranks(const char* call, const void* comm, int ranks, int rank) {
   return failed(invalid_argument, fmt::format("{}: rank {} of {} ranks", call, rank, ranks));
 }
 
-/// The values that a configuration asks for. Those that it does not name stay as they are.
+/// The values that a configuration asks for. Fields that it leaves undefined keep their defaults.
 struct Wished {
   std::string name;
   bool blocks = true;
@@ -61,12 +61,12 @@ Result init(const char* call, Comm* comm, int ranks, const UniqueId& id, int ran
   });
 }
 
-/// What a rank wishes of a split.
+/// A rank's arguments to a split.
 struct Wish {
   int color, key, rank;
 };
 
-/// The ranks of `color`, in the order of their keys; this rank's place among them.
+/// Describes the communicator of this rank's color: its ranks are ordered by key.
 Making making_of(const std::vector<Wish>& wishes, const Wish& own, std::uint64_t key,
                  const std::string& name, const std::shared_ptr<Attached>& attached) {
   std::vector<Wish> members;
@@ -84,10 +84,10 @@ Making making_of(const std::vector<Wish>& wishes, const Wish& own, std::uint64_t
           .attached = attached};
 }
 
-/// Tells whether a communicator that is made of another one can still be made: neither was aborted,
-/// and no rank has died.
-std::function<Result()> both_are_there(const ncclComm& comm, const ncclComm& made,
-                                       std::vector<int> excluded = {}) {
+/// Returns a check that a communicator can still be made from its parent: neither was aborted, and
+/// no rank has died.
+std::function<Result()> check_both_alive(const ncclComm& comm, const ncclComm& made,
+                                         std::vector<int> excluded = {}) {
   return [&comm, &made, excluded = std::move(excluded)] {
     if (made.aborted) return failed(internal_error, "the new communicator was aborted");
     return comm.still_all_there(excluded);
@@ -100,16 +100,16 @@ Result split(ncclComm& comm, int color, int key, ncclComm& made, const std::stri
   const Wish own{color, key, comm.rank};
   std::vector<Wish> wishes(static_cast<std::size_t>(comm.ranks));
   Meeting meeting(comm.attached->pool(), split_key, comm.rank, comm.ranks,
-                  both_are_there(comm, made));
+                  check_both_alive(comm, made));
   if (const Result met = meeting.exchange(&own, wishes.data(), sizeof own); met != success)
     return met;
   if (color == no_color) return success;
   Making making = making_of(wishes, own, split_key, name, comm.attached);
-  making.goes_on = both_are_there(comm, made);
+  making.goes_on = check_both_alive(comm, made);
   return open_comm(made, making);
 }
 
-/// Those that stay meet without the others.
+/// Makes a communicator of the ranks that are not excluded. Excluded ranks take no part.
 Result shrink(ncclComm& comm, const std::vector<int>& excluded, ncclComm& made,
               const std::string& name) {
   const ncclComm::InCall in(comm);
@@ -119,19 +119,18 @@ Result shrink(ncclComm& comm, const std::vector<int>& excluded, ncclComm& made,
       wishes.push_back({0, rank, rank});
   Making making = making_of(wishes, {0, comm.rank, comm.rank},
                             derived_key(comm.key, 16 + ++comm.children), name, comm.attached);
-  making.goes_on = both_are_there(comm, made, excluded);
+  making.goes_on = check_both_alive(comm, made, excluded);
   return open_comm(made, making);
 }
 
-/// How the making of a communicator ended. The thread of the communicator that it is made of
-/// reports it.
+/// How the making of a communicator ended. The parent communicator's thread reports it.
 struct Made {
   Result result = success;
   std::string words;
 };
 
-/// Makes `*place` out of `comm` by `make`; makes nothing if this rank `is_in_none`. If the new one
-/// does not block, both are in progress meanwhile.
+/// Makes `*place` from `comm` by `make`; with `is_in_none` this rank takes part but gets no new
+/// communicator. If the new one does not block, both are in progress until it is made.
 Result derive(ncclComm& comm, const Wished& wished, bool is_in_none, Comm* place,
               const std::function<Result(ncclComm&)>& make) {
   *place = nullptr;
@@ -154,7 +153,7 @@ Result derive(ncclComm& comm, const Wished& wished, bool is_in_none, Comm* place
       try {
         const Made how = ended.get();
         return how.result == success ? success : failed(how.result, how.words);
-      } catch (const std::future_error&) {  // it was not begun
+      } catch (const std::future_error&) {  // the task was dropped before it began
         return failed(internal_error, "the communicator that this one is made of has failed");
       }
     });
@@ -181,7 +180,7 @@ Result with_comm(const char* call, Comm comm, const void* place,
   });
 }
 
-/// The same, but the communicator may still be in the making.
+/// Like with_comm(), but the communicator may still be in progress.
 Result with_handle(const char* call, Comm comm, const std::function<Result(ncclComm&)>& body) {
   return guarded(call, [&] {
     const Result checked = check_handle(call, comm);
@@ -243,7 +242,7 @@ PENSTOCK_NCCL(Result, ncclCommFinalize, (Comm comm)) {
 PENSTOCK_NCCL(Result, ncclCommDestroy, (Comm comm)) {
   if (comm == nullptr) return success;
   return with_handle("ncclCommDestroy", comm, [](ncclComm& c) {
-    // It would wait for a rank that may never come: only ncclCommAbort ends that.
+    // This would wait for a rank that may never arrive; only ncclCommAbort can end that wait.
     if (!c.opened && c.error() == in_progress)
       return failed(invalid_argument,
                     "ncclCommDestroy: the communicator is not made yet: wait until "
@@ -333,7 +332,7 @@ PENSTOCK_NCCL(Result, ncclCommGetAsyncError, (Comm comm, Result* found)) {
 }
 PENSTOCK_NCCL(Result, ncclCommMemStats, (Comm comm, int, std::uint64_t* value)) {
   return with_comm("ncclCommMemStats", comm, value, [&](ncclComm&) {
-    *value = 0;  // nothing of the GPU's memory but scratch
+    *value = 0;  // no GPU memory but scratch
     return success;
   });
 }
@@ -413,7 +412,7 @@ PENSTOCK_NCCL(Result, ncclRedOpDestroy, (int operation, Comm comm)) {
 PENSTOCK_NCCL(Team, ncclTeamWorld, (Comm comm)) {
   return comm == nullptr ? Team{0, 0, 0} : Team{comm->ranks, comm->rank, 1};
 }
-/// No rank loads or stores another one's memory.
+/// Returns a team of one: no rank loads or stores another rank's memory.
 PENSTOCK_NCCL(Team, ncclTeamLsa, (Comm)) {
   return {1, 0, 1};
 }

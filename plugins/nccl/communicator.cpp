@@ -12,10 +12,10 @@ namespace penstock::nccl {
 
 namespace {
 
-/// The meetings of a communicator, in keys derived from its own.
+/// Salts that derive the key of each of a communicator's meetings from its own key.
 constexpr std::uint64_t of_core = 1, of_mail = 2, of_other = 3;
 
-/// What a rank tells the others of how messages reach it.
+/// A rank's message address, exchanged in a meeting.
 struct Place {
   penstock_address_t address{};
   std::uint64_t token = 0;
@@ -50,7 +50,7 @@ Result open_core(ncclComm& comm, const std::function<Result()>& goes_on) {
   return outcome(opened, "ncclCommInitRank");
 }
 
-/// Messages between the ranks.
+/// Opens point-to-point messaging between the ranks.
 Result open_mail(ncclComm& comm) {
   penstock_messenger_options_t options{};
   options.struct_bytes = sizeof options;
@@ -61,7 +61,7 @@ Result open_mail(ncclComm& comm) {
   const auto opened = penstock_messenger_open(comm.attached->pool(), &options, &messenger);
   Place own;
   if (opened == PENSTOCK_OK) penstock_messenger_address(messenger, &own.address);
-  const Result failed_here = outcome(opened, "ncclCommInitRank");  // the others wait all the same
+  const Result failed_here = outcome(opened, "ncclCommInitRank");  // met below: the others wait
   own.token = penstock_comm_token(comm.core, static_cast<std::uint32_t>(comm.rank));
   std::vector<Place> all(static_cast<std::size_t>(comm.ranks));
   Meeting meeting(comm.attached->pool(), derived_key(comm.key, of_mail), comm.rank, comm.ranks,
@@ -82,7 +82,7 @@ Result open_mail(ncclComm& comm) {
   return success;
 }
 
-/// The GPU of this thread. Without a driver buffers are host memory, and calls block.
+/// Finds the current GPU of this thread. Without a driver, buffers are host memory and calls block.
 Result find_gpu(ncclComm& comm) {
   if (!cuda::driver()) return success;
   auto device = gpu::Device::current();
@@ -95,7 +95,7 @@ Result find_gpu(ncclComm& comm) {
   return success;
 }
 
-/// To the library of PENSTOCK_NCCL_LOCAL, where all ranks share a host.
+/// Hands the communicator over to the library of PENSTOCK_NCCL_LOCAL if all ranks share a host.
 Result hand_over(ncclComm& comm, const std::function<Result()>& goes_on) {
   const Result found = OtherLibrary::get(&comm.library);
   if (found != success || comm.library == nullptr || comm.gpu == nullptr) return found;
@@ -112,7 +112,7 @@ Result hand_over(ncclComm& comm, const std::function<Result()>& goes_on) {
 
 namespace {
 
-/// The core and the messages, or another library's communicator.
+/// Opens collectives and messaging, or another library's communicator.
 Result open_all(ncclComm& comm, const std::function<Result()>& goes_on) {
   if (const Result found = find_gpu(comm); found != success) return found;
   if (const Result handed = hand_over(comm, goes_on); handed != success) return handed;
@@ -125,7 +125,7 @@ Result open_all(ncclComm& comm, const std::function<Result()>& goes_on) {
   return success;
 }
 
-/// No rank waits for this one in a later meeting.
+/// Gives up all meetings of the communicator, so that no rank waits for this one.
 void give_up(const ncclComm& comm) {
   const std::string why = last_error();
   for (const std::uint64_t salt : {of_core, of_mail, of_other})
@@ -193,7 +193,7 @@ bool ncclComm::posts(bool waits) const {
 
 nccl::Result ncclComm::begin(std::function<nccl::Result()> call, bool waits) {
   if (!posts(waits)) {
-    tasks.await();  // a split of one that blocks into others that do not
+    tasks.await();  // a blocking communicator has tasks while it is split into non-blocking ones
     return call();
   }
   if (const nccl::Result state = tasks.state();
@@ -244,7 +244,7 @@ nccl::Result ncclComm::finish() {
 }
 
 nccl::Result ncclComm::still_all_there(const std::vector<int>& excluded) const {
-  if (core == nullptr) return nccl::success;  // another library's
+  if (core == nullptr) return nccl::success;  // another library carries it
   if (aborted && excluded.empty())
     return nccl::failed(nccl::internal_error, "the communicator was aborted");
   for (int r = 0; r < ranks; ++r) {
@@ -270,7 +270,7 @@ nccl::Result ncclComm::error() {
   return health();
 }
 
-/// The state of messages and collectives that a GPU carries.
+/// The first error of messages and collectives that run asynchronously on a GPU.
 nccl::Result ncclComm::health() {
   if (other != nullptr && !aborted) {
     nccl::Result found = nccl::success;
@@ -285,8 +285,8 @@ nccl::Result ncclComm::health() {
 void ncclComm::abort() {
   aborted = true;
   __atomic_store_n(&cancelled, 1, __ATOMIC_RELEASE);
-  // The thread that makes it sees that it was aborted. That may be another communicator's thread; a
-  // task here waits for it, so that this communicator is not destroyed before.
+  // The thread that is making this communicator checks `aborted`. It may be another communicator's
+  // thread; a task here waits for it, so that this communicator is not destroyed before.
   if (!opened) return;
   tasks.drop();
   if (other != nullptr) {

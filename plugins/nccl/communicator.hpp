@@ -1,4 +1,4 @@
-// A communicator of NCCL's interface, over one of penstock/collectives.h.
+// A communicator of NCCL's interface. It wraps one of penstock/collectives.h.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@
 
 namespace penstock::nccl {
 
-/// An operation of ncclRedOpCreatePreMulSum().
+/// An operation made by ncclRedOpCreatePreMulSum().
 struct UserOperation {
   bool is_there = false;
   int datatype = 0;
@@ -33,7 +33,7 @@ struct UserOperation {
 struct ncclComm {
   ~ncclComm();
 
-  /// A thread is in a call.
+  /// Counts this thread as being in a call while it exists.
   class InCall {
    public:
     explicit InCall(ncclComm& comm) : calls_(comm.calls_) { ++calls_; }
@@ -48,42 +48,43 @@ struct ncclComm {
   static constexpr std::uint64_t alive_magic = 0x6d6d6f4350;
   std::uint64_t magic = alive_magic;
   int rank = 0, ranks = 1, device = 0;
-  std::uint64_t key = 0;  ///< of the communicator, the same on all ranks
+  std::uint64_t key = 0;  ///< identifies the communicator; the same on all ranks
   std::string name;
   std::shared_ptr<penstock::nccl::Attached> attached;
-  std::shared_ptr<const penstock::gpu::Device> gpu;       ///< null: there is none
-  const penstock::nccl::OtherLibrary* library = nullptr;  ///< that carries it; null: ours
+  std::shared_ptr<const penstock::gpu::Device> gpu;       ///< null: no GPU
+  const penstock::nccl::OtherLibrary* library = nullptr;  ///< that carries it; null: Penstock does
   penstock::nccl::OtherComm* other = nullptr;
   penstock_comm_t* core = nullptr;
   std::unique_ptr<penstock::nccl::PointToPoint> mail;
-  std::mutex mutex;  ///< of operations
+  std::mutex mutex;  ///< guards operations
   std::vector<penstock::nccl::UserOperation> operations;
-  std::atomic<std::uint64_t> children{0};  ///< splits so far
+  std::atomic<std::uint64_t> children{0};  ///< communicators split or shrunk from this one so far
   std::atomic<bool> aborted{false};
   volatile int cancelled = 0;
-  bool blocks = true;               ///< its calls block; else they return in_progress
-  std::atomic<bool> opened{false};  ///< all above is there
-  penstock::nccl::Tasks tasks;      ///< of calls that do not block
+  bool blocks = true;               ///< calls block; false: they return in_progress
+  std::atomic<bool> opened{false};  ///< all fields above are set
+  penstock::nccl::Tasks tasks;      ///< calls that do not block
 
-  /// Makes a call. `waits`: it waits for other ranks even with a GPU. If the communicator must not
-  /// block, the call comes after the earlier ones; then this returns in_progress, and error() tells
-  /// when it has ended.
+  /// Makes a call. `waits`: the call waits for other ranks even with a GPU. If the communicator
+  /// must not block, the call is queued behind earlier ones and begin() returns in_progress;
+  /// error() reports the end.
   penstock::nccl::Result begin(std::function<penstock::nccl::Result()> call, bool waits = false);
-  /// True if begin() would not make the call at once.
+  /// True if begin() would queue the call.
   bool posts(bool waits) const;
 
-  /// Enqueues, or without a GPU runs, a collective call.
+  /// Enqueues a collective call on `stream`; without a GPU, runs it.
   penstock::nccl::Result run(const penstock_call_t& call, penstock::nccl::Stream stream);
   penstock::nccl::Result transfer(const std::vector<penstock::nccl::Transfer>& transfers);
-  /// The state of the calls that were begun; in_progress while one that does not block is under
-  /// way.
+  /// The first error of the calls begun so far; in_progress while a call that does not block is
+  /// running or queued.
   penstock::nccl::Result error();
   void abort();
-  /// Errors: it was aborted; a rank that is not `excluded` has died.
+  /// Errors: internal_error if the communicator was aborted; remote_error if a rank that is not
+  /// `excluded` has died.
   penstock::nccl::Result still_all_there(const std::vector<int>& excluded = {}) const;
-  /// Waits until all that was enqueued is done.
+  /// Waits until all enqueued calls are complete.
   penstock::nccl::Result finish();
-  /// After abort(): until no other thread is in a call.
+  /// After abort(): waits until no other thread is in a call.
   void await_calls() const;
 
  private:
@@ -91,28 +92,28 @@ struct ncclComm {
   penstock::nccl::Result transfer_by_other(const std::vector<penstock::nccl::Transfer>& transfers);
 
   std::atomic<int> calls_{0};  ///< threads in a call
-  std::mutex turn_;            ///< of the thread that begins a collective call
+  std::mutex turn_;            ///< held by the thread that begins a collective call
 };
 
 namespace penstock::nccl {
 
 struct Making {
-  std::uint64_t key = 0;  ///< that all ranks know; 0: to be found by the invitation
+  std::uint64_t key = 0;  ///< known to all ranks; 0: comes from the invitation
   Invitation invitation;
   int rank = 0, ranks = 1;
   std::string name;
-  std::shared_ptr<Attached> attached = nullptr;  ///< null: to be found
-  std::function<Result()> goes_on = nullptr;     ///< an error: it need not wait any more
+  std::shared_ptr<Attached> attached = nullptr;  ///< null: attach by the invitation
+  std::function<Result()> goes_on = nullptr;     ///< polled while waiting; an error ends the wait
 };
-/// Waits for all ranks. An abort() of the communicator ends that.
+/// Opens the communicator. Waits for all ranks; abort() from another thread ends the wait.
 Result open_comm(ncclComm& comm, const Making& making);
-/// The same with a new communicator.
+/// Like open_comm(), for a new communicator, stored in `comm`.
 Result make_comm(const Making& making, Comm* comm);
-/// Errors: invalid_argument, no communicator of ours.
+/// Errors: invalid_argument if `comm` is no communicator of this library.
 Result check_handle(const char* call, Comm comm);
-/// The same, and invalid_argument also while the communicator is still being made.
+/// Like check_handle(), and invalid_argument also while the communicator is still being made.
 Result check_comm(const char* call, Comm comm);
-/// What is registered with a communicator that ends.
+/// Drops the windows registered with a communicator, as it ends.
 void forget_windows(Comm comm);
 
 }  // namespace penstock::nccl

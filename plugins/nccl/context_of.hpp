@@ -1,4 +1,4 @@
-// The caller's context of a GPU, for a thread that makes calls for it.
+// The caller's GPU context, for threads that call the driver on its behalf.
 #pragma once
 
 #include "cuda/driver.hpp"
@@ -11,7 +11,7 @@ class ContextOf {
     if (const auto driver = cuda::driver()) (void)(*driver)->context_current(&context_);
   }
 
-  /// While it lives, the context is this thread's.
+  /// Makes the context current on this thread while it exists.
   class Scope {
    public:
     explicit Scope(const ContextOf& of) : context_(of.context_) {

@@ -1,4 +1,4 @@
-// Functions of NCCL's interface: pncclX, and ncclX as a weak name for it, as tools expect.
+// Exports each function of NCCL's interface as pncclX, with ncclX as a weak alias, as tools expect.
 #pragma once
 
 #include <exception>
@@ -12,7 +12,7 @@
 
 namespace penstock::nccl {
 
-/// Nothing is thrown into the program.
+/// Runs `body`; turns an exception into an error, since none may reach the program.
 template <class Body>
 Result guarded(const char* call, const Body& body) {
   try {

@@ -17,20 +17,20 @@ namespace penstock::nccl {
 
 namespace {
 
-/// What one communicator does in a group.
+/// The calls of one communicator in a group.
 struct Calls {
   Comm comm = nullptr;
   std::vector<std::function<Result()>> bodies;
   std::vector<Transfer> transfers;
   bool waits = false;     ///< one of the bodies waits for other ranks even with a GPU
-  bool destroys = false;  ///< in the end
+  bool destroys = false;  ///< the communicator is destroyed after its calls
 };
 
 struct Group {
   int depth = 0;
-  std::vector<Calls> calls;  ///< by the first call of each
+  std::vector<Calls> calls;  ///< one per communicator, in the order of their first calls
   std::vector<std::function<Result()>> independent;
-  Result refused = success;  ///< the first of its calls that was refused, and why
+  Result refused = success;  ///< error of the first call that was refused; `words` is its message
   std::string words;
 
   Calls& of(Comm comm) {
@@ -47,7 +47,7 @@ bool is_error(Result result) {
   return result != success && result != in_progress;
 }
 
-/// The result of two calls.
+/// Combines the results of two calls: an error wins over in_progress, in_progress over success.
 Result both(Result first, Result second) {
   return is_error(first) || second == success ? first : second;
 }
@@ -69,7 +69,7 @@ Result run_calls(const Calls& calls) {
   return result;
 }
 
-/// Begins the calls of communicators that do not block, and takes them out.
+/// Begins the calls of communicators that do not block, and removes them from `all`.
 Result post_calls(std::vector<Calls>& all) {
   Result result = success;
   std::erase_if(all, [&result](const Calls& calls) {
@@ -80,7 +80,7 @@ Result post_calls(std::vector<Calls>& all) {
   return result;
 }
 
-/// Each body in a thread; the words of what fails become this thread's.
+/// Runs each body in a thread of its own. The first error's message becomes this thread's.
 Result run_side_by_side(const std::vector<std::function<Result()>>& bodies) {
   const ContextOf context;
   std::vector<Result> results(bodies.size());
@@ -98,10 +98,10 @@ Result run_side_by_side(const std::vector<std::function<Result()>>& bodies) {
   return std::accumulate(results.begin(), results.end(), success, both);
 }
 
-/// Communicators of GPUs, each with one rank here. Their calls do not wait for other ranks, and in
-/// threads they would take their places on a stream that they share in an order of chance, which
-/// other ranks do not have.
-bool go_one_by_one(const Group& ended) {
+/// True if this thread can begin the calls one by one: each communicator has a GPU and one rank
+/// here, so no call waits for another rank. In threads, calls on a shared stream would be enqueued
+/// in a random order that differs between ranks.
+bool can_run_one_by_one(const Group& ended) {
   std::set<std::uint64_t> keys;
   return ended.independent.empty() &&
          std::all_of(ended.calls.begin(), ended.calls.end(), [&](const Calls& calls) {
@@ -109,7 +109,7 @@ bool go_one_by_one(const Group& ended) {
          });
 }
 
-/// Another library's are a group of its own too.
+/// Runs the calls in order. Calls that another library carries form a group of that library too.
 Result run_one_by_one(const std::vector<Calls>& all) {
   const OtherLibrary* by = nullptr;
   for (const Calls& calls : all)
@@ -123,7 +123,7 @@ Result run_one_by_one(const std::vector<Calls>& all) {
 }
 
 Result run_rest(const Group& ended) {
-  if (go_one_by_one(ended)) return run_one_by_one(ended.calls);
+  if (can_run_one_by_one(ended)) return run_one_by_one(ended.calls);
   std::vector<std::function<Result()>> bodies = ended.independent;
   for (const Calls& calls : ended.calls) bodies.emplace_back([&calls] { return run_calls(calls); });
   if (bodies.size() == 1) return bodies[0]();

@@ -1,6 +1,6 @@
-// ncclGroupStart and ncclGroupEnd: calls between them are kept, and begun together at the end of
-// the outermost group. Those of several communicators of this thread each by a thread of its own,
-// since one may have to wait until others go on.
+// ncclGroupStart and ncclGroupEnd. Calls between them are collected, and begin together at the end
+// of the outermost group. If a group has calls of several communicators, each communicator gets a
+// thread, since one may have to wait for progress of another.
 #pragma once
 
 #include <functional>
@@ -15,21 +15,23 @@ namespace penstock::nccl {
 /// `comm` run in order; a call with null is independent of all others. `waits`: the body waits for
 /// other ranks even with a GPU.
 Result in_group(Comm comm, std::function<Result()> body, bool waits = false);
-/// The same of a message; those of a group and a communicator go on side by side.
+/// The same for a message. The messages of one communicator in a group proceed concurrently.
 Result in_group(Comm comm, const Transfer& transfer);
 
-/// Of a call that was refused: where it stands in a group, the group starts nothing and ends with
-/// this error. Returns `refused`.
+/// Records a refused call. In a group, no call of the group starts, and the group ends with this
+/// error. Returns `refused`.
 Result refused_in_group(Result refused);
 
 void start_group();
-/// The first error of its calls; without an error in_progress if some of them do not block.
+/// Ends this thread's group. Returns the first error of its calls; else in_progress if some of them
+/// do not block.
 Result end_group(const char* call);
-/// True: this thread's group has calls of the communicator, which is destroyed after them.
+/// If this thread's group has calls of the communicator, defers its destruction until after them
+/// and returns true.
 bool destroy_after_group(Comm comm);
-/// Forgets the calls of this thread's group on the communicator, which ends.
+/// Drops this thread's grouped calls on the communicator, because it ends.
 void forget_in_group(Comm comm);
-/// Forgets the calls of this thread's group.
+/// Drops all calls of this thread's group.
 Result drop_group();
 
 }  // namespace penstock::nccl

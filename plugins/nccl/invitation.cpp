@@ -20,16 +20,16 @@ namespace penstock::nccl {
 
 namespace {
 
-/// Of this process, and of no child of it.
+/// State of this process; a forked child does not inherit it.
 struct Mine {
   std::mutex mutex;
   pid_t process = 0;
   std::string temporary_pool;
-  Root* root = nullptr;  ///< for all ids; ends in at_exit()
-  Address address;       ///< the root's
+  Root* root = nullptr;  ///< serves all ids of this process; deleted in at_exit()
+  Address address;       ///< of `root`
 };
 Mine& mine() {
-  static auto& there = *new Mine;  // threads may end after the program's statics
+  static auto& there = *new Mine;  // never destroyed: threads may outlive static destructors
   return there;
 }
 
@@ -41,13 +41,13 @@ void at_exit() {
   mine().temporary_pool.clear();
 }
 
-/// With the lock held: a forked child starts anew.
+/// Resets the state in a forked child. The caller holds the mutex.
 void begin_here() {
   static const bool registered = std::atexit(at_exit) == 0;
   (void)registered;
   if (std::exchange(mine().process, getpid()) == getpid()) return;
   mine().temporary_pool.clear();
-  mine().root = nullptr;  // its thread is the parent's
+  mine().root = nullptr;  // its thread exists in the parent only
 }
 
 std::uint64_t random_key() {
@@ -55,7 +55,7 @@ std::uint64_t random_key() {
   return (std::uint64_t{random()} << 32 | random()) | 1;
 }
 
-/// As far as launchers tell.
+/// The number of ranks, from launchers' environment variables; 8 if none tells.
 std::uint32_t likely_ranks() {
   for (const char* name : {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"}) {
     const char* const text = std::getenv(name);
@@ -65,8 +65,8 @@ std::uint32_t likely_ranks() {
   return 8;
 }
 
-/// One for all unique ids of the process: each pool takes a good part of the host's memory. With
-/// the lock held.
+/// Makes one temporary pool for all unique ids of the process: a pool takes much of the host's
+/// memory. The caller holds the mutex.
 Result make_temporary_pool(std::string& spec) {
   if (mine().temporary_pool.empty()) {
     char made[64] = "";
@@ -78,7 +78,7 @@ Result make_temporary_pool(std::string& spec) {
   return success;
 }
 
-/// What ranks that ask this process are told.
+/// Builds the answer for ranks that ask this process.
 Result make_place(std::uint64_t key, int ranks, Root::Place& place) {
   place = {.key = key, .spec = penstock_default_spec(), .ranks = ranks};
   place.is_named = !place.spec.empty();
@@ -106,7 +106,7 @@ Result invite_by_root(Invitation& invitation) {
   return success;
 }
 
-/// Rank 0 with NCCL_COMM_ID: it is the root, for this communicator.
+/// With NCCL_COMM_ID, rank 0 is the root for this communicator.
 Result accept_as_root(const Invitation& invitation, int ranks, Venue& venue) {
   Root::Place place;
   if (const Result made = make_place(random_key(), ranks, place); made != success) return made;

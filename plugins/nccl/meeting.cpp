@@ -15,9 +15,9 @@ namespace penstock::nccl {
 
 namespace {
 
-/// The first line of a rank's place; what it brings follows.
+/// The first line of a rank's entry; the rank's data follow it.
 struct Arrival {
-  std::uint64_t key = 0;  ///< not 0: it has come
+  std::uint64_t key = 0;  ///< the meeting's key once the rank has arrived; else 0
   std::uint64_t token = 0;
   std::uint64_t has_read = 0;
   std::uint64_t unused[5] = {};
@@ -25,7 +25,7 @@ struct Arrival {
 constexpr std::uint64_t line = sizeof(Arrival), stride = line + Meeting::max_bytes;
 static_assert(line == 64);
 
-constexpr const char* over = ".over";  // after the name of a meeting: it was given up
+constexpr const char* over = ".over";  // suffix of the object that says the meeting was given up
 constexpr std::chrono::minutes longest_wait{10};
 constexpr std::chrono::milliseconds between_checks{50};
 
@@ -57,7 +57,7 @@ Result Meeting::exchange(const void* mine, void* all, std::uint64_t bytes) {
   return result;
 }
 
-/// The first rank that gives up says why. A place like those of the meeting, but of one rank.
+/// The first rank that gives up writes its reason into an object of one entry.
 void Meeting::give_up(const std::string& why) {
   penstock_object_options_t options{};
   options.struct_bytes = sizeof options;
@@ -65,7 +65,7 @@ void Meeting::give_up(const std::string& why) {
   penstock_object_t* object = nullptr;
   if (penstock_arena_create(pool_, (name() + over).c_str(), stride, &options, &object) !=
       PENSTOCK_OK)
-    return;  // another one has said so
+    return;  // another rank has given up before
   auto* const place = static_cast<std::byte*>(penstock_object_data(object));
   char words[max_bytes] = "";
   why.copy(words, sizeof words - 1);
@@ -88,7 +88,7 @@ Result Meeting::check_given_up() {
     words[sizeof words - 1] = 0;
   }
   penstock_arena_close(object);
-  if (arrival.key != key_) return success;  // not yet all there
+  if (arrival.key != key_) return success;  // the entry is not complete yet
   (void)penstock_pool_alive(pool_, arrival.token, who, sizeof who);
   return failed(remote_error, fmt::format("ncclCommInitRank: {} has given up: {}", who, words));
 }
@@ -110,12 +110,12 @@ Result Meeting::meet(const void* mine, void* all, std::uint64_t bytes) {
   (void)penstock_write(pool_, place, &arrival, sizeof arrival);
   const Result result = await_all(memory, all, bytes);
   if (result != success) {
-    penstock_arena_close(object);  // others may still look: it goes when its maker ends
+    penstock_arena_close(object);  // other ranks may still read; freed when its creator exits
     return result;
   }
   arrival.has_read = 1;
   (void)penstock_write(pool_, place, &arrival, sizeof arrival);
-  // Rank 0 gives the memory back, when nobody needs it any more.
+  // Rank 0 frees the object once all ranks have read it.
   if (rank_ != 0) {
     penstock_arena_close(object);
     return success;
@@ -163,7 +163,7 @@ Result Meeting::await_all(const std::byte* memory, void* all, std::uint64_t byte
   return success;
 }
 
-/// Whether it is worth waiting on.
+/// Errors: the wait must end, because a rank has died or given up or `goes_on` says so.
 Result Meeting::check_others(const std::vector<std::uint64_t>& tokens) {
   if (goes_on_)
     if (const Result ended = goes_on_(); ended != success) return ended;
@@ -176,8 +176,8 @@ Result Meeting::check_others(const std::vector<std::uint64_t>& tokens) {
   return check_given_up();
 }
 
-/// A rank that dies meanwhile needs no answer any more. False: a rank may still write, because it
-/// is stopped or because this rank has waited long enough.
+/// Waits until every rank has read all entries or has died. False on a timeout or an abort: a
+/// stopped rank may still access the object.
 bool Meeting::await_all_gone(const std::byte* memory) {
   const auto until = std::chrono::steady_clock::now() + longest_wait;
   for (int rank = 0; rank < ranks_; ++rank) {

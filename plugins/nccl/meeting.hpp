@@ -1,5 +1,5 @@
-// How the ranks of a communicator find each other in the pool: in an object, whose name is made of
-// a key that all of them know, each leaves a few lines and reads those of the others.
+// How the ranks of a communicator find each other in the pool. They share an object, named by a key
+// that all of them know: each rank writes its own entry and reads the entries of the others.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +12,22 @@
 
 namespace penstock::nccl {
 
-/// One exchange between `ranks` ranks that know the same `key`; each key is used once. A rank that
-/// gives it up first says so in an object of its own, which lives as long as its process: who comes
-/// later is told at once.
+/// One exchange between `ranks` ranks that know the same `key`; each key is used once. The first
+/// rank that gives up records that in an object that lives as long as its process, so that ranks
+/// that arrive later fail at once.
 class Meeting {
  public:
   static constexpr std::uint64_t max_bytes = 192;
-  /// `goes_on`: asked now and then; an error ends the exchange.
+  /// `goes_on` is polled while waiting; an error from it ends the exchange.
   Meeting(penstock_pool_t* pool, std::uint64_t key, int rank, int ranks,
           std::function<Result()> goes_on = nullptr)
       : pool_(pool), key_(key), rank_(rank), ranks_(ranks), goes_on_(std::move(goes_on)) {}
 
-  /// `mine` of each rank, in rank order, into `all`; `bytes` each, max_bytes at most. Errors:
-  /// remote_error, which names ranks that have not come in time, have died or have given up; those
-  /// of the pool. On an error the meeting is given up.
+  /// Gathers `mine` of every rank into `all`, in rank order. `bytes`: size of each, at most
+  /// max_bytes. Errors: remote_error, which names ranks that did not arrive in time, died or gave
+  /// up; those of the pool. On an error this rank gives up.
   Result exchange(const void* mine, void* all, std::uint64_t bytes);
-  /// Tells the other ranks, also those that come later, not to wait: `why`.
+  /// Tells the other ranks, also those that arrive later, not to wait, and `why`.
   void give_up(const std::string& why);
 
  private:
@@ -45,10 +45,10 @@ class Meeting {
   std::function<Result()> goes_on_;
 };
 
-/// The same for all processes of this host since it was started.
+/// Identifies this boot of this host: the same in all its processes.
 std::uint64_t this_host();
 
-/// Another key, the same for all who know the first.
+/// Derives another key: the same on all ranks that pass the same key and salt.
 std::uint64_t derived_key(std::uint64_t key, std::uint64_t salt);
 
 }  // namespace penstock::nccl

@@ -1,5 +1,5 @@
-// Memory of NCCL's interface. Registering makes nothing faster: a GPU's own streams copy between
-// any memory and the pool, and memory that lies in the pool is known by its address.
+// Memory calls of NCCL's interface. Registration makes nothing faster: a GPU's streams copy between
+// any memory and the pool, and pool memory is recognized by its address.
 #include <cstdint>
 #include <cstdlib>
 #include <mutex>
@@ -16,15 +16,15 @@ namespace penstock::nccl {
 
 namespace {
 
-/// What ncclCommRegister() and ncclCommWindowRegister() give out.
+/// The handle that ncclCommRegister() and ncclCommWindowRegister() return.
 struct Window {
   Comm comm;
   void* data;
 };
 std::mutex windows_mutex;
-std::set<Window*> windows;  // that are registered
+std::set<Window*> windows;  // the registered ones; guarded by windows_mutex
 
-/// What a program gets by registering, in words.
+/// Describes, for the log, how calls use the registered memory.
 const char* kind_of(const ncclComm& comm, bool in_pool) {
   if (comm.other != nullptr) return "the other library carries it, and does not know of it";
   if (!in_pool) return "not in the pool: calls copy it through the communicator's chunks";
@@ -51,7 +51,7 @@ Result register_memory(const char* call, Comm comm, void* data, std::size_t byte
   });
 }
 
-/// The window, if it is one of the communicator's. With the lock held.
+/// Returns the window if it belongs to the communicator, else null. The caller holds windows_mutex.
 Window* find_window(Comm comm, void* window) {
   const auto there = windows.find(static_cast<Window*>(window));
   return there != windows.end() && (*there)->comm == comm ? *there : nullptr;
@@ -90,8 +90,8 @@ void forget_windows(Comm comm) {
   }
 }
 
-/// Of the pool where PENSTOCK_NCCL_MEMORY says so; else of the GPU, or the host where there is
-/// none.
+/// Allocates in the pool with PENSTOCK_NCCL_MEMORY=pool; else on the GPU, or on the host if there
+/// is no GPU.
 PENSTOCK_NCCL(Result, ncclMemAlloc, (void** made, std::size_t bytes)) {
   return guarded("ncclMemAlloc", [&] {
     if (made == nullptr) return failed(invalid_argument, "ncclMemAlloc: no place for it");

@@ -19,7 +19,7 @@ Result result_of(penstock_status_t status) {
       return invalid_usage;
     case PENSTOCK_PEER_DEAD:
     case PENSTOCK_DEADLINE:
-    case PENSTOCK_UNAVAILABLE:  // another rank has given up, or this one was aborted
+    case PENSTOCK_UNAVAILABLE:  // another rank gave up, or this one was aborted
       return remote_error;
     case PENSTOCK_INTERNAL:
       return internal_error;
@@ -47,7 +47,7 @@ Result outcome(const penstock::Result<void>& done) {
 Result outcome(penstock_status_t status, const char* call) {
   if (status == PENSTOCK_OK) return success;
   const std::string words = penstock_last_error();
-  const bool named = words.rfind(call, 0) == 0;  // or nothing is to be named
+  const bool named = words.rfind(call, 0) == 0;  // also true if `call` is empty
   return failed(result_of(status), named ? words : fmt::format("{}: {}", call, words));
 }
 

@@ -1,4 +1,4 @@
-// Results of NCCL's interface, and what ncclGetLastError() says of them.
+// Results of NCCL's interface, and their messages for ncclGetLastError().
 #pragma once
 
 #include <string>
@@ -9,13 +9,13 @@
 
 namespace penstock::nccl {
 
-/// What the last failed call of this thread met.
+/// The message of this thread's last failed call.
 const std::string& last_error();
-/// Keeps the words for ncclGetLastError(), and logs them.
+/// Stores the message for ncclGetLastError(), and logs it. Returns `result`.
 Result failed(Result result, const std::string& words);
-/// Of a call of NVIDIA's driver.
+/// Converts the result of a call to NVIDIA's driver.
 Result outcome(const penstock::Result<void>& done);
-/// Of a call of the C interface, whose words penstock_last_error() has.
+/// Converts the status of a call to the C interface; the message is penstock_last_error().
 Result outcome(penstock_status_t status, const char* call);
 
 }  // namespace penstock::nccl

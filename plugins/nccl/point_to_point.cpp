@@ -42,7 +42,7 @@ PointToPoint::~PointToPoint() {
   }
   changed_.notify_all();
   if (thread_.joinable()) thread_.join();
-  penstock_messenger_close(messenger_);  // before what is not done is given back
+  penstock_messenger_close(messenger_);  // before the requests it may still use are freed
   for (penstock_request_t* const request : abandoned_) penstock_request_free(request);
 }
 
@@ -83,7 +83,8 @@ Result PointToPoint::begin(const std::vector<Transfer>& transfers) {
   return device_ == nullptr ? carry_by_host(others) : issue(others);
 }
 
-/// The thread that carries messages is not in a graph.
+/// Errors: invalid_usage if a stream captures a graph: the thread that carries messages would not
+/// be part of the graph.
 Result PointToPoint::refuse_capture(const std::vector<Transfer>& transfers) {
   if (device_ == nullptr) return success;
   const gpu::Device::Scope scope(*device_);
@@ -98,8 +99,8 @@ Result PointToPoint::refuse_capture(const std::vector<Transfer>& transfers) {
   return success;
 }
 
-/// The receive's stream goes on after what the send's has been given so far, and the other way
-/// round after the copy.
+/// Copies on the receive's stream, after the work enqueued on the send's stream so far. The send's
+/// stream continues after the copy.
 Result PointToPoint::copy_after_send(const Transfer& send, const Transfer& receive) {
   constexpr const char* what = "a message to this rank itself";
   const cuda::Driver& driver = device_->driver();
@@ -117,7 +118,7 @@ Result PointToPoint::copy_after_send(const Transfer& send, const Transfer& recei
   return outcome(done);
 }
 
-/// Messages of this rank to itself, in order.
+/// Copies the messages of this rank to itself, in order.
 Result PointToPoint::copy_within(const std::vector<Transfer>& transfers) {
   std::vector<const Transfer*> sends, receives;
   for (const Transfer& transfer : transfers)
@@ -147,8 +148,8 @@ Result PointToPoint::meet(std::uint32_t peer) {
   return outcome(penstock_messenger_meet(messenger_, peer, &addresses_[peer]), "ncclSend");
 }
 
-/// Without a GPU: this thread carries the messages until all are done. Another thread may carry its
-/// own between two looks.
+/// Without a GPU: this thread carries its messages until all are done. Between two polls it lets
+/// another thread carry its own.
 Result PointToPoint::carry_by_host(const std::vector<Transfer>& transfers) {
   std::unique_lock<std::mutex> turn(turn_);
   std::vector<penstock_request_t*> requests;
@@ -191,7 +192,7 @@ Result PointToPoint::carry_by_host(const std::vector<Transfer>& transfers) {
     char who[256] = "";
     const bool is_dead = penstock_pool_alive(pool_, tokens_[peer], who, sizeof who) == 0;
     if (!is_dead) check = now + between_checks;
-    // What it did before it ended counts: looked for once more.
+    // Messages that the peer sent before it died still count, so poll once more.
     if (is_dead && seen_dead && !moved)
       result = failed(remote_error, fmt::format("a message: rank {}, {}, has died", peer, who));
     seen_dead = is_dead;
@@ -216,12 +217,13 @@ Result PointToPoint::issue(const std::vector<Transfer>& transfers) {
   std::map<Channel*, std::deque<Channel::Chunk>> parts;
   {
     const std::lock_guard<std::mutex> guard(mutex_);
-    if (error_) return failed(remote_error, *error_);  // those that are made now nobody would open
+    // A channel made after stop() would never be released.
+    if (error_) return failed(remote_error, *error_);
     for (const Transfer& t : transfers) {
       if (channels_.contains({t.peer, t.is_send})) continue;
       std::unique_ptr<Channel> made;
       const Result result = Channel::make(device_, t.peer, t.is_send, made);
-      if (result != success) return result;  // nothing is announced yet
+      if (result != success) return result;  // no chunk was announced yet
       channels_[{t.peer, t.is_send}] = std::move(made);
     }
     for (const Transfer& t : transfers) {
@@ -241,7 +243,8 @@ Result PointToPoint::issue(const std::vector<Transfer>& transfers) {
     if (result == success) result = channel(t.peer, t.is_send).begin_after(t.stream);
   for (const auto& [to, all] : parts)
     if (result == success) result = to->reach(all.size());
-  // A chunk of each in turn: a stream takes so many operations at once.
+  // One chunk of each channel in turn: a full stream blocks this thread, and must not keep other
+  // channels from proceeding.
   for (bool more = true; more && result == success;) {
     more = false;
     for (auto& [to, left] : parts) {
@@ -283,7 +286,7 @@ void PointToPoint::run() {
   }
 }
 
-/// With the lock held. True if something has moved.
+/// Polls all channels. True if something moved. The caller holds the mutex.
 bool PointToPoint::look() {
   bool moved = false;
   Result result = success;
@@ -305,7 +308,7 @@ void PointToPoint::check_alive() {
     if (channel->is_idle() || penstock_pool_alive(pool_, tokens_[name.first], who, sizeof who) != 0)
       continue;
     for (int looks = 0; looks < looks_before_sleep && look();)
-      ++looks;  // what it did before counts
+      ++looks;  // messages that the peer sent before it died still count
     if (channel->is_idle()) continue;
     if (!error_)
       error_ = fmt::format("{}: rank {}, {}, has died", name.second ? "ncclSend" : "ncclRecv",

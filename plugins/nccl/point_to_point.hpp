@@ -1,7 +1,7 @@
-// ncclSend and ncclRecv: messages (penstock/messages.h), which a thread of the communicator
-// carries. Memory of a GPU passes through staging memory of the host in chunks, two on their way: a
-// stream for each peer and direction copies there or from there, and waits by words that only grow.
-// NCCL's groups need all messages of a group to go on side by side, whatever their order.
+// ncclSend and ncclRecv as messages (penstock/messages.h), which a thread of the communicator
+// carries. GPU memory passes through a staging buffer of the host in chunks, two in flight: one
+// stream per peer and direction copies to or from it, and waits on words that only increase.
+// NCCL requires all messages of a group to proceed concurrently, whatever their order.
 #pragma once
 
 #include <condition_variable>
@@ -28,13 +28,13 @@ struct Transfer {
   Stream stream = nullptr;
 };
 
-/// One direction of a pair of ranks: its messages, in order.
+/// One direction between two ranks; carries its messages in order.
 class Channel;
 
 class PointToPoint {
  public:
-  /// Owns `messenger`. `device`: null where there is no GPU; then begin() returns when all are
-  /// done.
+  /// Takes ownership of `messenger`. `device` is null without a GPU; begin() then returns when all
+  /// messages are done.
   PointToPoint(penstock_messenger_t* messenger, std::uint32_t self,
                std::vector<penstock_address_t> addresses, std::vector<std::uint64_t> tokens,
                penstock_pool_t* pool, std::shared_ptr<const gpu::Device> device);
@@ -42,12 +42,12 @@ class PointToPoint {
   PointToPoint(const PointToPoint&) = delete;
   PointToPoint& operator=(const PointToPoint&) = delete;
 
-  /// Begins all of them. Error of a call that was begun: error().
+  /// Begins all transfers. Errors after that are reported by error().
   Result begin(const std::vector<Transfer>& transfers);
-  /// The words of the first error; after it nothing waits any more.
+  /// The message of the first error, if any. After an error no stream or thread waits any more.
   std::optional<std::string> error() const;
   void stop(const std::string& why);
-  /// Waits until all that was begun is done, or has failed.
+  /// Waits until all transfers that were begun are done or have failed.
   void drain();
 
  private:
@@ -71,7 +71,8 @@ class PointToPoint {
   penstock_pool_t* pool_;
   std::shared_ptr<const gpu::Device> device_;
 
-  /// Held by the program's thread that begins messages or, without a GPU, carries them.
+  /// Held by the program's thread that begins messages or, without a GPU, carries them. Locked
+  /// before mutex_.
   std::mutex turn_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;

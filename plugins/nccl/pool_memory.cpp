@@ -33,22 +33,24 @@ struct Allocation {
   Allocation(const Allocation&) = delete;
   Allocation& operator=(const Allocation&) = delete;
   ~Allocation() {
-    pinned.reset();  // before the memory can be another's
+    pinned.reset();  // before the memory can be allocated again
     if (object != nullptr) (void)penstock_arena_destroy(object);
   }
 };
 
 struct All {
   std::shared_mutex mutex;
-  std::map<std::uintptr_t, std::unique_ptr<Allocation>> by_begin;  ///< as callers name them
+  std::map<std::uintptr_t, std::unique_ptr<Allocation>>
+      by_begin;  ///< keyed by the caller's address
   std::atomic<std::size_t> count{0};
 };
 All& all() {
-  static auto& there = *new All;  // programs free memory in their own last moments
+  static auto& there = *new All;  // never destroyed: exit handlers may still free memory
   return there;
 }
 
-/// The allocation in which `at` lies, and where in it. With the lock held.
+/// Returns the allocation that contains `at`, and the offset in it; null if none does. The caller
+/// holds the mutex.
 const Allocation* find(std::uintptr_t at, std::uint64_t& offset) {
   auto next = all().by_begin.upper_bound(at);
   if (next == all().by_begin.begin()) return nullptr;
@@ -64,7 +66,7 @@ Result make_object(Allocation& made) {
   penstock_object_options_t options{};
   options.struct_bytes = sizeof options;
   options.lifetime = PENSTOCK_LIFETIME_PROCESS;
-  options.alignment = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));  // no page with others
+  options.alignment = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));  // shares no page
   options.skip_zeroing = 1;
   const std::string name = fmt::format("penstock.nccl.memory.{:x}.{}", info.token, ++number);
   const auto created = penstock_arena_create(made.attached->pool(), name.c_str(), made.bytes,
@@ -114,7 +116,7 @@ Result allocate_pool_memory(std::size_t bytes, void** memory) {
 
 bool free_pool_memory(void* memory) {
   if (all().count == 0) return false;
-  std::unique_ptr<Allocation> freed;  // outside the lock: the driver waits for what uses it
+  std::unique_ptr<Allocation> freed;  // freed outside the lock: the driver waits for its users
   const std::unique_lock<std::shared_mutex> guard(all().mutex);
   const auto there = all().by_begin.find(reinterpret_cast<std::uintptr_t>(memory));
   if (there == all().by_begin.end()) return false;

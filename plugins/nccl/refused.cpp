@@ -1,5 +1,5 @@
-// What Penstock does not implement of NCCL's interface: it is exported, since programs and PyTorch
-// name it, and says so.
+// The parts of NCCL's interface that Penstock does not implement. Programs and PyTorch refer to
+// them, so they are exported; each call reports that it is not implemented.
 #include "base/format.hpp"
 #include "nccl/export.hpp"
 
@@ -20,7 +20,7 @@ Result refused(const char* call) {
     return refused(#name);          \
   }
 
-// Communication that kernels do themselves
+// Device-side communication
 PENSTOCK_REFUSED(ncclCommQueryProperties)
 PENSTOCK_REFUSED(ncclDevCommCreate)
 PENSTOCK_REFUSED(ncclDevCommDestroy)
@@ -40,7 +40,7 @@ PENSTOCK_REFUSED(ncclLsaBarrierCreateRequirement)
 PENSTOCK_REFUSED(ncclPutSignal)
 PENSTOCK_REFUSED(ncclSignal)
 PENSTOCK_REFUSED(ncclWaitSignal)
-// Communicators that grow, or give their memory back for a while
+// Growing, suspending and resuming communicators
 PENSTOCK_REFUSED(ncclCommGetUniqueId)
 PENSTOCK_REFUSED(ncclCommGrow)
 PENSTOCK_REFUSED(ncclCommResume)
@@ -64,7 +64,7 @@ PENSTOCK_REFUSED(ncclSetEncryption)
 PENSTOCK_NCCL(void, ncclParamDumpAll, ()) {}
 PENSTOCK_NCCL(void, ncclResetDebugInit, ()) {}
 extern "C" __attribute__((visibility("default"))) void ncclResetDebugInitInternal() {}
-/// 0 slots, -1: there is none.
+/// Returns 0 slots, since there are none.
 PENSTOCK_NCCL(int, ncclLLA2ACalcSlots, (int, int)) {
   return 0;
 }

@@ -20,9 +20,9 @@ namespace penstock::nccl {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::chrono::seconds patience{5};  // with one that has connected
-constexpr std::size_t max_clients = 256;     // at once; then the oldest goes
-constexpr int max_new = 64;                  // between two looks, so that each is looked at before
+constexpr std::chrono::seconds patience{5};  // a connection is closed after this time
+constexpr std::size_t max_clients = 256;     // at once; beyond that the oldest is closed
+constexpr int max_new = 64;                  // accepted per poll, so that no client is starved
 
 std::string name_of_host() {
   char name[64] = "?";
@@ -72,7 +72,7 @@ std::optional<std::string> Root::trouble(std::uint64_t key) const {
 }
 
 void Root::run() {
-  std::map<int, Client> clients;  // by socket
+  std::map<int, Client> clients;  // keyed by socket
   for (;;) {
     std::vector<pollfd> polled{{wake_.get(), POLLIN, 0}, {listening_.get(), POLLIN, 0}};
     for (const auto& [socket, client] : clients)
@@ -93,7 +93,7 @@ void Root::accept_all(std::map<int, Client>& clients) const {
   for (int i = 0; i < max_new; ++i) {
     const int socket = accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (socket < 0) {
-      // Without descriptors the next look would be at once, and so on.
+      // Out of descriptors: poll() would return at once, so pause.
       if (errno == EMFILE || errno == ENFILE)
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
       return;
@@ -108,7 +108,7 @@ void Root::accept_all(std::map<int, Client>& clients) const {
   }
 }
 
-/// False: it is through, or none of ours.
+/// Advances a client's exchange. False: close it, because it is done or is no rank of ours.
 bool Root::serve(Client& client) {
   if (!client.answer) {
     const ssize_t got = recv(client.socket.get(), client.asked.data() + client.got,
@@ -134,7 +134,7 @@ bool Root::serve(Client& client) {
   return false;
 }
 
-/// Verdict 0: nothing that this root knows, or a rank that has been told.
+/// Answers a question. Verdict 0: the key is unknown, or the rank was answered before.
 Answer Root::answer(const Question& question) {
   Answer made;
   const std::lock_guard<std::mutex> guard(mutex_);

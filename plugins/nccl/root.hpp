@@ -1,5 +1,5 @@
-// By TCP, where unique ids cannot say all: one process, the root, listens; the ranks ask it for the
-// pool and the key of their meeting in it. Whatever else comes to the port is closed and forgotten.
+// A TCP service for unique ids that do not name a pool. One process, the root, listens; ranks ask
+// it for the pool and for the key of their meeting in it. Any other connection is closed.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@
 
 namespace penstock::nccl {
 
-/// What a rank sends; nothing else is read from it.
+/// The only message that a rank sends.
 struct Question {
   static constexpr std::uint64_t our_magic = 0x31302d4c43434e50;  // "PNCCL-01"
   std::uint64_t magic = our_magic, key = 0, host = 0;
@@ -27,32 +27,32 @@ struct Question {
 };
 static_assert(sizeof(Question) == 128);
 
-/// What it is told.
+/// The root's answer.
 struct Answer {
   static constexpr std::uint64_t come_in = 1, refused = 2;
   std::uint64_t magic = Question::our_magic, verdict = 0, key = 0;
-  char spec[1000] = "";   ///< of the pool
-  char words[1000] = "";  ///< why it is refused
+  char spec[1000] = "";   ///< the pool's SPEC
+  char words[1000] = "";  ///< why the rank is refused
 };
 
 class Root {
  public:
-  /// What ranks are told.
+  /// The answer for the ranks of one communicator.
   struct Place {
-    std::uint64_t key = 0;  ///< of the meeting
+    std::uint64_t key = 0;  ///< key of the meeting
     std::string spec;
-    bool is_named = false;  ///< by PENSTOCK_POOL here
-    int ranks = 0;          ///< each is told once; 0: whoever asks
+    bool is_named = false;  ///< this process's PENSTOCK_POOL names the pool
+    int ranks = 0;          ///< each rank is answered once; 0: answers every question
   };
-  /// Listens at `address`, whose port 0 becomes a free one. Errors: those of listen_at().
+  /// Listens at `address`; port 0 is replaced by a free port. Errors: those of listen_at().
   static Result start(Address& address, std::unique_ptr<Root>& root);
   ~Root();
   Root(const Root&) = delete;
   Root& operator=(const Root&) = delete;
 
-  /// Ranks that ask by `key` are told of `place`.
+  /// From now on, answers questions about `key` with `place`. Thread-safe, as all members.
   void add(std::uint64_t key, const Place& place);
-  /// Why a rank that asked by `key` was refused, if one was.
+  /// Why a rank that asked about `key` was refused; nullopt if none was.
   std::optional<std::string> trouble(std::uint64_t key) const;
 
  private:
@@ -70,13 +70,13 @@ class Root {
 
   base::ProcessFd listening_, wake_;
   mutable std::mutex mutex_;
-  std::map<std::uint64_t, Known> known_;  ///< by what ranks ask for
+  std::map<std::uint64_t, Known> known_;  ///< keyed by Question::key
   std::thread thread_;
 };
 
-/// Asks the root at `address`. `may_come_later`: it need not listen yet. Another thread ends the
-/// wait by `aborted`. Errors: remote_error, it does not answer; invalid_usage, it refuses this
-/// rank.
+/// Asks the root at `address`. `may_come_later`: the root may start listening later. Another thread
+/// can set `aborted` to end the wait. Errors: remote_error if the root does not answer;
+/// invalid_usage if it refuses this rank; internal_error if aborted.
 Result ask_root(const Address& address, const Question& question, bool may_come_later,
                 const std::atomic<bool>& aborted, Answer& answer);
 

@@ -51,7 +51,7 @@ void Tasks::await() const {
 }
 
 void Tasks::drop() {
-  // Destroyed without the lock: a task may hold the last reference to an object.
+  // Destroyed after the lock is released: a task may hold the last reference to an object.
   std::deque<std::function<Result()>> dropped;
   {
     const std::lock_guard<std::mutex> guard(mutex_);

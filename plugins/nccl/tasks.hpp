@@ -1,5 +1,5 @@
-// The calls that a communicator that does not block has still to make. A thread, started for the
-// first of them, makes one after the other.
+// The queue of calls of a non-blocking communicator. A thread, started with the first call, runs
+// them in order.
 #pragma once
 
 #include <condition_variable>
@@ -16,23 +16,23 @@ namespace penstock::nccl {
 class Tasks {
  public:
   Tasks() = default;
-  /// Drops the tasks that have not begun, and waits for the one that is under way.
+  /// Drops the tasks that have not begun, and waits for the running one.
   ~Tasks();
   Tasks(const Tasks&) = delete;
   Tasks& operator=(const Tasks&) = delete;
 
-  /// Runs `task` after the earlier ones, in the caller's current context of a GPU. After an error
-  /// no task is begun.
+  /// Queues `task` behind the earlier ones; it runs in the caller's current GPU context. After an
+  /// error no further task begins.
   void post(std::function<Result()> task);
   bool is_idle() const;
-  /// in_progress while a task is under way or waits; then the first error, with its words in
-  /// last_error().
+  /// in_progress while a task is running or queued; then the first error, with its message in
+  /// last_error(), or success.
   Result state() const;
-  /// Waits until no task is under way or waiting.
+  /// Waits until no task is running or queued.
   void await() const;
   /// Drops the tasks that have not begun.
   void drop();
-  /// drop(), then await(); forgets an error.
+  /// drop(), then await(), then clears the error.
   void start_anew();
 
  private:
@@ -42,7 +42,7 @@ class Tasks {
   mutable std::condition_variable changed_;
   std::deque<std::function<Result()>> waiting_;
   bool busy_ = false, ends_ = false;
-  Result failure_ = success;  ///< of the first that failed
+  Result failure_ = success;  ///< of the first task that failed
   std::string words_;
   std::thread thread_;
 };
