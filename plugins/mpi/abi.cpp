@@ -27,7 +27,7 @@ constexpr Constants mpich_constants = {
 #undef PENSTOCK_HANDLE
 };
 
-// constants_of takes the handles from the library.
+// constants_of() reads the handles from the library.
 constexpr Constants open_mpi_constants = {
 #define PENSTOCK_INT(name, mpi_name, mpich, open_mpi, standard) .name = open_mpi,
 #define PENSTOCK_HANDLE(name, mpi_name, mpich, open_mpi, standard) .name = absent_handle,
@@ -49,7 +49,7 @@ void* pointer_of(std::intptr_t number) {
   return reinterpret_cast<void*>(number);
 }
 
-/// Pointers cannot be made from numbers in a constant.
+/// Sets the pointers, which a constant expression cannot make from numbers.
 void set_pointers(Constants* made, Abi abi) {
   const auto choose = [abi](std::intptr_t mpich, std::intptr_t open_mpi, std::intptr_t standard) {
     return pointer_of(abi == Abi::mpich ? mpich : abi == Abi::open_mpi ? open_mpi : standard);
@@ -85,7 +85,7 @@ Result<void> take_handles(Constants* made, const std::function<void*(const char*
   for (const HandleSymbol& entry : handle_symbols) {
     void* address = symbol(entry.symbol);
     if (address == nullptr) {
-      if (entry.member == &Constants::errors_abort) continue;  // came with MPI 4.0
+      if (entry.member == &Constants::errors_abort) continue;  // new in MPI 4.0
       return fail(
           ErrorCode::mismatch,
           "the Open MPI of this process ({}) has no {}, the address of {}: use Open MPI 4.1 or "
@@ -145,7 +145,7 @@ Result<Constants> constants_of(Abi abi, const std::function<void*(const char*)>&
   if (abi == Abi::open_mpi) {
     PENSTOCK_TRY(take_handles(&made, symbol, version));
   }
-  // Read from both headers; see abi_table.inc.
+  // Intel MPI exchanges two values; see abi_table.inc.
   if (abi == Abi::standard && version.find("Intel") != std::string::npos) {
     std::swap(made.errors_return, made.errors_abort);
   }

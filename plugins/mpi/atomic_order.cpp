@@ -8,10 +8,10 @@ namespace penstock::mpi {
 
 namespace {
 
-/// A window of which others reach more is left out: going through it takes milliseconds, and an
-/// atomic operation three microseconds.
+/// Windows of which peers can reach more bytes are skipped: flushing them takes milliseconds, and
+/// an atomic operation takes three microseconds.
 constexpr std::uint64_t max_ordered_bytes = 64ull << 20;
-/// After so many bytes a warning tells the user how to avoid the work.
+/// After this many flushed bytes a warning tells the user how to avoid the work.
 constexpr std::uint64_t unnoticed_bytes = 4ull << 30;
 
 void warn_of_cost(std::uint64_t bytes) {
@@ -37,7 +37,7 @@ void warn_of_size(std::uint64_t bytes) {
             base::format_bytes(bytes), base::format_bytes(max_ordered_bytes));
 }
 
-/// Makes `call` on each window that is ordered, and counts the bytes.
+/// Makes `call` on each window that this rank never synchronized. Returns the bytes gone through.
 std::uint64_t for_each_unsynchronized(void (window::Window::*call)()) {
   std::uint64_t all = 0;
   for_each_window([&](PoolWindow& window) {

@@ -36,20 +36,20 @@ Attachment* attachment() {
     return nullptr;
   }
   current.store(new Attachment(std::move(*session)), std::memory_order_release);
-  // A program of MPI's sessions has no MPI_Finalize.
+  // A program that uses only MPI sessions never calls MPI_Finalize.
   std::atexit(detach);
   return current.load();
 }
 
 void detach() {
-  // A forked child has neither the thread nor anything in the pool, and perhaps a lock that no one
-  // will release.
+  // A forked child has no service threads and owns nothing in the pool, and may have inherited a
+  // locked mutex.
   if (const Attachment* const there = current; there != nullptr && !there->pool().attached_here())
     return;
   end_queue_thread();
   drop_all_comms();
   end_all_progress();  // a program may end without freeing its windows
-  // Write back its stores to others' segments. Exit handlers that call the MPI find no window.
+  // Write back stores to peers' segments. Exit handlers that call the MPI find no window.
   for (const auto& window : take_all_windows()) {
     window->core->publish_stores();
     if (Attachment* const there = current) defer_reclaim(*window, there->memory);

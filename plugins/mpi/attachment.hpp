@@ -19,11 +19,11 @@ struct Attachment {
   WordMemory words;
 };
 
-/// Attaches at the first call, once MPI is initialized. Null: no pool is named, or it cannot be
-/// used (which was reported then). Thread-safe.
+/// Returns this process's attachment. The first call after MPI is initialized attaches. Null: no
+/// pool is named, or it cannot be used, which the first call reported. Thread-safe.
 Attachment* attachment();
-/// The same on all ranks of a job, as it is an environment variable. Some may still have no
-/// attachment; they take part in the collective steps of the others.
+/// True if an environment variable names a pool: the same on all ranks of a job. A rank may still
+/// have no attachment; it then takes part in the collective steps all the same.
 bool pool_is_named();
 /// Releases the pool memory that this process allocated.
 void detach();

@@ -13,8 +13,8 @@ namespace penstock::mpi {
 
 namespace {
 
-/// MPI_Reduce_local has no communicator: its errors go to the handler of MPI_COMM_SELF or, before
-/// MPI 4, of MPI_COMM_WORLD.
+/// Makes a communicator's errors return while it exists. MPI_Reduce_local has no communicator: its
+/// errors go to the handler of MPI_COMM_SELF or, before MPI 4, of MPI_COMM_WORLD.
 class ErrorsReturn {
  public:
   explicit ErrorsReturn(Handle comm) : comm_(comm) {
@@ -33,7 +33,7 @@ class ErrorsReturn {
   Slot before_;
 };
 
-/// The communicators above exist.
+/// True if MPI_COMM_SELF and MPI_COMM_WORLD exist.
 bool can_ask() {
   int begun = 0, ended = 0;
   pmpi().Initialized(&begun);
@@ -49,7 +49,7 @@ bool reduces(Handle type, Handle op, const Layout& layout) {
          constants().success;
 }
 
-/// All pairs of values of a byte.
+/// All pairs of byte values.
 struct Pairs {
   std::vector<std::byte> left, right;
   Pairs() {

@@ -1,5 +1,5 @@
-// Predefined types and operations that an MPI reduces although the standard does not ask for it:
-// MPI_CHAR, logical operations on reals, and what else each MPI adds. The MPI is asked once.
+// Combinations of predefined types and operations that an MPI supports beyond the standard:
+// MPI_CHAR, logical operations on reals, and other extensions. Each is tried once on the MPI.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@ enum class Meaning : std::uint8_t {
   unsigned_bytes,
 };
 
-/// How the MPI reduces elements of `type` by `op`, both predefined; `operation` is `op` as coll
-/// knows it. Errors that the MPI reports meanwhile, also to other threads, reach no handler of the
-/// program.
+/// How the MPI reduces elements of `type` by `op`, both predefined; `operation` is coll's name for
+/// `op`. During the call no MPI error, of any thread, reaches an error handler of the program.
+/// Thread-safe.
 Meaning meaning_of(Handle type, Handle op, std::optional<coll::Operation> operation,
                    const Layout& layout);
 

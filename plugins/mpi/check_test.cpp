@@ -1,5 +1,5 @@
-// A library for the programs of tests/e2e/mpi_library_test.py, which are compiled with the real
-// mpi.h of an MPI: they compare its definitions with ours. Never installed.
+// A library for the programs of tests/e2e/mpi_library_test.py. They are compiled with the real
+// mpi.h of an MPI and compare its definitions with ours. Never installed.
 #include <cstring>
 
 #include "abi.hpp"
@@ -41,7 +41,8 @@ std::shared_ptr<const Layout> layout(Handle type) {
 
 }  // namespace
 
-/// The name of the ABI found for the caller's MPI, or null and an explanation in check_message.
+/// Returns the name of the ABI found for the caller's MPI; or null, with an explanation in
+/// check_message.
 PENSTOCK_EXPORT const char* check_find() {
   const auto found = find_mpi(__builtin_return_address(0));
   if (found)
@@ -54,7 +55,8 @@ PENSTOCK_EXPORT const char* check_message() {
   return message;
 }
 
-/// 1: the value is ours as well; 0: not; -1: we do not know the name. Handles as 64-bit numbers.
+/// Returns 1 if our value is the same, 0 if it differs, -1 if the name is unknown. Handles are
+/// passed as 64-bit numbers.
 PENSTOCK_EXPORT int check_constant(const char* mpi_name, long long value) {
   for (const Known& constant : known) {
     if (std::strcmp(constant.mpi_name, mpi_name) == 0) return constant.value() == value ? 1 : 0;
@@ -62,9 +64,9 @@ PENSTOCK_EXPORT int check_constant(const char* mpi_name, long long value) {
   return -1;
 }
 
-/// The figures of a layout: size, lb, extent, true lb, true ub, contiguous, extents, size of the
-/// basic type, its extent, how many, and whether the basic type is `basic`. -1: none, see
-/// check_message.
+/// Writes the figures of a layout: size, lb, extent, true lb, true ub, contiguous, number of
+/// extents, the basic type's size, extent and count, and whether it is `basic`. Returns -1 without
+/// a layout; check_message says why.
 PENSTOCK_EXPORT int check_layout(Handle type, Handle basic, long long* numbers) {
   const auto found = layout(type);
   if (!found) return -1;

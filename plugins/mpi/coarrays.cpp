@@ -9,8 +9,8 @@ namespace penstock::mpi {
 
 namespace {
 
-/// A message of OpenCoarrays' library. Its compiler wrapper links it into the program, where its
-/// functions have no names that dlsym finds.
+/// A message text in OpenCoarrays' library. The compiler wrapper links the library into the
+/// program, where dlsym cannot find its functions, so we look for the text.
 constexpr std::string_view in_program = "caf_mpi-lib runtime message";
 
 bool holds_message(const dl_phdr_info& object) {

@@ -1,5 +1,5 @@
-// Whether this process runs coarrays of gfortran. OpenCoarrays, which carries them out, makes
-// windows that it uses as if they were of MPI_WIN_UNIFIED, and does not ask for it
+// Detects gfortran's coarrays in this process. OpenCoarrays, which implements them, uses its
+// windows as if their memory model were MPI_WIN_UNIFIED, without asking for it
 // (docs/decisions/0042).
 #pragma once
 

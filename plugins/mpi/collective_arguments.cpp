@@ -198,7 +198,7 @@ bool CollectiveArguments::broadcast(std::size_t root) {
   return place(data, data, is_root() ? &side : nullptr, is_root() ? nullptr : &side);
 }
 
-/// `counts`: of MPI_Reduce_scatter.
+/// `counts`: the call has an array of counts (MPI_Reduce_scatter).
 bool CollectiveArguments::reduction(Collective collective, std::optional<std::size_t> root,
                                     bool counts) {
   begin(collective);
@@ -208,11 +208,11 @@ bool CollectiveArguments::reduction(Collective collective, std::optional<std::si
   const bool scatters = collective == Collective::reduce_scatter;
   problem_.in_place = gets && words_.in_place(0);
   void* const input = problem_.in_place ? words_.pointer(1) : words_.pointer(0);
-  // MPI_Exscan gives rank 0 nothing, and may name no memory for it there.
+  // MPI_Exscan gives rank 0 no result, so its output buffer there may be null.
   const bool gets_nothing = collective == Collective::exscan && problem_.rank == 0;
   void* const output = gets_nothing ? input : words_.pointer(1);
   if (!in_.use(input, type) || !out_.use(output, type)) return false;
-  // What is computed here is of handles that are never freed.
+  // A cached reduction is valid only for predefined handles, which are never freed.
   if (type != type_ || op != op_ || !std::holds_alternative<coll::PredefinedArithmetic>(reduction_))
     reduction_ = reduction_of(type, op, in_.shared_layout(), problem_.ranks);
   type_ = type;
@@ -227,7 +227,7 @@ bool CollectiveArguments::reduction(Collective collective, std::optional<std::si
   problem_.max_block_bytes = in_.longest();
   const std::byte* const from = in_.place();
   std::byte* const to = gets ? out_.place() : nullptr;
-  problem_.in_place = from == to;  // not where they are packed
+  problem_.in_place = from == to;  // false if the data were packed
   return place(from, to, &in_, gets && !gets_nothing ? &out_ : nullptr);
 }
 
@@ -254,7 +254,7 @@ bool CollectiveArguments::allgather(bool each) {
 /// MPI_Scatter and MPI_Scatterv.
 bool CollectiveArguments::scatter(bool each) {
   begin(Collective::scatter);
-  const std::size_t back = each ? 4 : 3;  // where the arguments of the receiving side begin
+  const std::size_t back = each ? 4 : 3;  // index of the receiving side's first argument
   if (!set_root(back + 3)) return false;
   problem_.in_place = is_root() && words_.in_place(back);
   if (is_root() && !use_scattered(each)) return false;
@@ -288,12 +288,12 @@ bool CollectiveArguments::alltoall(bool each) {
   return place(to, to, &out_, &out_);
 }
 
-/// The first three arguments: one block.
+/// Reads the input from the first three arguments: one block.
 bool CollectiveArguments::use_input() {
   return in_.use(words_.pointer(0), words_.handle(2)) && in_.add_equal(words_.count(1), 1);
 }
 
-/// The first arguments: a block for each rank.
+/// Reads the input from the first arguments: one block for each rank.
 bool CollectiveArguments::use_scattered(bool each) {
   const std::uint32_t n = problem_.ranks;
   if (!in_.use(words_.pointer(0), words_.handle(each ? 3 : 2))) return false;
@@ -301,7 +301,7 @@ bool CollectiveArguments::use_scattered(bool each) {
               : in_.add_equal(words_.count(1), n);
 }
 
-/// From the fourth argument on: a block of each rank.
+/// Reads the output from the fourth argument on: one block of each rank.
 bool CollectiveArguments::use_output(bool each) {
   const std::uint32_t n = problem_.ranks;
   if (!out_.use(words_.pointer(3), words_.handle(each ? 6 : 5))) return false;

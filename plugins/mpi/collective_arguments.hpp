@@ -1,5 +1,5 @@
-// What the arguments of a collective call mean for the pool: the problem, the arithmetic, and the
-// user's memory as blocks.
+// Translates the arguments of a collective call for the pool: into the problem, the arithmetic, and
+// the user's memory as blocks.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ enum class CollectiveCall : std::uint8_t {
 #undef PENSTOCK_COUNTED
 };
 
-/// An array of counts or displacements: of int, or in the forms with large counts of MPI_Count or
+/// An array of counts or displacements: ints or, in the forms with large counts, MPI_Count or
 /// MPI_Aint.
 class Numbers {
  public:
@@ -41,7 +41,7 @@ class Numbers {
   bool large_ = false;
 };
 
-/// Arguments as they came in registers or on the stack.
+/// Arguments as the intercepted call received them, in registers or on the stack.
 class Words {
  public:
   Words(std::span<const Word> words, bool large) : words_(words), large_(large) {}
@@ -59,34 +59,36 @@ class Words {
   bool large_;
 };
 
-/// The user's memory at one side of a call, as blocks that lie in one piece of memory: the memory
-/// itself, or a packed copy where the type has holes. What it needs is kept, so that a call
-/// allocates nothing once it was made before.
+/// The user's memory on one side of a call (input or output), as blocks in one contiguous range:
+/// the memory itself, or a packed copy if the type has holes. Buffers are reused, so a repeated
+/// call allocates nothing.
 class Side {
  public:
   explicit Side(std::vector<coll::Block>& blocks) : blocks_(blocks) {}
 
   void clear();
-  /// False: the type cannot be used here.
+  /// Sets address and type. False if the type cannot be used in the pool.
   bool use(void* user, Handle type);
-  /// Why, where other ranks may have a type that can.
+  /// Why use() returned false, if the types of other ranks may be usable all the same.
   const std::optional<Error>& too_much() const { return too_much_; }
   const std::shared_ptr<const Layout>& shared_layout() const { return layout_; }
   std::uint64_t size() const { return layout_->size; }
-  /// The same number of elements for each of `n` ranks, one after the other.
+  /// Adds the same number of elements for each of `n` ranks, contiguously.
   bool add_equal(Count elements, std::uint32_t n);
-  /// Counts and displacements in elements; without displacements one after the other.
+  /// Adds a block for each of `n` ranks. Counts and displacements are in elements; without
+  /// displacements the blocks are contiguous.
   bool add_each(Numbers counts, Numbers displacements, std::uint32_t n);
   std::uint64_t longest() const;
-  /// Data at no address, of a type that has no address of its own: the MPI reports it.
+  /// True if there are data, the address is null and the type holds no absolute addresses: the MPI
+  /// reports that error.
   bool is_nowhere() const {
     return layout_ != nullptr && user_ == nullptr && layout_->contiguous && longest() != 0;
   }
-  /// Fills the blocks. Returns the memory that they lie in.
+  /// Fills the block list. Returns the memory that contains the blocks.
   std::byte* place();
-  /// Fills a packed copy with what the user has there.
+  /// Packs the user's data into the copy, if there is one.
   void load();
-  /// Puts what has come where the user wants it.
+  /// Unpacks received data from the copy into the user's memory.
   void unload();
 
  private:
@@ -108,36 +110,39 @@ class Side {
   std::optional<Error> too_much_;
 };
 
-/// One call after the other; or one that is made again and again, with the arguments read once.
+/// The arguments of collective calls, one call after the other; or of one persistent call, whose
+/// arguments are read once.
 class CollectiveArguments {
  public:
   CollectiveArguments() : in_(problem_.input), out_(problem_.output) {}
   CollectiveArguments(const CollectiveArguments&) = delete;
   CollectiveArguments& operator=(const CollectiveArguments&) = delete;
 
-  /// False where the MPI has to do the call, which all ranks decide alike in a program that is
-  /// correct; what is not the MPI reports.
+  /// Reads a call's arguments. False if the MPI has to do the call. In a correct program all ranks
+  /// get the same answer; the MPI reports the errors of an incorrect one.
   bool read(CollectiveCall call, const Words& words, std::uint32_t ranks, std::uint32_t self);
-  /// After read() was false: a limit of ours that this rank's type alone may pass. The others may
-  /// be in the pool, so the MPI cannot do the call. A reduction's type is the same on all ranks.
+  /// After read() returned false: set if this rank's type exceeds one of our limits, which other
+  /// ranks' types may not. Other ranks may then be in the pool, so the MPI cannot do the call.
+  /// Never set for reductions, whose type is the same on all ranks.
   const std::optional<Error>& too_much() const {
     const auto& found = in_.too_much() ? in_.too_much() : out_.too_much();
     return is_reduction() ? none_ : found;
   }
-  /// After read(), for a call that does not block: what the MPI reduces, which may call a function
-  /// of the user, is reduced in unload(). False: the MPI has to do the call, on all ranks alike.
+  /// After read(), for a nonblocking call: moves a reduction by the MPI, which may call a function
+  /// of the user, to unload(). False if the MPI has to do the call; the same on all ranks.
   bool defer_reduction();
-  /// What unload() needs of the MPI then; null: nothing that a program can free.
+  /// The operation and the type that a deferred unload() uses; null if the program cannot free it.
   Handle op_in_use() const;
   Handle type_in_use() const;
 
-  /// Before each call: takes what the user has in the buffers now.
+  /// Reads the user's current input. To be called before each call.
   void load() {
     if (loaded_ != nullptr) loaded_->load();
   }
-  /// The caller still chooses the plan. The fingerprint covers all that ranks must agree on.
+  /// Returns the call, without a plan: the caller chooses it. The fingerprint covers all arguments
+  /// that the ranks must agree on.
   coll::Call call(const char* name);
-  /// After each call.
+  /// Delivers the result to the user's memory. To be called after each call.
   void unload() {
     if (deferred_) deferred_->reduce(std::get<MpiArithmetic>(reduction_), output_);
     if (unloaded_ != nullptr) unloaded_->unload();
@@ -163,17 +168,18 @@ class CollectiveArguments {
   bool use_output(bool each);
   bool place_gathered();
   void note_lengths(std::uint64_t sent, std::uint64_t got) { uneven_ = sent == got ? 0 : sent + 1; }
-  /// `loaded`: whose memory is read before the call; `unloaded`: written after it.
+  /// Sets the buffers of the call. `loaded`: the side to load before the call; `unloaded`: the side
+  /// to unload after it.
   bool place(const std::byte* input, std::byte* output, Side* loaded = nullptr,
              Side* unloaded = nullptr);
 
   Words words_{{}, false};
   coll::Problem problem_;
   Side in_, out_;
-  /// 1 + the length of the parts that this rank sends, if the parts that it gets have another one;
-  /// else 0.
+  /// 1 + the length in bytes of the parts that this rank sends, if the parts that it receives have
+  /// another length; else 0.
   std::uint64_t uneven_ = 0;
-  ReductionOf reduction_;  ///< of the last reduction, and what it was of
+  ReductionOf reduction_;  ///< of the last reduction, which had type_ and op_
   Handle type_ = 0, op_ = 0;
   std::optional<DeferredReduction> deferred_;
   const std::byte* input_ = nullptr;

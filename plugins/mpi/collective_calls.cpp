@@ -1,5 +1,5 @@
-// The blocking collective calls: through the pool where it serves the communicator, else passed
-// on to the MPI unchanged (collectives.hpp).
+// The blocking collective calls. They go through the pool if it serves the communicator; otherwise
+// they are passed on to the MPI unchanged (collectives.hpp).
 #include "collective_words.hpp"
 #include "collectives.hpp"
 #include "export.hpp"
@@ -30,7 +30,8 @@ std::optional<int> in_pool(CollectiveCall call, bool large, const char* name, Wo
     return function(NAMES_##n);                                                           \
   }
 
-/// For an MPI without the large form, calls the plain form if the counts fit an int.
+/// Defines the form with large counts. If the MPI lacks it and the counts fit an int, calls the
+/// plain form.
 #define IN_C_LARGE(name, lower, n)                                                       \
   PENSTOCK_MPI(name##_c, (WORDS_##n), (NAMES_##n)) {                                     \
     static constinit Found<int(WORDS_##n)> large, plain;                                 \

@@ -21,7 +21,7 @@ constexpr CollectiveCall taken_calls[] = {
     CollectiveCall::alltoall,       CollectiveCall::alltoallv,
     CollectiveCall::reduce_scatter, CollectiveCall::reduce_scatter_block};
 
-/// The upper half is for calls that do not block.
+/// The upper half of the bits is for nonblocking calls.
 constexpr unsigned half = 32;
 constexpr std::uint64_t lower_half = 0xffffffffull, upper_half = lower_half << half;
 
@@ -53,7 +53,8 @@ std::string all_names() {
   return names;
 }
 
-/// "allreduce": in all forms; "iallreduce": those that do not block; "nonblocking": all of these.
+/// The calls that a name in PENSTOCK_COLL stands for. "allreduce": all its forms; "iallreduce": its
+/// nonblocking forms; "nonblocking": all nonblocking calls.
 std::uint64_t calls_named(std::string_view name) {
   if (name == "all") return ~0ull;
   if (name == "nonblocking") return upper_half;
@@ -65,7 +66,8 @@ std::uint64_t calls_named(std::string_view name) {
   return 0;
 }
 
-/// PENSTOCK_COLL: "all", "none", or names with commas between; those with a "-" are left out.
+/// Parses PENSTOCK_COLL: "all", "none", or names separated by commas; a leading "-" excludes a
+/// name.
 std::uint64_t wanted_calls() {
   const std::string text = base::env_text("PENSTOCK_COLL");
   std::uint64_t wanted = 0, unwanted = 0;

@@ -1,4 +1,4 @@
-// What the arguments of the collective calls are, for those who must tell them apart.
+// The kinds of the arguments of each collective call.
 #pragma once
 
 #include <string_view>
@@ -7,8 +7,8 @@
 
 namespace penstock::mpi {
 
-/// By argument: b a buffer, i a count, a an array of counts or displacements, t a datatype, o an
-/// operation, r the root, c the communicator. "": not known.
+/// One letter for each argument: b a buffer, i a count, a an array of counts or displacements, t a
+/// datatype, o an operation, r the root, c the communicator. "" if the kinds are not known.
 constexpr std::string_view kinds_of(CollectiveCall call) {
   switch (call) {
     case CollectiveCall::barrier:

@@ -1,5 +1,5 @@
-// Arguments of calls that are passed on unchanged: in the psABIs each is a register or a stack
-// slot, so the MPI reads what the program passed.
+// Arguments of calls that are passed on unchanged. In the psABIs each takes one register or stack
+// slot, so the MPI receives exactly the words that the program passed.
 #pragma once
 
 #include <cstdint>

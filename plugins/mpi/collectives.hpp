@@ -1,8 +1,8 @@
-// Memory of windows and the collective calls of the MPI. Many programs assume, as the unified
-// memory model allows, that after a barrier they find earlier puts, and that others get earlier
-// stores: so own stores are written back before such a call, and copies are invalidated after it.
-// Blocking collective calls only: a program calls them less often than it sends messages, and each
-// window pays for all of its ranges that peers reach (docs/decisions/0024).
+// Synchronizes windows at the MPI's collective calls. Many programs assume, as the unified memory
+// model allows, that after a barrier they see earlier puts and that peers see earlier stores. So
+// before such a call this rank's stores are written back, and after it cached copies are
+// invalidated. This covers blocking collective calls only: programs make them less often than they
+// send messages, and each window pays for all of its ranges that peers reach (docs/decisions/0024).
 #pragma once
 
 #include "windows.hpp"

@@ -1,5 +1,5 @@
-// Communicators that end; and MPI_Comm_split_type by the shared pool: with the info key
-// "penstock_pool", or as the resource type of MPI_COMM_TYPE_HW_GUIDED.
+// The calls that free communicators; and MPI_Comm_split_type by the shared pool, with
+// "penstock_pool" as info key or as resource type of MPI_COMM_TYPE_HW_GUIDED.
 #include <vector>
 
 #include "attachment.hpp"
@@ -21,7 +21,7 @@ bool wants_pool(int type, Handle info) {
   return guided && info_value(info, "mpi_hw_resource_type") == key_name;
 }
 
-/// Collective. Ranks without a pool get MPI_COMM_NULL.
+/// Splits `comm` by pool. Collective. Ranks without a pool get MPI_COMM_NULL.
 int split_by_pool(Handle comm, int type, int key, void* part) {
   const Constants& mpi = constants();
   const Attachment* const at = attachment();
@@ -39,7 +39,7 @@ int split_by_pool(Handle comm, int type, int key, void* part) {
   return pmpi().Comm_split(comm, color, key, part);
 }
 
-/// The MPI's call that ends the communicator.
+/// Frees the communicator by `end`, one of the MPI's functions.
 int while_it_ends(void* comm, int (*end)(void* comm)) {
   const Handle handle = load(comm);
   begin_to_free(handle);

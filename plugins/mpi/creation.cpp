@@ -40,7 +40,7 @@ constexpr window::CallNames mpi_names{.fence = "MPI_Win_fence",
 struct Offer {
   std::uint64_t pool_id = 0;  ///< 0: this rank has no pool
   std::uint64_t token = 0;
-  std::uint64_t offset = none;  ///< offset of its segment; none: it cannot be in the pool
+  std::uint64_t offset = none;  ///< offset of its segment; none: not in the pool
   std::uint64_t bytes = 0;
   std::uint64_t words = none;  ///< offset of this rank's words (window::Member)
   std::uint64_t bell = 0;      ///< PoolMemory::bell
@@ -50,7 +50,7 @@ struct Offer {
 };
 static_assert(sizeof(Offer) == 64);
 
-/// One rank's part in making a window; releases what it has taken if that fails.
+/// One rank's part in making a window. On failure it releases the memory that it has taken.
 class Making {
  public:
   Making(Attachment* at, const Wanted& wanted) : at_(at), wanted_(wanted) {
@@ -110,7 +110,8 @@ void Making::offer_segment(Offer& offer) {
         offer.offset = 0;
         break;
       }
-      // Writing back lines that hold other data too would overwrite what peers put beside it.
+      // A segment must not share lines with other data: writing back a shared line would overwrite
+      // peers' puts.
       const auto block = at_->memory.block_of(wanted_.base, offer.bytes);
       const auto at = reinterpret_cast<std::uintptr_t>(wanted_.base);
       if (!block || at % coherence::line_bytes != 0) break;
@@ -135,8 +136,8 @@ Offer Making::own_offer() {
   offer.node = pool.node();
   offer.bell = at_->memory.bell();
   offer.emulated = at_->session->launch.emulated_node ? 1 : 0;
-  // Without coherent caches only the owner of memory can keep the bytes of other ranks and its own
-  // apart.
+  // Without coherent caches the pool cannot offer the unified model: if a peer and the owner write
+  // to the same line, one of the writes is lost.
   if (wanted_.model == Model::unified && pool.memory().loads_may_be_stale()) {
     offer.unified = 1;
     return offer;
@@ -146,7 +147,7 @@ Offer Making::own_offer() {
   return offer;
 }
 
-/// They are cleared before the others are told of them.
+/// Clears the words before their offset reaches the other ranks.
 void Making::offer_words(Offer& offer) {
   const auto piece = at_->words.take(window::words_bytes());
   if (!piece) {
@@ -172,13 +173,13 @@ bool Making::found_full() const {
   return false;
 }
 
-/// Gives the same answer on all ranks, as they judge the same offers.
+/// True if the window can lie in the pool. The same on all ranks, since they check the same offers.
 bool Making::acceptable() const {
   bool in_pool = true, apart = false, any_memory = false;
   for (const Offer& offer : offers_) {
     if (offer.pool_id == 0 || offer.pool_id != offers_.front().pool_id) return false;
     if (offer.unified != 0) return false;
-    // On one host the MPI's own windows are coherent memory.
+    // Within one host the MPI's own windows are in coherent memory and serve better.
     apart = apart || offer.emulated != 0 || offer.node != offers_.front().node;
     in_pool = in_pool && offer.words != none &&
               (offer.offset != none || wanted_.flavor == Flavor::shared);
@@ -210,10 +211,11 @@ bool Making::place_shared() {
   return true;
 }
 
-/// Used by the thread that is in MPI_Finalize alone.
+/// Used only by the thread in MPI_Finalize.
 std::vector<PoolWindow*> windows_being_left;
 
-/// While this rank waits in one window others may wait in another, for what this rank passes on.
+/// Serves the other windows that this rank is leaving: while it waits in `waits_in`, peers may wait
+/// in another window for a message that this rank forwards.
 void pass_on_in_others(const PoolWindow& waits_in) {
   for (PoolWindow* const window : windows_being_left) {
     if (window == &waits_in || (window->guarded && !window->mutex.try_lock())) continue;
@@ -222,7 +224,7 @@ void pass_on_in_others(const PoolWindow& waits_in) {
   }
 }
 
-/// Makes a communicator of this rank alone, without the others. Null handle: that failed.
+/// Makes a communicator of this rank alone; not collective. Returns a null handle on failure.
 Handle comm_of_self(Handle comm, int rank) {
   constexpr int tag = 0;
   Slot all, self, made(constants().comm_null);
@@ -271,10 +273,10 @@ Result<std::unique_ptr<PoolWindow>> Making::open() {
   options.on_request = bell_ringer();
   window->core = PENSTOCK_TRY(window::Window::open(at_->pool(), std::move(options)));
   int level = 0;
-  // Each session has a level of its own.
+  // Each MPI session has a thread level of its own, which cannot be queried here.
   if (world) pmpi().Query_thread(&level);
   if (!world) level = constants().thread_serialized;
-  // This includes threads that take turns by their own means: one may end what another has begun.
+  // MPI_THREAD_SERIALIZED counts as threaded: one thread may end an epoch that another began.
   window->has_threads = level >= constants().thread_serialized;
   window->guarded = window->has_threads || window->core->may_get_requests();
   window->base =
@@ -299,7 +301,7 @@ int flavor_constant(Flavor flavor) {
   return flavor == Flavor::allocate ? mpi.win_flavor_allocate : mpi.win_flavor_shared;
 }
 
-/// Makes the MPI's window behind ours.
+/// Makes the MPI's window whose handle stands for ours.
 int make_handle(const Wanted& wanted, PoolWindow& window) {
   Slot handle;
   int status;
@@ -353,7 +355,7 @@ std::optional<int> make_window(const Wanted& wanted, void** base, void* win) {
   if (const int status = make_handle(wanted, window); status != constants().success) return status;
   {
     const Entered entered(window);
-    // No rank puts before all segments are ready.
+    // No rank may put before all segments are ready.
     const auto all = window.core->fence(window::no_precede | window::no_succeed);
     if (!all) {
       defer_reclaim(window, attachment()->memory);
@@ -371,7 +373,7 @@ std::optional<int> make_window(const Wanted& wanted, void** base, void* win) {
 
 namespace {
 
-/// Serves peers until it returns.
+/// Leaves the window, together with the other ranks; serves peers meanwhile.
 Result<void> leave(PoolWindow& window) {
   if (window.core->may_get_requests()) end_progress(window);
   const Entered entered(window);
@@ -387,7 +389,7 @@ void give_back_objects(const PoolWindow& window) {
 }  // namespace
 
 int free_window(PoolWindow& window, void* win) {
-  // An exit handler of a forked child: the window is the parent's.
+  // In an exit handler of a forked child: the window belongs to the parent.
   if (const Attachment* at = attachment(); at != nullptr && !at->pool().attached_here())
     return constants().success;
   if (auto left = leave(window); !left) {
@@ -408,9 +410,9 @@ int free_window(PoolWindow& window, void* win) {
   return status;
 }
 
-/// The order of windows differs between ranks: each begins to leave all of them before it waits for
-/// the others in one, and passes on meanwhile what they wait for in the rest. The words stay until
-/// the job has ended: others may look at them last.
+/// The order of windows differs between ranks. So each rank begins to leave all windows before it
+/// waits in one, and serves the rest meanwhile. The words stay until the job ends: peers may still
+/// read them.
 void leave_all_windows() {
   const auto windows = take_all_windows();
   for (const auto& window : windows) {
@@ -423,7 +425,7 @@ void leave_all_windows() {
     std::erase(windows_being_left, window.get());
     window->core.reset();
     if (left) give_back_objects(*window);
-    // One in which a rank has died: others may not know of it yet, and still put here.
+    // A rank of this window has died. Peers that do not know that yet may still put here.
     if (Attachment* const at = attachment(); !left && at != nullptr)
       defer_reclaim(*window, at->memory);
   }

@@ -1,4 +1,4 @@
-// Making a window in the pool, by all ranks of a communicator together.
+// Makes and frees windows in the pool, collectively over a communicator.
 #pragma once
 
 #include <optional>
@@ -14,28 +14,28 @@ enum class Flavor : std::uint8_t { create, allocate, shared };
 enum class Model : std::uint8_t {
   separate,    ///< as MPI_WIN_SEPARATE says
   collective,  ///< collective calls synchronize it too
-  unified      ///< as MPI_WIN_UNIFIED says: it stays with the MPI
+  unified      ///< as MPI_WIN_UNIFIED says: the MPI makes the window itself
 };
-/// The memory model of a window that is made with `info`. Warns once about each unknown value.
+/// The memory model that `info` and the environment ask for. Warns once about each unknown value.
 Model model_wanted(Handle info);
 
 struct Wanted {
   Flavor flavor;
   Aint size;
-  Aint unit;   ///< of displacements
+  Aint unit;   ///< displacement unit in bytes
   void* base;  ///< Flavor::create: the caller's memory
   Handle info, comm;
   Model model;
 };
 
-/// Collective over the communicator. Returns the status of the intercepted call, and stores the
-/// window's handle at `win` and the memory's address in `base`. nullopt: the MPI shall make the
-/// window itself, on all ranks.
+/// Makes a window. Collective over the communicator. Returns the status of the intercepted call,
+/// and stores the window's handle at `win` and the memory's address in `base`. Returns nullopt, on
+/// all ranks, if the MPI has to make the window itself.
 std::optional<int> make_window(const Wanted& wanted, void** base, void* win);
-/// Collective. MPI_Win_free.
+/// MPI_Win_free. Collective over the window.
 int free_window(PoolWindow& window, void* win);
-/// Collective. Leaves the windows that the program has not freed when it finalizes MPI: others may
-/// reach this rank's segment until they finalize too.
+/// Leaves the windows that the program has not freed when it finalizes MPI. Collective: peers may
+/// access this rank's segment until they finalize too.
 void leave_all_windows();
 
 }  // namespace penstock::mpi

@@ -1,5 +1,5 @@
-// Put, get and accumulate, with their forms that return a request and those with large counts. An
-// operation on a window of ours is finished when the call returns, so requests are complete ones.
+// Put, get and accumulate, also in their forms with a request or with large counts. An operation on
+// one of our windows is complete when the call returns, so its request is complete too.
 #include "atomic_order.hpp"
 #include "export.hpp"
 #include "rma_operations.hpp"
@@ -8,14 +8,14 @@ namespace {
 
 using namespace penstock::mpi;
 
-/// A completed request: that of a message to MPI_PROC_NULL.
+/// Stores a completed request: that of a message to MPI_PROC_NULL.
 MpiResult<int> completed(const PoolWindow& window, const MpiResult<void>& done, void* request) {
   if (!done) return penstock::unexpected(done.error());
   const Constants& mpi = constants();
   return pmpi().Isend(nullptr, 0, mpi.byte, mpi.proc_null, 0, window.self, request);
 }
 
-/// The Buffer of an origin is only read.
+/// Makes the Buffer of an origin, which is never written.
 Buffer buffer(const void* at, Count count, Handle type) {
   return {const_cast<void*>(at), count, incoming(type)};  // NOLINT
 }
@@ -31,13 +31,14 @@ MpiResult<void> fetch(PoolWindow& window, const Buffer& origin, const Buffer& re
 
 }  // namespace
 
-/// An atomic operation. Its result may tell the rank that it can load new data (atomic_order.hpp).
+/// Defines an atomic operation. Its result may tell this rank that new data are ready
+/// (atomic_order.hpp).
 #define ATOMIC_CALL_OR(name, parameters, arguments, pass, ...)                          \
   PENSTOCK_WINDOW_QUESTION_OR(name, parameters, arguments, pass, in_order([&] {         \
                                 return finish_on(*window, [&] { return __VA_ARGS__; }); \
                               }))
 
-// Their argument lists, with int or Count for N.
+// Argument lists of these calls; N is int or Count.
 #define FROM(N) const void *origin, N origin_count, Handle origin_type
 #define INTO(N) void *origin, N origin_count, Handle origin_type
 #define RESULT(N) void *result, N result_count, Handle result_type

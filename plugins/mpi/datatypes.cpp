@@ -16,7 +16,8 @@ namespace {
 
 using SharedLayout = std::shared_ptr<const Layout>;
 
-// Predefined types, found without a lock: entries are added, and given up only with the MPI.
+// The table of predefined types. It is read without a lock: entries are only added, until the MPI
+// ends.
 struct Entry {
   Handle type;
   SharedLayout layout;
@@ -25,7 +26,7 @@ constexpr std::size_t table_size = 1024;  // MPIs have fewer than 200 predefined
 std::array<std::atomic<const Entry*>, table_size> table;
 std::size_t table_used = 0;
 
-std::mutex guard;  // of adding to the table, and of the attributes
+std::mutex guard;  // guards additions to the table, and the attributes
 bool has_keyval = false;
 int keyval = 0;
 
@@ -41,7 +42,7 @@ const Entry* find_predefined(Handle type) {
 }
 
 void add_predefined(Handle type, const SharedLayout& layout) {
-  if (table_used >= table_size / 2) return;  // then it is worked out each time
+  if (table_used >= table_size / 2) return;  // the layout is then computed each time
   std::size_t at = slot_of(type);
   while (const Entry* entry = table[at].load(std::memory_order_relaxed)) {
     if (entry->type == type) return;
@@ -51,7 +52,7 @@ void add_predefined(Handle type, const SharedLayout& layout) {
   ++table_used;
 }
 
-// The MPI calls these with a handle of its width in a register, which we do not read.
+// Attribute callbacks. The handle in the register may have undefined upper bits, so they ignore it.
 int keep_from_copy(Handle, int, void*, void*, void*, int* flag) {
   *flag = 0;
   return 0;
@@ -61,8 +62,8 @@ int drop(Handle, int, void* value, void*) {
   return 0;
 }
 
-/// Those that packed for layouts that nobody holds any more. A layout may end in any thread; the
-/// MPI is called in a later call of the program.
+/// Types that served layouts which have been destroyed. A layout may be destroyed in any thread, so
+/// its type is freed later, in an MPI call of the program.
 struct Unneeded {
   std::mutex mutex;
   std::vector<Handle> types;
@@ -81,7 +82,8 @@ void free_unneeded() {
   for (const Handle type : types) pmpi().Type_free(Slot(type));
 }
 
-/// Of a type that was found to have too many pieces, with that error.
+/// Returns a layout that packs by the MPI, for a type that has too many pieces. Returns `too_many`
+/// if the MPI cannot pack it either.
 Result<SharedLayout> packed_by_the_mpi(Handle type, const Error& too_many) {
   const auto [size, lb, extent] = measures_of(type);
   if (size > INT_MAX && (pmpi().Pack_c == nullptr || pmpi().Unpack_c == nullptr))
@@ -100,7 +102,7 @@ Result<SharedLayout> packed_by_the_mpi(Handle type, const Error& too_many) {
   });
 }
 
-/// Elements one by one: an int counts the bytes of a call.
+/// Packs by the MPI, one element a call: MPI_Pack counts bytes as int.
 void pack(const Layout& layout, const char* user, std::uint64_t count, char* packed) {
   const Handle self = constants().comm_self;
   for (std::uint64_t n = 0; n < count; ++n, user += layout.extent, packed += layout.size) {
@@ -148,7 +150,7 @@ SharedLayout attribute_of(Handle type) {
 }
 
 void copy(void* to, const void* from, std::uint64_t bytes) {
-  switch (bytes) {  // most pieces are one number: no call for these
+  switch (bytes) {  // most pieces are single numbers: copy them without a call
     case 4:
       std::memcpy(to, from, 4);
       return;
@@ -163,7 +165,8 @@ void copy(void* to, const void* from, std::uint64_t bytes) {
   }
 }
 
-/// Calls fn(place in the user's buffer, place in an array) for each element of a padded basic type.
+/// Calls fn(address in the user's buffer, address in an array) for each element of a padded basic
+/// type.
 template <class Fn>
 void for_each_basic(const Layout& layout, std::uint64_t count, Fn fn) {
   std::int64_t in_array = 0;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint64_t room_bytes = 64 << 20;
 
-/// What brings each rank the operands of its result.
+/// The collective that delivers to each rank the operands of its result.
 Collective movement_of(Collective reduction) {
   switch (reduction) {
     case Collective::reduce:
@@ -25,7 +25,7 @@ Collective movement_of(Collective reduction) {
   }
 }
 
-/// Ranks whose operands make up the result of this one, from the first on.
+/// Number of ranks, counted from rank 0, whose operands make up this rank's result.
 std::uint32_t operands_of(const Problem& reduction) {
   switch (reduction.collective) {
     case Collective::reduce:

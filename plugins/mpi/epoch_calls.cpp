@@ -1,4 +1,4 @@
-// Epochs: fence; post, start, complete, wait; locks and flushes.
+// Epoch calls: fence; post, start, complete, wait; locks and flushes.
 #include <span>
 #include <vector>
 
@@ -27,7 +27,7 @@ MpiResult<std::uint32_t> asserts(int mpi_assert) {
          given(mpi.mode_nosucceed, window::no_succeed);
 }
 
-/// The group's ranks in the window; reused, so that epochs allocate nothing.
+/// Returns the group's ranks in the window. The memory is reused, so that epochs allocate nothing.
 MpiResult<std::span<const std::uint32_t>> ranks_of(const PoolWindow& window, Handle group) {
   thread_local std::vector<int> own, translated;
   thread_local std::vector<std::uint32_t> ranks;
@@ -97,8 +97,8 @@ MpiResult<void> of_rank(PoolWindow& window, int rank, OfRank call) {
   return {};
 }
 
-/// A call by which a rank synchronizes its own segment. It may also tell the rank that there is new
-/// data in its other windows.
+/// Makes a call that synchronizes this rank's own segment. The call may also tell the rank that its
+/// other windows hold new data.
 template <class Call>
 int synchronizing(PoolWindow& window, bool own, const Call& call) {
   const auto finished = [&] { return finish_on(window, call); };
@@ -138,7 +138,7 @@ PENSTOCK_WINDOW_CALL(Win_unlock_all, (Handle win), (win), window->core->unlock_a
 PENSTOCK_WINDOW_CALL(Win_flush, (int rank, Handle win), (rank, win),
                      of_rank(*window, rank, &Core::flush));
 PENSTOCK_WINDOW_CALL(Win_flush_all, (Handle win), (win), window->core->flush_all());
-// Here operations are complete when they return: a local flush costs no more than the checks.
+// Operations are complete when they return, so a local flush only checks its arguments.
 PENSTOCK_WINDOW_CALL(Win_flush_local, (int rank, Handle win), (rank, win),
                      of_rank(*window, rank, &Core::flush));
 PENSTOCK_WINDOW_CALL(Win_flush_local_all, (Handle win), (win), window->core->flush_all());

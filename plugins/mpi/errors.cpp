@@ -29,11 +29,11 @@ int class_of(ErrorCode code) {
   }
 }
 
-/// An MPI cannot free codes, so a process makes this many; later errors of a class share one.
+/// Limit of error codes, because an MPI cannot free them; later errors of a class share one code.
 constexpr std::size_t max_codes = 512;
 
-/// A code for each text. The text "" has the code that all later errors of a class share; MPI's
-/// text of that code changes.
+/// Maps messages to error codes. The message "" has the code that all errors of a class share
+/// beyond the limit; the MPI's text of that code changes with each error.
 class Codes {
  public:
   int code_of(const MpiError& error) {
@@ -53,7 +53,7 @@ class Codes {
 
  private:
   std::mutex mutex_;
-  std::map<std::pair<int, std::string>, int> codes_;  ///< by class and text
+  std::map<std::pair<int, std::string>, int> codes_;  ///< keyed by class and message
 };
 
 int mpi_code(const MpiError& error) {
@@ -61,7 +61,7 @@ int mpi_code(const MpiError& error) {
   return codes->code_of(error);
 }
 
-/// Not every MPI prints the text of a code that was added to it.
+/// Logs the error, since not every MPI prints the text of an added code.
 void say(const Error& error) {
   const auto level = error.code == ErrorCode::peer_dead ? base::Level::error : base::Level::info;
   base::log(level, "{}", error.message);
@@ -84,7 +84,7 @@ int code_on_comm(const Error& error) {
 }
 
 int raise_on_comm(Handle comm, const Error& error) {
-  if (error.code == ErrorCode::mismatch)  // a program may not ask for the text
+  if (error.code == ErrorCode::mismatch)  // the program may never ask for the text
     base::log(base::Level::error, "{}", error.message);
   else
     say(error);

@@ -1,4 +1,4 @@
-// Our errors as an MPI's.
+// Converts our errors to MPI errors.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace penstock::mpi {
 
-/// An error with the class that MPI has for it.
+/// An error with its MPI error class.
 struct MpiError : Error {
-  /// The class that fits the code.
+  /// Chooses the class by the error's code.
   MpiError(Error error);  // NOLINT: converts errors of the modules below
   MpiError(int of_class, std::string text)
       : Error{ErrorCode::invalid_argument, std::move(text)}, mpi_class(of_class) {}
@@ -34,7 +34,7 @@ inline void value_of(mpi::MpiResult<void>&&) {}
 
 namespace penstock::mpi {
 
-/// `return wrong(constants().err_rank, "rank {} of {}", rank, ranks)`
+/// Makes an error: `return wrong(constants().err_rank, "rank {} of {}", rank, ranks)`.
 template <class... Arguments>
 tl::unexpected<MpiError> wrong(int mpi_class, fmt::format_string<Arguments...> text,
                                Arguments&&... arguments) {
@@ -42,11 +42,11 @@ tl::unexpected<MpiError> wrong(int mpi_class, fmt::format_string<Arguments...> t
       MpiError(mpi_class, fmt::format(text, std::forward<Arguments>(arguments)...)));
 }
 
-/// Passes the error to the window's handler (the default one ends the job with the message) and
-/// returns the code for the program if the handler returns. The caller holds no lock of the window:
-/// the handler may call it.
+/// Passes the error to the window's error handler (the default one ends the job with the message).
+/// If the handler returns, returns the code for the program. The caller must not hold the window's
+/// lock: the handler may use the window.
 int raise(Handle win, const MpiError& error);
-/// The status of a call on a window: MPI_SUCCESS, or that of the MPI; or as raise().
+/// The status of a call on a window: MPI_SUCCESS, the MPI's status, or the code of raise().
 template <class E>
 int finish(Handle win, const tl::expected<void, E>& done) {
   return done ? constants().success : raise(win, done.error());
@@ -55,9 +55,9 @@ template <class E>
 int finish(Handle win, const tl::expected<int, E>& done) {
   return done ? *done : raise(win, done.error());
 }
-/// The same for a call without a window: the handler of the communicator.
+/// Like raise(), for a call without a window: uses the communicator's error handler.
 int raise_on_comm(Handle comm, const Error& error);
-/// Its code alone.
+/// Returns the error's code; calls no handler.
 int code_on_comm(const Error& error);
 
 }  // namespace penstock::mpi

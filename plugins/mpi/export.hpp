@@ -15,15 +15,15 @@
 
 namespace penstock::mpi {
 
-/// True if calls of the MPI that `caller` uses can be served; else reports once why not. A library
-/// without PMPI_ functions is a single-rank stub of an MPI: nothing is reported.
+/// True if we can serve calls of the MPI that `caller` uses; otherwise reports the reason once. It
+/// reports nothing for a library without PMPI_ functions, a single-rank stub of an MPI.
 inline bool usable(const void* caller) {
   const auto found = find_mpi(caller);
   if (!found && found.error().code != ErrorCode::not_found) refuse(found.error().message);
   return found.has_value();
 }
 
-/// The MPI's own function, even of an unknown MPI.
+/// The MPI's own function, also of an unknown MPI.
 template <class Function>
 Function original(Function known, const char* name, const void* caller) {
   if (known != nullptr) return known;
@@ -32,8 +32,8 @@ Function original(Function known, const char* name, const void* caller) {
   return reinterpret_cast<Function>(symbol);
 }
 
-/// Runs `call` on the window. An error goes to the handler after the window is released: the
-/// handler may use or free the window.
+/// Runs `call` on the window. Calls the error handler only after unlocking the window, because the
+/// handler may use or free it.
 template <class Call>
 int finish_on(PoolWindow& window, const Call& call) {
   return finish(window.handle, [&] {
@@ -48,16 +48,17 @@ inline bool fit_int(std::initializer_list<Count> counts) {
 }
 
 inline constexpr int no_function =
-    16;  // MPI_ERR_OTHER or nearly so, where there is not even an MPI
+    16;  // about MPI_ERR_OTHER; returned if the process has no MPI at all
 
 }  // namespace penstock::mpi
 
 #define PENSTOCK_AND_CALLER(...) __VA_ARGS__ __VA_OPT__(, ) [[maybe_unused]] const void* caller
 #define PENSTOCK_GIVE_CALLER(...) (__VA_ARGS__ __VA_OPT__(, ) __builtin_return_address(0))
 
-/// Defines PMPI_`name` by the block that follows, which knows the return address `caller`, and
-/// MPI_`name`: the same, or the function of a tool behind us (tools.hpp). serve_`name` is what
-/// other calls of ours use: no tool sees it. `parameters` and `arguments` in parentheses.
+/// Defines PMPI_`name` with the block that follows as its body; `caller` is the return address.
+/// Also defines MPI_`name`, which does the same or calls a tool behind us (tools.hpp), and
+/// serve_`name` for our own calls, which no tool sees. `parameters` and `arguments` are in
+/// parentheses.
 #define PENSTOCK_MPI(name, parameters, arguments)                                          \
   static int serve_##name(PENSTOCK_AND_CALLER parameters);                                 \
   PENSTOCK_EXPORT int PMPI_##name parameters {                                             \
@@ -71,15 +72,15 @@ inline constexpr int no_function =
   }                                                                                        \
   static int serve_##name(PENSTOCK_AND_CALLER parameters)
 
-/// Passes the call on to the MPI. `arguments` in parentheses; `caller` is defined.
+/// Passes the call on to the MPI. `arguments` are in parentheses. Uses `caller`.
 #define PENSTOCK_PASS(name, arguments)                                                            \
   [&] {                                                                                           \
     const auto function = ::penstock::mpi::original(::penstock::mpi::pmpi().name, #name, caller); \
     return function != nullptr ? function arguments : ::penstock::mpi::no_function;               \
   }()
 
-/// Like PENSTOCK_PASS, for a form with large counts: programs find the form because this library
-/// has it. An MPI that lacks the form is called by `plain` as long as the counts fit.
+/// Like PENSTOCK_PASS, for a form with large counts. Programs find that form in this library even
+/// if the MPI lacks it; then the call goes to `plain` as long as the counts fit.
 #define PENSTOCK_PASS_LARGE(name, plain, arguments, ...)                                          \
   [&] {                                                                                           \
     const auto function = ::penstock::mpi::original(::penstock::mpi::pmpi().name, #name, caller); \
@@ -89,8 +90,8 @@ inline constexpr int no_function =
     return ::penstock::mpi::pmpi().plain arguments;                                               \
   }()
 
-/// Defines MPI_`name` and PMPI_`name`: on a window `win` of ours they return the rest, an
-/// expression that reads only constant properties of the window; else `pass`.
+/// Defines MPI_`name` and PMPI_`name`. If `win` is one of our windows, they return the last
+/// argument, an expression that reads only constant properties of the window; otherwise `pass`.
 #define PENSTOCK_WINDOW_QUESTION_OR(name, parameters, arguments, pass, ...)              \
   PENSTOCK_MPI(name, parameters, arguments) {                                            \
     if (::penstock::mpi::PoolWindow* const window = ::penstock::mpi::pool_window(win)) { \
@@ -101,11 +102,11 @@ inline constexpr int no_function =
   }                                                                                      \
   static_assert(true)
 
-/// Defines them likewise; the rest operates on the window, and is its result.
+/// Like the above; the last argument operates on the window, and its value is the call's result.
 #define PENSTOCK_WINDOW_CALL_OR(name, parameters, arguments, pass, ...) \
   PENSTOCK_WINDOW_QUESTION_OR(name, parameters, arguments, pass,        \
                               ::penstock::mpi::finish_on(*window, [&] { return __VA_ARGS__; }))
 
-/// The same, passed on with `arguments`.
+/// Like PENSTOCK_WINDOW_CALL_OR; for other windows, passes the call on with `arguments`.
 #define PENSTOCK_WINDOW_CALL(name, parameters, arguments, ...) \
   PENSTOCK_WINDOW_CALL_OR(name, parameters, arguments, PENSTOCK_PASS(name, arguments), __VA_ARGS__)

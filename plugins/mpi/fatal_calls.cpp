@@ -1,4 +1,4 @@
-// The functions that MPICH and its derivatives call when an MPI call of the program fails. Unless
+// The functions that MPICH and its derivatives call after a failed MPI call of the program. Unless
 // the program asked for errors to return, they end the job, and the launcher may kill other ranks
 // before the one that failed.
 #include "export.hpp"
@@ -11,7 +11,7 @@ using namespace penstock::mpi;
 using Handler = int (*)(void* object, const char function[], int code);
 
 int handle(const char* name, void* object, const char* function, int code, const void* caller) {
-  // `caller` may be ourselves: the MPI leaves its functions by jumping here.
+  // `caller` may be in this library: the MPI calls this function by a tail call.
   void* symbol = usable(caller) ? library_symbol(name) : nullptr;
   if (symbol == nullptr) symbol = next_symbol(name, caller);
   if (symbol == nullptr) return code;

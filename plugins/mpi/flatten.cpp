@@ -11,7 +11,7 @@ namespace penstock::mpi {
 
 namespace {
 
-/// The limit of one type: 24 bytes each, so 768 MiB at most while it is computed.
+/// Limit of leaves in one type. Each takes 24 bytes, so the computation takes at most 768 MiB.
 constexpr std::size_t max_leaves = std::size_t{1} << 25;
 
 struct Basic {
@@ -30,14 +30,14 @@ struct Leaf {
   std::int64_t end() const { return at + static_cast<std::int64_t>(count) * basic->extent; }
 };
 
-/// A type on its way to a Layout.
+/// A type during flattening: the list of its leaves.
 struct Flat {
   std::vector<Leaf> leaves;
   std::int64_t lb = 0;
   std::int64_t extent = 0;
 };
 
-/// The predefined types met in one flattening; leaves point to them.
+/// The predefined types found in one flattening; leaves point to them.
 using Basics = std::map<Handle, Basic>;
 
 Result<void> add_leaf(Flat* to, const Leaf& leaf) {
@@ -55,7 +55,7 @@ Result<void> add_leaf(Flat* to, const Leaf& leaf) {
   return {};
 }
 
-/// `count` elements of `child`, from `at` on, one extent after the other.
+/// Appends `count` elements of `child`, starting at byte `at`, one extent apart.
 Result<void> append(Flat* to, const Flat& child, std::int64_t at, Count count) {
   if (child.leaves.empty() || count <= 0) return {};
   const Leaf& first = child.leaves.front();
@@ -71,17 +71,18 @@ Result<void> append(Flat* to, const Flat& child, std::int64_t at, Count count) {
   return {};
 }
 
-/// Indices of one dimension that belong to the type: in blocks of `length`, `stride` apart.
+/// The indices of one dimension that belong to the type: blocks of `length` indices, `stride`
+/// apart.
 struct Dimension {
-  Count size = 0;   // of the whole array
+  Count size = 0;   // length of the whole array in this dimension
   Count first = 0;  // index
   Count length = 0;
   Count stride = 1;
-  Count end = 0;  // one behind the last index
+  Count end = 0;  // one past the last index
 };
 
-/// All elements of an array of `child` whose indices are in every dimension's blocks, the first
-/// dimension fastest: the layout of subarrays and distributed arrays.
+/// Appends all elements of an array of `child` whose indices lie in each dimension's blocks; the
+/// first dimension varies fastest. This is the layout of subarrays and distributed arrays.
 Result<void> append_grid(Flat* to, const Flat& child, const std::vector<Dimension>& dimensions,
                          std::size_t level, std::int64_t at) {
   const Dimension& here = dimensions[level];
@@ -180,7 +181,7 @@ void read_extent(Handle type, std::int64_t* lb, std::int64_t* extent) {
   }
 }
 
-/// Value and index of the pair types, as C lays out such structures.
+/// The extents of a pair type's value and index, as C lays out such structures.
 std::vector<Extent> extents_of_pair(std::uint64_t value, std::uint64_t index) {
   const std::uint64_t at = (value + index - 1) / index * index;
   if (at == value) return {{0, value + index}};
@@ -213,7 +214,7 @@ Result<Basic> basic_of(Handle type, const Envelope& envelope) {
 
 Result<Flat> flatten_inner(Handle type, Basics* basics);
 
-/// The constructors whose blocks are `length` elements at displacements of bytes or of extents.
+/// Flattens a constructor with blocks of `lengths` elements at displacements in bytes or extents.
 Result<void> blocks(Flat* to, const Flat& child, const std::vector<Count>& lengths,
                     const std::vector<Count>& displacements, std::int64_t unit) {
   for (std::size_t n = 0; n < displacements.size(); ++n) {

@@ -1,4 +1,4 @@
-// Flattens a datatype: asks the MPI how it was made, recursively down to predefined types.
+// Flattens a datatype: asks the MPI how the type was made, recursively down to predefined types.
 #pragma once
 
 #include <cstdint>
@@ -10,23 +10,23 @@
 
 namespace penstock::mpi {
 
-/// True if the MPI itself made the type (its handle stays, it must not be freed): a named one, or
-/// one of MPI_Type_create_f90_* and MPI_Type_get_value_index.
+/// True if the type belongs to the MPI and must not be freed: a named type, or one returned by
+/// MPI_Type_create_f90_* or MPI_Type_get_value_index.
 Result<bool> is_predefined(Handle type);
 
-/// Size, lower bound and extent, as the MPI tells them.
+/// Size, lower bound and extent in bytes, as the MPI reports them.
 struct Measures {
   std::uint64_t size;
   std::int64_t lb, extent;
 };
 Measures measures_of(Handle type);
 
-/// The error of a type of more pieces than memory should hold.
+/// The error for a type with too many pieces.
 Error too_many_pieces();
 
-/// Computes the layout of any type, without a cache. The alternative, packing a buffer whose bytes
-/// tell their own offsets, needs memory as large as the type's extent, takes several passes, and
-/// cannot tell which predefined type the data are of.
+/// Computes the layout of any type, without a cache. The alternative is to pack a buffer in which
+/// each byte encodes its own offset. That needs memory as large as the type's extent and several
+/// passes, and does not show the predefined types of the data.
 Result<Layout> flatten(Handle type);
 
 }  // namespace penstock::mpi

@@ -1,8 +1,7 @@
-// MPI_Win_get_attr in Fortran. All other calls of Fortran reach us through MPI_* or PMPI_* in C;
-// this one calls neither. The MPI's own function is asked first. Behind each of our windows there
-// is one of the MPI, which has the attributes too, so `flag` and `ierror` are written as that
-// Fortran wants them, whatever their size. Then the value is replaced by ours: flavor and memory
-// model differ.
+// MPI_Win_get_attr in Fortran. All other Fortran calls reach us through MPI_* or PMPI_* in C; this
+// one calls neither. It first calls the MPI's own function. Behind each of our windows is a window
+// of the MPI with the same attributes, so the MPI writes `flag` and `ierror` in the sizes that this
+// Fortran uses. Then it replaces the value by ours, since flavor and memory model differ.
 #include <atomic>
 
 #include "export.hpp"
@@ -14,12 +13,12 @@ using namespace penstock::mpi;
 /// `ierror` is optional in mpi_f08.
 using WinGetAttr = void(const int* win, const int* keyval, Aint* value, void* flag, void* ierror);
 
-/// C's key of an attribute that each window has from the start, or `absent`.
+/// The C key of a predefined window attribute, or `absent`.
 int key_in_c(int keyval) {
   const Constants& c = constants();
   for (const int known :
        {c.win_base, c.win_size, c.win_disp_unit, c.win_create_flavor, c.win_model}) {
-    // In MPICH's keys the last bit says that Fortran asks.
+    // MPICH's Fortran keys are its C keys with the last bit set.
     if (keyval == known || (abi() == Abi::mpich && keyval == known + 1)) return known;
   }
   return absent;

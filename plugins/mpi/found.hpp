@@ -1,4 +1,4 @@
-// A function of the MPI that is looked up by name, once.
+// A function of the MPI, looked up by name at its first use.
 #pragma once
 
 #include <atomic>
@@ -10,7 +10,7 @@ namespace penstock::mpi {
 template <class Function>
 class Found {
  public:
-  /// Null: this MPI has none.
+  /// Null if this MPI does not have the function.
   Function* operator()(const char* name, const void* caller) {
     Function* known = function_.load(std::memory_order_relaxed);
     if (known != nullptr) return known;

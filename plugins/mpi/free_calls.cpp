@@ -1,4 +1,4 @@
-// The calls that free operations and datatypes: later, where a call in progress needs them.
+// The calls that free operations and datatypes. If a call in progress uses one, it is freed later.
 #include "export.hpp"
 #include "held_handles.hpp"
 
@@ -6,7 +6,8 @@ namespace {
 
 using namespace penstock::mpi;
 
-/// Where the MPI frees it later: the program's handle is null at once.
+/// Defers the free if a call in progress uses the handle. Then sets the program's handle to null
+/// and returns true.
 bool put_off(Held kind, void* handle, Handle null) {
   if (!held_handles().put_off(kind, load(handle))) return false;
   store(handle, null);

@@ -1,6 +1,6 @@
-// Operations and datatypes that calls in progress still need in the MPI. As MPI has it a program
-// may free them meanwhile: the MPI is told after the last of these calls. All in calls of the
-// program.
+// Operations and datatypes that calls in progress still use. MPI lets a program free them
+// meanwhile; the MPI's free is then deferred until the last of these calls has ended. All functions
+// are called within MPI calls of the program.
 #pragma once
 
 #include <array>
@@ -18,11 +18,13 @@ enum class Held : std::uint8_t { op, type };
 class HeldHandles {
  public:
   void hold(Held kind, Handle handle);
-  /// True if the program has freed it and nothing holds it any more: the caller frees it.
+  /// Ends one hold(). True if it was the last and the program has freed the handle: the caller then
+  /// frees it in the MPI.
   [[nodiscard]] bool let_go(Held kind, Handle handle);
-  /// The program frees it. False: nothing holds it, and the MPI frees it at once.
+  /// Called when the program frees the handle. True if the free is deferred; false if no call holds
+  /// the handle, so that the MPI frees it at once.
   bool put_off(Held kind, Handle handle);
-  /// Cheap: whether anything is held.
+  /// True if anything is held. One relaxed load.
   bool any() const { return held_.load(std::memory_order_relaxed) != 0; }
 
  private:
@@ -31,11 +33,11 @@ class HeldHandles {
     bool freed = false;
   };
   std::mutex mutex_;
-  std::array<std::unordered_map<Handle, Uses>, 2> uses_;  ///< by kind
+  std::array<std::unordered_map<Handle, Uses>, 2> uses_;  ///< indexed by Held
   std::atomic<std::size_t> held_{0};
 };
 
-/// Those of this process.
+/// The held handles of this process.
 HeldHandles& held_handles();
 
 }  // namespace penstock::mpi

@@ -1,5 +1,5 @@
-// The calls that begin and end an MPI. They do not attach: a program without windows or memory of
-// MPI needs no pool, so the first call that needs it calls attachment().
+// The calls that initialize and finalize the MPI. They do not attach to the pool: the first call
+// that needs it does, by attachment().
 #include <atomic>
 #include <optional>
 
@@ -18,13 +18,13 @@ namespace {
 
 using namespace penstock::mpi;
 
-std::optional<penstock::base::Origin> started;  ///< by which process
-std::atomic<bool> callable{false};              ///< the MPI is one whose functions we can call
+std::optional<penstock::base::Origin> started;  ///< the process that initialized MPI
+std::atomic<bool> callable{false};              ///< we can call this MPI's functions
 
 bool begin(const void* caller) {
   const bool known = usable(caller);
   started.emplace();
-  callable = known;  // another thread may look at both
+  callable = known;  // last: another thread may read `callable`, then `started`
   note_calls_come();
   return callable;
 }
@@ -34,7 +34,7 @@ int begun(bool known, int result) {
   return result;
 }
 
-/// This rank's part in the pool ends.
+/// Ends this rank's use of the pool.
 void leave(const void* caller) {
   if (!usable(caller) || have_windows_of_sessions()) return;
   leave_all_comms();
@@ -71,20 +71,21 @@ PENSTOCK_MPI(Abort, (Handle comm, int code), (comm, code)) {
 }
 
 PENSTOCK_MPI(Finalize, (), ()) {
-  // Exit handlers call it in forked children too, which are no ranks: it would look as if the
-  // parent ended.
+  // Exit handlers call this in forked children too. A child is no rank, and must not finalize for
+  // its parent.
   if (started && !started->here()) return constants().success;
   penstock::pool::note_finalize();
   leave(caller);
   return PENSTOCK_PASS(Finalize, ());
 }
 
-/// The provider asks it by this name: plugin::AskApart.
+/// The libfabric provider calls this by name: plugin::AskApart.
 PENSTOCK_EXPORT void mpi_penstock_apart(penstock::plugin::Apart* apart) {
   *apart = apart_here();
 }
 
-/// The provider asks it by this name, when a second thread calls the MPI.
+/// The libfabric provider calls this by name when a second thread calls the MPI. Returns 1 if the
+/// program promised to call the MPI from one thread.
 PENSTOCK_EXPORT int mpi_penstock_one_thread_promised() {
   int level = 0;
   if (!callable || !started->here()) return 0;

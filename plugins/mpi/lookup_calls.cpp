@@ -1,5 +1,5 @@
-// dlsym itself. Its answer to RTLD_NEXT and RTLD_DEFAULT depends on the caller. So a question that
-// is not ours goes to the C library by a jump: the C library then sees the caller, not us.
+// Our dlsym. Its result for RTLD_NEXT and RTLD_DEFAULT depends on the caller. So it passes other
+// look-ups on to the C library by a jump, not a call: the C library then sees the original caller.
 #include "lookups.hpp"
 #include "objects.hpp"
 

@@ -16,7 +16,7 @@ namespace penstock::mpi {
 
 namespace {
 
-/// The name without its prefix; null if it is no name of MPI's.
+/// The name without its MPI_ or PMPI_ prefix; null if it has neither.
 const char* name_in_mpi(const char* name) {
   for (const char* const prefix : {"MPI_", "PMPI_"}) {
     const std::size_t length = std::strlen(prefix);
@@ -25,7 +25,7 @@ const char* name_in_mpi(const char* name) {
   return nullptr;
 }
 
-/// The answer to RTLD_NEXT for code at `caller`.
+/// Looks up `name` as dlsym does for RTLD_NEXT and code at `caller`.
 void* next_after(const void* caller, const char* name) {
   const Place own = place_of(caller);
   const std::vector<std::string> files = loaded_files();
@@ -44,17 +44,17 @@ void* next_after(const void* caller, const char* name) {
   return nullptr;
 }
 
-/// With two MPIs in one process this is false: we serve neither.
+/// True if the symbol is in the process's only MPI. False if there are two: we serve neither.
 bool lies_in_the_mpi(const void* symbol) {
   static std::mutex mutex;
-  static auto* const known = new std::map<const void*, bool>;  // by base; calls may come at exit
+  static auto* const known = new std::map<const void*, bool>;  // by base; usable in exit handlers
   const Place place = place_of(symbol);
   {
     const std::lock_guard<std::mutex> guard(mutex);
     const auto found = known->find(place.base);
     if (found != known->end()) return found->second;
   }
-  // Not under the mutex: it takes the loader's lock, which a constructor that calls dlsym holds.
+  // Without the mutex: this takes the loader's lock, which a constructor that calls dlsym holds.
   const bool is = is_the_only_mpi(place);
   const std::lock_guard<std::mutex> guard(mutex);
   return (*known)[place.base] = is;

@@ -35,6 +35,6 @@ PENSTOCK_MPI(Free_mem, (void* base), (base)) {
   return PENSTOCK_PASS(Free_mem, (base));
 }
 
-/// The provider looks for this symbol: the program does not know that its memory lies in a pool,
-/// so peers must not put there behind its caches.
+/// The libfabric provider looks for this symbol. It says that the program does not know that its
+/// memory lies in a pool, so peers must not write there behind the program's caches.
 PENSTOCK_EXPORT const int mpi_penstock_gives_pool_memory = 1;

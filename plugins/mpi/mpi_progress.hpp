@@ -1,4 +1,4 @@
-// Lets the MPI go on while a rank waits in the pool.
+// Lets the MPI make progress while a rank waits in the pool.
 #pragma once
 
 #include <algorithm>
@@ -12,41 +12,42 @@
 
 namespace penstock::mpi {
 
-/// Peers may need the MPI's messages to come to the call that this rank waits in. So the MPI is
-/// probed now and then: on a communicator with others, as MPICH moves nothing at a probe of
-/// MPI_COMM_SELF. Not while one of the waiter's peers is dead: the MPI may end the job when its
-/// provider tells of that, before the wait has returned an error that the program wants.
+/// Probes the MPI periodically during a wait in the pool: peers may need MPI messages to make
+/// progress before they reach the call that this rank waits in. It probes a communicator with
+/// peers, since MPICH makes no progress in a probe of MPI_COMM_SELF. It stops once a peer has died:
+/// the MPI might end the job when its provider reports the death, before the wait has returned its
+/// error to the program.
 class MpiProgress {
  public:
-  /// `comm` may change: to one that lives longer.
+  /// `comm` may change during the wait, to a communicator that lives longer.
   MpiProgress(const std::atomic<Handle>& comm, pool::Pool& pool, std::vector<std::uint64_t> peers)
       : comm_(&comm), pool_(&pool), peers_(std::move(peers)) {}
 
   void look() {
     constexpr unsigned calls_between = 128;
     constexpr std::uint64_t at_the_latest_ns =
-        50'000;  // looks are seldom when the wait sleeps between
+        50'000;  // polls are rare when the wait sleeps between them
     const std::uint64_t now = base::now_ns();
     if (++calls_ % calls_between != 0 && now - last_ns_ < at_the_latest_ns) return;
     last_ns_ = now;
     if (now >= next_look_at_peers_ns_) {
       next_look_at_peers_ns_ = now + between_looks_at_peers_ns;
-      somebody_died_ = somebody_died_ || !nobody_died();
+      peer_died_ = peer_died_ || !check_peers();
     }
-    if (somebody_died_) return;
+    if (peer_died_) return;
     int flag = 0;
     pmpi().Iprobe(constants().any_source, constants().any_tag, comm_->load(), &flag,
                   constants().status_ignore);
   }
 
  private:
-  /// Each peer comes in turn more often than at a provider's slow checks (16 each 20 ms), which
-  /// tell of a death when they find it the second time.
+  /// Peers checked in one round. Each peer is checked more often than by the provider, which checks
+  /// 16 every 20 ms and reports a death when it sees it the second time.
   static constexpr std::size_t at_once = 8;
   static constexpr std::uint64_t between_looks_at_peers_ns = 8'000'000;
 
-  /// Looks at some of many peers. Who has left is of no concern.
-  bool nobody_died() {
+  /// Checks the next few peers. Forgets peers that have left; returns false if one has died.
+  bool check_peers() {
     for (std::size_t i = 0; i < std::min(at_once, peers_.size()); ++i) {
       next_ = (next_ + 1) % peers_.size();
       if (pool_->alive(peers_[next_])) continue;
@@ -66,7 +67,7 @@ class MpiProgress {
   pool::Pool* pool_;
   std::vector<std::uint64_t> peers_;
   std::size_t next_ = 0;
-  bool somebody_died_ = false;
+  bool peer_died_ = false;
   unsigned calls_ = 0;
   std::uint64_t last_ns_ = 0;
   std::uint64_t next_look_at_peers_ns_ = 0;

@@ -15,11 +15,11 @@ bool fits_int(Count number) {
   return number >= std::numeric_limits<int>::min() && number <= std::numeric_limits<int>::max();
 }
 
-/// Which arrays of a call this rank reads, and how long they are.
+/// The length of a call's arrays, and which of them this rank reads.
 struct Arrays {
   std::size_t n = 0;
-  bool first = true;   ///< those of what is sent
-  bool second = true;  ///< those of what is received
+  bool first = true;   ///< the arrays of the sending side
+  bool second = true;  ///< the arrays of the receiving side
 };
 
 Arrays arrays_of(CollectiveCall call, std::span<const Word> words) {

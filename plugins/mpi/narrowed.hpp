@@ -1,5 +1,5 @@
-// A call with large counts, for an MPI that has the plain form only. Programs find the large form
-// because this library has it.
+// A call with large counts, for an MPI that has only the plain form. Programs find the large form
+// in this library.
 #pragma once
 
 #include <array>
@@ -12,11 +12,11 @@ namespace penstock::mpi {
 
 class Narrowed {
  public:
-  /// The arguments become those of the plain form; arrays are this object's. False: a number does
-  /// not fit an int.
+  /// Converts the arguments to those of the plain form. This object owns the converted arrays.
+  /// False if a number does not fit an int.
   bool narrow(CollectiveCall call, std::span<Word> words);
-  /// For a call that is not over when it returns: nobody tells when the MPI has read the arrays, so
-  /// they stay until the process ends.
+  /// Keeps the arrays until the process ends. For a nonblocking call: nothing tells us when the MPI
+  /// has read them.
   void keep();
 
  private:
@@ -25,7 +25,7 @@ class Narrowed {
   std::vector<std::vector<int>> arrays_;
 };
 
-/// `plain` gets the arguments, if they fit.
+/// Calls `plain` with the converted arguments, if they fit.
 template <class Plain, class... Words>
 int narrowed(CollectiveCall call, bool blocks, Plain plain, Words... arguments) {
   std::array words = {arguments...};

@@ -1,5 +1,5 @@
-// The nonblocking and persistent collective calls that the pool may take; else passed on to the MPI
-// unchanged.
+// The nonblocking and persistent collective calls. They go through the pool if it serves the
+// communicator; otherwise they are passed on to the MPI unchanged.
 #include "collective_words.hpp"
 #include "export.hpp"
 #include "found.hpp"
@@ -21,7 +21,8 @@ std::optional<int> in_pool(Begin begin, CollectiveCall call, bool large, const c
 
 }  // namespace
 
-// `own`: the parameters before the request, and their names, that the blocking call has not.
+// `own`, `own_name`: the parameter that the form has before the request and the blocking call
+// lacks.
 #define FORM(begin, lower, called, own, own_name, n)                                          \
   PENSTOCK_MPI(called, (WORDS_##n own, void* request), (NAMES_##n own_name, request)) {       \
     static constinit Found<int(WORDS_##n own, void*)> found;                                  \
@@ -33,7 +34,8 @@ std::optional<int> in_pool(Begin begin, CollectiveCall call, bool large, const c
     return function(NAMES_##n own_name, request);                                             \
   }
 
-/// For an MPI without the large form, calls the plain form if the counts fit an int.
+/// Defines the form with large counts. If the MPI lacks it and the counts fit an int, calls the
+/// plain form.
 #define FORM_LARGE(begin, lower, called, own, own_name, n)                                   \
   PENSTOCK_MPI(called##_c, (WORDS_##n own, void* request), (NAMES_##n own_name, request)) {  \
     static constinit Found<int(WORDS_##n own, void*)> large, plain;                          \

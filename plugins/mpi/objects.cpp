@@ -14,9 +14,9 @@ Place place_of(const void* address) {
   return {info.dli_fname != nullptr ? info.dli_fname : "", info.dli_fbase};
 }
 
-// Answers of the dynamic linker are kept in atomics. The initialization of a static would hold a
-// lock while it waits for the linker's, which a thread may hold whose library calls MPI as it is
-// loaded.
+// Results of the dynamic linker are cached in atomics, not in local statics. Initializing a static
+// holds a lock while it waits for the linker's lock; a thread that loads a library may hold that
+// one and call MPI, which would deadlock.
 
 bool is_ours(const void* address) {
   static std::atomic<const void*> known{nullptr};
@@ -72,8 +72,9 @@ std::string soname_of(const void* address) {
 LookUp* look_up() {
   static std::atomic<LookUp*> known{nullptr};
   if (LookUp* const found = known.load(std::memory_order_relaxed)) return found;
-    // By version: without one the answer would be our own dlsym. The oldest first, which every
-    // glibc has: a failure takes memory, and the caller may be an allocator that is not ready yet.
+    // With a version, since without one we would find our own dlsym. The oldest version comes
+    // first, since every glibc has it: a failed look-up allocates, and the caller may be an
+    // allocator that is not ready yet.
 #if defined(__x86_64__)
   constexpr const char* oldest = "GLIBC_2.2.5";
 #else

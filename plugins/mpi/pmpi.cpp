@@ -17,32 +17,32 @@ namespace penstock::mpi {
 
 namespace {
 
-/// The result of a search.
+/// The MPI that a search has found.
 struct Mpi {
   Library library;
   Pmpi functions;
   Abi abi = Abi::mpich;
   Constants constants;
-  Handle (*window_of_fortran)(int) = nullptr;  ///< not every ABI has it; see window_from_fortran
+  Handle (*window_of_fortran)(int) = nullptr;  ///< null in some ABIs; see window_from_fortran
 };
 
-/// Guards what follows. No call of the dynamic linker is made under it: a thread that loads a
-/// library holds the linker's lock while the library's constructors call MPI.
+/// Guards the variables below. Never held while calling the dynamic linker: a thread that loads a
+/// library holds the linker's lock while the library's constructors may call MPI.
 std::mutex finding;
-std::atomic<bool> found{false};  // released after the rest was written
+std::atomic<bool> found{false};  // stored with release order, after the others
 bool tried = false;
 Error failure;
 Mpi chosen;
 
 std::atomic<void*> scope{nullptr};  // the dlsym scope of the MPI's functions
 
-/// The MPI's function: not ours, which has the same name.
+/// The MPI's PMPI_Init; null if the look-up finds ours, which has the same name.
 void* mpi_init_in(void* handle) {
   void* const init = symbol_in(handle, "PMPI_Init");
   return init != nullptr && !is_ours(init) ? init : nullptr;
 }
 
-/// The loaded objects that themselves define PMPI_Init, each once.
+/// The loaded objects that define PMPI_Init, each once.
 std::vector<Place> loaded_mpis() {
   std::vector<Place> mpis;
   for (const std::string& file : loaded_files()) {
@@ -58,8 +58,8 @@ std::vector<Place> loaded_mpis() {
   return mpis;
 }
 
-/// PMPI_Init of the MPI that `caller` calls. Its own object and the dependencies of that come
-/// first: an MPI loaded RTLD_LOCAL is in no other scope.
+/// PMPI_Init of the MPI that `caller` calls. Searches the caller's object and its dependencies
+/// first: an MPI loaded with RTLD_LOCAL is in no other scope.
 void* find_init(const void* caller) {
   if (void* own = open_loaded(place_of(caller).file)) {
     void* const init = mpi_init_in(own);
@@ -74,8 +74,8 @@ void* find_init(const void* caller) {
   return nullptr;
 }
 
-/// The scope of the MPI's own library: a plain look-up by name would find our PMPI_* first. Null if
-/// there is none. The first that is found stays.
+/// The dlsym scope of the MPI's own library, since a plain look-up would find our PMPI_* first.
+/// Null if there is none. The first scope found is kept.
 void* scope_of(const void* caller) {
   void* known = scope.load();
   if (known != nullptr) return known;
@@ -87,13 +87,13 @@ void* scope_of(const void* caller) {
 }
 
 std::string version_text(int (*get)(char*, int*)) {
-  std::array<char, 16384> text{};  // the longest of all MPIs is 8192
+  std::array<char, 16384> text{};  // MPIs write at most 8192
   int length = 0;
   if (get == nullptr || get(text.data(), &length) != 0) return "of unknown version";
   text.back() = '\0';
   const std::string all = text.data();
   std::string first = all.substr(0, all.find('\n'));
-  // "MPICH Version:      5.0.2"
+  // Collapses spaces, as in "MPICH Version:      5.0.2".
   std::replace(first.begin(), first.end(), '\t', ' ');
   first.erase(
       std::unique(first.begin(), first.end(), [](char a, char b) { return a == ' ' && b == ' '; }),
@@ -105,8 +105,8 @@ bool starts_with(const std::string& text, const char* start) {
   return text.compare(0, std::strlen(start), start) == 0;
 }
 
-/// Checks the standard ABI first: such a library may wrap one with Open MPI's symbols. Then Open
-/// MPI before MPICH: both had libmpi.so.12.
+/// Checks for the standard ABI first, since such a library may wrap one with Open MPI's symbols;
+/// then for Open MPI before MPICH, since both have used libmpi.so.12.
 Result<Abi> tell_abi(void* in, const Library& library) {
   if (starts_with(library.soname, "libmpi_abi.so")) return Abi::standard;
   if (symbol_in(in, "ompi_mpi_comm_world") != nullptr) return Abi::open_mpi;
@@ -156,9 +156,9 @@ Result<void> take_functions(void* in, Mpi& mpi) {
   return {};
 }
 
-/// The address of the MPI's data in use: a program that is no PIE holds copies of them (copy
-/// relocations), which the library uses too. The global scope, which starts with the program,
-/// finds them.
+/// The address of the MPI's data in use. A program that is no PIE contains copies of them (copy
+/// relocations), which the library uses too. The global scope finds these copies, since it starts
+/// with the program.
 void* data_symbol(void* in, const char* name) {
   void* global = symbol_in(RTLD_DEFAULT, name);
   return global != nullptr ? global : symbol_in(in, name);
@@ -221,7 +221,7 @@ Result<void> find_mpi(const void* caller) {
   const std::lock_guard<std::mutex> guard(finding);
   if (found.load(std::memory_order_relaxed)) return {};
   if (tried) return unexpected(failure);
-  // Without any MPI one may still be loaded, by a plug-in.
+  // If no MPI was found, a plug-in may still load one: search again next time.
   tried = mpi || mpi.error().code != ErrorCode::not_found;
   if (!mpi) {
     failure = mpi.error();

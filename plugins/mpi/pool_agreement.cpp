@@ -15,7 +15,7 @@ namespace penstock::mpi {
 
 namespace {
 
-/// What a waiting thread does between two looks; several may wait at once.
+/// Makes progress while threads wait for a collective; several may wait at once.
 class Idle {
  public:
   Idle(PoolComm& comm, pool::Pool& pool, std::vector<std::uint64_t> peers)
@@ -79,13 +79,14 @@ void Agreement::drop() {
   for (const auto& area : agreement_->take_areas()) at_->memory.defer_reclaim(area);
 }
 
-/// Without room the MPI serves the communicator, as it does without a pool.
+/// Offers this rank's memory. If the pool is full, the MPI serves the communicator, as it does
+/// without a pool.
 void Agreement::offer() {
   offers_.resize(static_cast<std::size_t>(size_));
   if (at_ == nullptr) return;
   PoolMemory& memory = at_->memory;
   agreement_.emplace(static_cast<std::uint32_t>(size_), static_cast<std::uint32_t>(rank_));
-  // The rest is for messages, windows and other communicators.
+  // Collectives take a share of the pool: messages, windows and other communicators need the rest.
   (void)agreement_->offer(
       {.arena = *at_->session->arena,
        .make =
@@ -97,7 +98,7 @@ void Agreement::offer() {
   own_ = agreement_->own();
 }
 
-/// The same on all ranks.
+/// True if the pool can serve the communicator. The same on all ranks.
 bool Agreement::acceptable() const {
   const coll::Offer& first = offers_.front();
   bool apart = false;

@@ -11,7 +11,8 @@
 
 namespace penstock::mpi {
 
-/// Two ranks or more that all take part, in a program of MPI_Init; the same on all ranks.
+/// True if the pool may serve the communicator: it has at least two ranks, all of them take part,
+/// and the program called MPI_Init. The same on all ranks.
 bool may_be_ours(Handle comm);
 
 class Agreement {
@@ -21,14 +22,16 @@ class Agreement {
   Agreement& operator=(const Agreement&) = delete;
 
   void exchange();
-  /// The same without a wait. Until it is over the object stays, and the communicator too.
+  /// Starts exchange() without waiting. This object and the communicator must live until it is
+  /// over.
   void begin_to_exchange();
   bool is_exchanged();
   void wait_until_exchanged();
 
-  /// Once it is exchanged. Null: the MPI serves the communicator. The same on all ranks.
+  /// Makes the communicator in the pool, after the exchange. Null, on all ranks, if the MPI serves
+  /// it.
   std::shared_ptr<PoolComm> make();
-  /// Of a process that ends before that.
+  /// Defers the reclaim of the offered memory, for a process that ends before make().
   void drop();
 
  private:

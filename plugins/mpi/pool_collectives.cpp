@@ -13,7 +13,7 @@ namespace penstock::mpi {
 namespace {
 
 bool possible() {
-  // The caller has looked for the MPI before: this is what it found.
+  // The caller has searched for the MPI before; this returns that result.
   if (!find_mpi(nullptr)) return false;
   static const bool is = pool_is_named() && calls_in_pool() != 0;
   return is;
@@ -36,15 +36,14 @@ PoolComm* comm_for(const Asked& asked, Form form, MayWait may_wait) {
   return comm != nullptr ? comm : stays(Why::comm);
 }
 
-/// All ranks of a communicator that the pool serves leave this call to the MPI.
+/// Leaves a call to the MPI, on all ranks of a communicator that the pool serves.
 std::nullopt_t left_to_mpi(const Asked& asked, PoolComm& comm) {
   note_stayed(asked.call, Why::argument);
   comm.core->note_elsewhere(comm.queue->outstanding() == 0);
   return std::nullopt;
 }
 
-/// What begins later, and its schedule.
-/// `too_much`: see CollectiveArguments.
+/// Prepares a call that begins later, and its schedule. `too_much`: see CollectiveArguments.
 std::shared_ptr<CallTemplate> prepared(const Asked& asked, PoolComm& comm,
                                        std::optional<Error>& too_much) {
   auto made = std::make_shared<CallTemplate>();

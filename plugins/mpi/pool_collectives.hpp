@@ -1,4 +1,4 @@
-// MPI's collective calls through the pool: blocking, nonblocking and persistent ones.
+// MPI's blocking, nonblocking and persistent collective calls through the pool.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace penstock::mpi {
 
-/// A collective call as it came.
+/// An intercepted collective call.
 struct Asked {
   CollectiveCall call;
   std::span<const Word> words;  ///< the arguments of the blocking form in C
@@ -17,12 +17,12 @@ struct Asked {
   const char* name;             ///< "MPI_Iallreduce"; a literal
 };
 
-/// Each does the call if the pool serves it; nullopt: the MPI does, on all ranks of the
-/// communicator. Which calls are taken: PENSTOCK_COLL.
+/// Each of these makes the call through the pool. Returns nullopt, on all ranks of the
+/// communicator, if the MPI has to make it. PENSTOCK_COLL selects the calls.
 std::optional<int> collective_in_pool(const Asked& asked);
-/// `request`: where its handle goes.
+/// Stores the request's handle at `request`.
 std::optional<int> nonblocking_in_pool(const Asked& asked, void* request);
-/// MPI_Allreduce_init and its like. May wait for the other ranks.
+/// MPI_Allreduce_init and the like. May wait for the other ranks.
 std::optional<int> persistent_in_pool(const Asked& asked, void* request);
 
 }  // namespace penstock::mpi

@@ -18,41 +18,42 @@ namespace penstock::mpi {
 
 namespace {
 
-/// Calls of a communicator that the MPI serves first.
+/// The MPI serves this many first calls of a communicator.
 constexpr std::uint32_t calls_before = 2;
-/// From one crossing to the next, where its ranks may begin to use the pool.
+/// The ranks may switch to the pool only at every fourth call.
 constexpr std::uint32_t calls_between = 4;
 
 struct Entry {
   std::uint32_t calls = 0;
   bool decided = false;
-  std::shared_ptr<PoolComm> ours;        ///< null once decided: the MPI's
-  std::unique_ptr<Agreement> agreement;  ///< begun by a call that did not block
-  std::shared_ptr<PoolComm> ready;       ///< what all ranks will use, but not yet
+  std::shared_ptr<PoolComm> ours;        ///< null and decided: the MPI serves the communicator
+  std::unique_ptr<Agreement> agreement;  ///< begun by a nonblocking call
+  std::shared_ptr<PoolComm> ready;       ///< agreed upon, but not yet in use
 };
 
-std::mutex mutex;  // of all below
+std::mutex mutex;  // guards all below
 std::unordered_map<Handle, std::unique_ptr<Entry>>& table() {
   static auto* entries = new std::unordered_map<Handle, std::unique_ptr<Entry>>;
   return *entries;  // never destroyed: calls may come from exit handlers
 }
-/// Their ranks may still read; the space is given back when all have left.
+/// Communicators that this rank has left. Their memory is freed when all ranks have left, since
+/// others may still read it.
 std::vector<std::shared_ptr<PoolComm>>& retired() {
   static auto* comms = new std::vector<std::shared_ptr<PoolComm>>;
   return *comms;
 }
-/// Freed by the program, with calls that are not over yet.
+/// Communicators that the program has freed while calls were outstanding.
 std::vector<std::shared_ptr<PoolComm>>& unfinished() {
   static auto* comms = new std::vector<std::shared_ptr<PoolComm>>;
   return *comms;
 }
-/// Being freed at this moment: callbacks of the user's attributes may still call collectives.
+/// Communicators being freed: attribute callbacks of the user may still call collectives on them.
 std::vector<Handle>& ending() {
   static auto* handles = new std::vector<Handle>;
   return *handles;
 }
 bool all_left = false;
-/// Changes with the table, and so invalidates what threads have cached.
+/// Incremented with every change of the table, to invalidate the threads' caches.
 std::atomic<std::uint64_t> version{1};
 
 struct Remembered {
@@ -62,8 +63,8 @@ struct Remembered {
 };
 thread_local Remembered last;
 
-void give_back_those_left() {
-  // Attaches nobody: who owns space is attached.
+void free_left_areas() {
+  // attachment() does not attach here: a process that owns memory in the pool is attached.
   Attachment* const at = retired().empty() ? nullptr : attachment();
   if (at == nullptr) return;
   std::erase_if(retired(), [&](const auto& comm) {
@@ -73,7 +74,7 @@ void give_back_those_left() {
   });
 }
 
-void leave_those_that_are_over() {
+void leave_finished_comms() {
   std::erase_if(unfinished(), [](const std::shared_ptr<PoolComm>& comm) {
     if (comm->queue->outstanding() != 0) return false;
     comm->core->leave();
@@ -82,13 +83,15 @@ void leave_those_that_are_over() {
   });
 }
 
-/// Who finds `ended` when the last call is over leaves it; else it is found here that it is over.
+/// Leaves the communicator when its last call has ended: here if none is outstanding, otherwise in
+/// QueueThread::remove_idle(), which then sees `ended`. The fences pair up, so that at least one of
+/// the two sees the other's store.
 void retire(std::shared_ptr<PoolComm> comm) {
-  comm->alive = constants().comm_world;  // its own is being freed
+  comm->alive = constants().comm_world;  // the MPI's communicator is being freed
   comm->ended.store(true);
   unfinished().push_back(std::move(comm));
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  leave_those_that_are_over();
+  leave_finished_comms();
 }
 
 void retire_both(Entry& entry) {
@@ -97,7 +100,7 @@ void retire_both(Entry& entry) {
   }
 }
 
-// The MPI calls these with a handle of its width in a register, which we do not read.
+// Attribute callbacks. The handle in the register may have undefined upper bits, so they ignore it.
 int keep_from_copy(Handle, int, void*, void*, void*, int* flag) {
   *flag = 0;
   return 0;
@@ -112,11 +115,11 @@ int forget(Handle, int, void* value, void*) {
     table().erase(found);
     version.fetch_add(1);
   }
-  give_back_those_left();
+  free_left_areas();
   return 0;
 }
 
-/// Of the attribute; MPI_KEYVAL_INVALID where the MPI gives none.
+/// The key of our attribute; MPI_KEYVAL_INVALID if the MPI gave none.
 int keyval() {
   static const int made = [] {
     int key = 0;
@@ -127,8 +130,8 @@ int keyval() {
   return made;
 }
 
-/// An entry that ends with the communicator; null where the MPI gives no attribute. The MPI is
-/// called without our mutex, since it may call forget() with a lock of its own held.
+/// Adds an entry that ends with the communicator; null if the MPI cannot set the attribute. Calls
+/// the MPI without our mutex, since the MPI may call forget() while it holds its own lock.
 Entry* add_entry(Handle comm) {
   auto entry = std::make_unique<Entry>();
   if (keyval() == constants().keyval_invalid ||
@@ -139,7 +142,7 @@ Entry* add_entry(Handle comm) {
   return (table()[comm] = std::move(entry)).get();
 }
 
-/// Null with `ends`: the communicator is being freed.
+/// Null if there is no entry, or if the communicator is being freed; `ends` tells which.
 Entry* find_entry(Handle comm, bool* ends) {
   const std::lock_guard<std::mutex> guard(mutex);
   *ends = all_left || std::find(ending().begin(), ending().end(), comm) != ending().end();
@@ -154,7 +157,7 @@ Entry* entry_of(Handle comm) {
   Entry* entry = find_entry(comm, &ends);
   if (ends) return nullptr;
   if (entry == nullptr) entry = add_entry(comm);
-  // Should another communicator have come or gone meanwhile, the next call looks again.
+  // `now` was read first: if the table changed meanwhile, the next call looks again.
   last = {comm, now, entry};
   return entry;
 }
@@ -165,7 +168,7 @@ void take_agreement(Entry& entry) {
   entry.decided = entry.ready == nullptr;
 }
 
-/// Starts it, or ends it; a call that may not wait finds perhaps that it is not over.
+/// Begins or completes the agreement. A call that may not wait may leave it incomplete.
 void agree(Entry& entry, Handle comm, MayWait may_wait) {
   const bool begins = entry.agreement == nullptr;
   if (begins) {
@@ -175,7 +178,7 @@ void agree(Entry& entry, Handle comm, MayWait may_wait) {
     }
     {
       const std::lock_guard<std::mutex> guard(mutex);
-      give_back_those_left();
+      free_left_areas();
     }
     entry.agreement = std::make_unique<Agreement>(comm);
   }
@@ -191,8 +194,9 @@ void agree(Entry& entry, Handle comm, MayWait may_wait) {
   entry.ready->core->offer_change(next);
 }
 
-/// Where a call goes whose communicator is not decided on. All ranks begin with the pool in the
-/// same call: one that may wait, or one at which all have found that they can.
+/// Handles a call of an undecided communicator; null if the call goes to the MPI. All ranks switch
+/// to the pool at the same call: one that may wait, or one before which all ranks have offered to
+/// switch.
 PoolComm* decide(Entry& entry, Handle comm, MayWait may_wait) {
   const std::uint32_t number = entry.calls++;
   if (number < calls_before) return nullptr;
@@ -213,7 +217,7 @@ PoolComm* decide(Entry& entry, Handle comm, MayWait may_wait) {
   return entry.ours.get();
 }
 
-/// The MPI's part of it ends before its communicator does.
+/// Completes an agreement in progress: its request must end before the MPI's communicator does.
 void end_agreement(Handle comm) {
   Entry* entry = nullptr;
   {
@@ -248,8 +252,9 @@ void begin_to_free(Handle comm) {
     version.fetch_add(1);
   }
   if (ours == nullptr) return;
-  // Another thread may wait for a call that is not over, and ask the MPI on it at this moment.
-  const std::lock_guard<std::mutex> until_it_has_asked(ours->asking);
+  // Another thread may be waiting for an outstanding call, and probing the MPI on this
+  // communicator.
+  const std::lock_guard<std::mutex> asking(ours->asking);
   ours->alive = constants().comm_world;
 }
 
@@ -261,7 +266,7 @@ void end_to_free(Handle comm) {
 
 void leave_ended_comms() {
   const std::lock_guard<std::mutex> guard(mutex);
-  leave_those_that_are_over();
+  leave_finished_comms();
 }
 
 std::vector<Handle> all_comms() {
@@ -271,7 +276,7 @@ std::vector<Handle> all_comms() {
   return all;
 }
 
-/// Those with calls that are not over.
+/// Communicators with outstanding calls.
 std::vector<std::shared_ptr<PoolComm>> busy_comms() {
   const std::lock_guard<std::mutex> guard(mutex);
   std::vector<std::shared_ptr<PoolComm>> busy = unfinished();
@@ -292,10 +297,10 @@ void leave_all_comms() {
     all_left = true;
     for (auto& [handle, entry] : table()) retire_both(*entry);
     version.fetch_add(1);
-    leave_those_that_are_over();
+    leave_finished_comms();
     owned.swap(retired());
   }
-  // Not with the mutex: the MPI may end the process in a wait, and exit handlers come here again.
+  // Without the mutex: the MPI may end the process during a wait, and exit handlers lock it again.
   Attachment* const at = owned.empty() ? nullptr : attachment();
   for (const auto& comm : owned) {
     if (at == nullptr) break;

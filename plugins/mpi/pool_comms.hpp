@@ -1,5 +1,5 @@
-// Communicators whose collectives go through the pool. Each belongs to a communicator of the MPI,
-// and ends with it, by an attribute.
+// Communicators whose collectives go through the pool. Each belongs to a communicator of the MPI;
+// an attribute there ends it together with the MPI's communicator.
 #pragma once
 
 #include <atomic>
@@ -18,42 +18,43 @@ namespace penstock::mpi {
 
 struct PoolComm : std::enable_shared_from_this<PoolComm> {
   Handle handle = 0;
-  /// Where the MPI is asked to go on while this rank waits, and told of errors of calls that did
-  /// not block: MPI_COMM_WORLD, once the communicator is being freed.
+  /// The MPI communicator to probe while this rank waits, and to report errors of nonblocking calls
+  /// on. MPI_COMM_WORLD once `handle` is being freed.
   std::atomic<Handle> alive = 0;
   std::unique_ptr<coll::Communicator> core;
   std::optional<coll::CallQueue> queue;
-  std::vector<arena::Object> areas;  ///< of rank 0, which owns them
-  CollectiveArguments arguments;     ///< of blocking calls
+  std::vector<arena::Object> areas;  ///< the memory; only on rank 0, which owns it
+  CollectiveArguments arguments;     ///< arguments of blocking calls
   std::string tuning_origin;
-  /// Freed by the program; this rank leaves it when all its calls are over.
+  /// The program has freed the communicator; this rank leaves it when its calls have ended.
   std::atomic<bool> ended{false};
-  std::mutex asking;  ///< held while the MPI is asked on `alive`
+  std::mutex asking;  ///< held while the MPI is probed on `alive`
 
   std::uint32_t ranks() const { return core->ranks(); }
   std::uint32_t self() const { return core->self(); }
 };
 
-/// Whether a call may wait for the other ranks: not a nonblocking one.
+/// Whether a call may wait for the other ranks. Nonblocking calls may not.
 enum class MayWait : std::uint8_t { no, yes };
 
-/// To be called in every collective call that could go through the pool, on all ranks. The
-/// communicator's first calls go to the MPI, so that one that lives shortly costs nothing; then its
-/// ranks agree whether the pool serves them: at once in a call that may wait, else while further
-/// calls go to the MPI. Null: the call goes to the MPI. Valid until the communicator is freed, or
-/// as long as it is shared.
+/// Returns the pool's communicator, or null if the call goes to the MPI. All ranks must call this
+/// in every collective call that could go through the pool. The first calls go to the MPI, so that
+/// short-lived communicators cost nothing. Then the ranks agree whether the pool serves them: at
+/// once in a call that may wait, otherwise while further calls go to the MPI. The result is valid
+/// until the communicator is freed, or while a shared_ptr to it exists.
 PoolComm* pool_comm(Handle comm, MayWait may_wait);
-/// Leaves those that the program has freed and whose calls are over meanwhile.
+/// Leaves the communicators that the program has freed and whose calls have ended.
 void leave_ended_comms();
 
-/// Round MPI_Comm_free and MPI_Comm_disconnect: in between the communicator's calls go to the MPI.
+/// Bracket MPI_Comm_free and MPI_Comm_disconnect. In between, the communicator's calls go to the
+/// MPI.
 void begin_to_free(Handle comm);
 void end_to_free(Handle comm);
 
-/// This rank has finished all its collectives (MPI_Finalize). Waits for the other ranks of those
-/// communicators whose space it owns.
+/// Leaves all communicators after this rank's last collective (MPI_Finalize). Waits for the other
+/// ranks of communicators whose memory this rank owns.
 void leave_all_comms();
-/// The same without a wait, for a process that ends without MPI_Finalize.
+/// Drops all communicators without waiting, in a process that ends without MPI_Finalize.
 void drop_all_comms();
 
 }  // namespace penstock::mpi

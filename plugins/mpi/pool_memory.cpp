@@ -6,7 +6,8 @@ namespace penstock::mpi {
 
 PoolMemory::~PoolMemory() {
   if (!attached_here()) return;
-  // Only drops our copies. The arena frees the space, since other ranks may still store there.
+  // Only writes back and drops our cached copies. The arena reclaims the space, since other ranks
+  // may still store there.
   for (const auto& [at, block] : blocks_) drop(block);
 }
 
@@ -18,7 +19,7 @@ Result<arena::Object> PoolMemory::make(std::uint64_t bytes, arena::CreateOptions
   }
   options.lifetime = arena::Lifetime::process;
   options.alignment = bytes >= page_bytes ? page_bytes : coherence::line_bytes;
-  // Whole lines: the last one holds no data of another owner.
+  // Round up to whole lines, so that the last line holds no data of another owner.
   const std::uint64_t lines = (bytes + coherence::line_bytes - 1) / coherence::line_bytes;
   return arena_.create(fmt::format("penstock.mpi.{:x}.{}", arena_.pool().token(), number),
                        lines * coherence::line_bytes, options);
@@ -48,7 +49,8 @@ void PoolMemory::give_back(const arena::Object& object) {
   (void)arena_.destroy(object);
 }
 
-/// Otherwise this process's stores could reach the device after the space has another owner.
+/// Writes back and drops this process's cached copies. Otherwise its stores could reach the device
+/// after the space has a new owner.
 void PoolMemory::drop(const arena::Object& object) {
   const auto& memory = arena_.pool().memory();
   memory.write_back(object.data, object.bytes);
@@ -59,8 +61,8 @@ void PoolMemory::drop(const arena::Object& object) {
 
 Result<void*> PoolMemory::allocate(std::uint64_t bytes) {
   auto made = PENSTOCK_TRY(make(bytes));
-  // Drops copies of the previous owner's data: in simulated mode a store of the bytes that a copy
-  // holds is no store.
+  // Drop cached copies of the previous owner's data: in simulated mode, storing bytes equal to the
+  // cached copy would not count as a store.
   const auto& memory = arena_.pool().memory();
   memory.invalidate(made.data, made.bytes);
   memory.load_fence();
@@ -78,7 +80,7 @@ bool PoolMemory::free(void* base) {
     block = found->second;
     blocks_.erase(found);
   }
-  if (!attached_here()) return true;  // the parent still has it
+  if (!attached_here()) return true;  // in a forked child: the parent still uses it
   drop(block);
   give_back(block);
   return true;

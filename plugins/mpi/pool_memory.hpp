@@ -1,4 +1,4 @@
-// Memory of this process in the pool, for MPI_Alloc_mem and MPI_Win_allocate.
+// This process's memory in the pool, for MPI_Alloc_mem and MPI_Win_allocate.
 #pragma once
 
 #include <atomic>
@@ -19,29 +19,30 @@ class PoolMemory {
   PoolMemory(const PoolMemory&) = delete;
   PoolMemory& operator=(const PoolMemory&) = delete;
 
-  /// Makes an object that lives as long as this process at most, on a part of the pool if one is
-  /// asked for, else on this process's own (pool::Pool::own_part) if there is room. Errors:
-  /// no_space, no_slots.
+  /// Makes an object that lives at most as long as this process: on the given part of the pool, or
+  /// else on this process's own part (pool::Pool::own_part) if it has room. Errors: no_space,
+  /// no_slots.
   Result<arena::Object> make(std::uint64_t bytes, bool zeroed = false,
                              std::optional<std::uint32_t> part = {});
-  /// For words of many ranks: one after another they go round the parts.
+  /// Makes an object for words of many ranks. Successive objects rotate over the pool's parts.
   Result<arena::Object> make_words(std::uint64_t bytes);
-  /// Offset of this process's bell: a word that peers ring after that of a window of it
-  /// (window::Options::on_request). Made when it is first asked for, and there as long as the
-  /// process. 0: the pool has no room.
+  /// Offset of this process's bell: a word that peers ring in addition to the bell of a window
+  /// (window::Options::on_request). Made at the first call; lives as long as the process. 0 if the
+  /// pool is full.
   std::uint64_t bell();
-  /// Frees the space, which may have another owner at once. The caller's caches hold none of it.
+  /// Frees the space, which may get a new owner at once. The caller must have no cached copies of
+  /// it.
   void give_back(const arena::Object& object);
-  /// The space outlives this process: other ranks may still store there.
+  /// Defers the reclaim until the job ends: other ranks may still store to the space.
   void defer_reclaim(const arena::Object& object) { arena_.defer_reclaim(object); }
-  /// The same of the bell, if there is one.
+  /// defer_reclaim() for the bell, if there is one.
   void defer_bell_reclaim();
 
   bool attached_here() const { return arena_.pool().attached_here(); }
 
-  /// For MPI_Alloc_mem: remembered by its address. Errors: as make.
+  /// Allocates for MPI_Alloc_mem; free() takes the address. Errors: those of make().
   Result<void*> allocate(std::uint64_t bytes);
-  /// False: not from here.
+  /// Frees memory of allocate(). False if `base` is other memory.
   bool free(void* base);
   /// The block of allocate() that holds [at, at + bytes). Thread-safe, as all functions here.
   std::optional<arena::Object> block_of(const void* at, std::uint64_t bytes);

@@ -18,7 +18,7 @@ struct Tables {
   std::mutex mutex;
   std::unordered_map<Handle, std::shared_ptr<PoolRequest>> requests;
   std::unordered_map<Handle, std::shared_ptr<Persistent>> persistent;
-  std::vector<std::shared_ptr<PoolRequest>> incomplete;  ///< to the MPI
+  std::vector<std::shared_ptr<PoolRequest>> incomplete;  ///< not yet completed in the MPI
 };
 Tables& tables() {
   static auto* all = new Tables;  // never destroyed: calls may come from exit handlers
@@ -26,7 +26,7 @@ Tables& tables() {
 }
 std::atomic<std::size_t> incomplete_requests{0};
 
-// What the MPI asks of a generalized request.
+// Callbacks of a generalized request.
 int query(void*, void* status) {
   if (status == constants().status_ignore) return constants().success;
   set_source_and_tag(status, constants().any_source, constants().any_tag);
@@ -40,7 +40,7 @@ int cancel_nothing(void*, int) {
   return constants().success;
 }
 
-/// What a reduction needs stays in the MPI until let_go_of_handles() was called as often.
+/// Keeps the handles that a reduction uses alive in the MPI; pairs with let_go_of_handles().
 void hold_handles(const CallTemplate& call) {
   if (const Handle op = call.arguments.op_in_use(); op != 0) held_handles().hold(Held::op, op);
   if (const Handle type = call.arguments.type_in_use(); type != 0)
@@ -73,7 +73,7 @@ int begin(const std::shared_ptr<PoolRequest>& request) {
     pool_requests.fetch_add(1);
   }
   call.comm->queue->push({request, &request->queued});
-  call.comm->queue->advance();  // what this rank brings may be there at once
+  call.comm->queue->advance();  // publish this rank's input at once
   drive(call.comm);
   return constants().success;
 }
@@ -90,7 +90,7 @@ FoundRequest find_in(const Tables& all, Handle handle) {
   return found;
 }
 
-/// Those that are over, which the MPI has not been told of. A thread gets each.
+/// Takes the requests that have ended but are not completed in the MPI. Each goes to one thread.
 std::vector<std::shared_ptr<PoolRequest>> take_over() {
   std::vector<std::shared_ptr<PoolRequest>> over;
   Tables& all = tables();
@@ -104,7 +104,7 @@ std::vector<std::shared_ptr<PoolRequest>> take_over() {
   return over;
 }
 
-/// Without the mutex: this may call a function of the user.
+/// Delivers the result. The caller must not hold the mutex: this may call a function of the user.
 void take_result(PoolRequest& request) {
   if (!request.queued.error) request.call->arguments.unload();
   let_go_of_handles(*request.call);
@@ -132,7 +132,8 @@ int begin_request(const std::shared_ptr<CallTemplate>& call, void* request) {
 int make_persistent(const std::shared_ptr<CallTemplate>& call, void* request) {
   const Constants& mpi = constants();
   Slot handle;
-  // To itself: Intel MPI 2021.18 spoils the request after one to MPI_PROC_NULL, once that is freed.
+  // A message to itself: with MPI_PROC_NULL, freeing the request in Intel MPI 2021.18 corrupts the
+  // next one.
   const int made = pmpi().Send_init(nullptr, 0, mpi.byte, 0, 0, mpi.comm_self, handle);
   if (made != mpi.success) return made;
   auto persistent = std::make_shared<Persistent>();
@@ -180,7 +181,7 @@ void advance_requests() {
 void forget(const FoundRequest& found) {
   Tables& all = tables();
   const std::lock_guard<std::mutex> guard(all.mutex);
-  // The MPI may have given the handle away again, to another thread.
+  // The MPI may have reused the handle for a request of another thread.
   const auto known = all.requests.find(found.request->handle);
   if (known != all.requests.end() && known->second == found.request) all.requests.erase(known);
   if (found.persistent != nullptr) found.persistent->active.reset();
@@ -196,7 +197,7 @@ void let_go(const FoundRequest& found, Handle handle) {
       if (request.completed)
         pmpi().Request_free(Slot(request.handle));
       else
-        pool_requests.fetch_add(1);  // calls that wait or test still have to end it
+        pool_requests.fetch_add(1);  // later calls that wait or test still have to complete it
     }
     forget(found);
     advance_requests();

@@ -14,12 +14,12 @@ namespace penstock::mpi {
 
 namespace {
 
-/// The pause between two polls. A peer waits so long at most, once for each range of a window that
-/// it reaches; the longer pause applies after many polls without a question.
+/// The pause between two polls. A peer waits at most this long, once for each range of a window
+/// that it accesses. The longer pause applies after many polls without a request.
 constexpr long progress_pause_ns = 1'000'000, long_progress_pause_ns = 8'000'000;
 constexpr std::uint32_t many_quiet_looks = 250;
-/// Windows that each look goes through without a ring: with the bell 5,000 lines a second are read
-/// in the first quarter of a second, then 625, however many windows there are.
+/// Windows polled in each round even if the bell has not rung. With the bell, that is 5,000 lines a
+/// second during the first quarter of a second, then 625, however many windows there are.
 constexpr std::size_t in_turn = 4;
 
 class ProgressThread {
@@ -30,7 +30,7 @@ class ProgressThread {
     new_.push_back(&window);
     quiet_looks_ = 0;
     if (running_) return;
-    if (thread_.joinable()) thread_.join();  // it has seen that there was nothing left to do
+    if (thread_.joinable()) thread_.join();  // it ended when no window was left
     running_ = true;
     thread_ = base::start_service_thread("penstock-serve", [this] { run(); });
   }
@@ -38,7 +38,7 @@ class ProgressThread {
     const std::lock_guard<std::mutex> guard(mutex_);
     std::erase(windows_, &window);
     std::erase(new_, &window);
-    window.look_due.store(false, std::memory_order_relaxed);  // its words may get other owners
+    window.look_due.store(false, std::memory_order_relaxed);  // its words may get a new owner
   }
   void remove_all() {
     const std::lock_guard<std::mutex> guard(mutex_);
@@ -51,8 +51,8 @@ class ProgressThread {
   void run() {
     for (timespec pause{}; look(pause.tv_nsec);) nanosleep(&pause, nullptr);
   }
-  /// False when there are no windows any more. Reads the process's bell alone, and all windows when
-  /// it has rung; a few in turn besides, for rings that were overwritten and ranks that leave.
+  /// One round of polling; false if no window is left. Polls all windows if the process's bell has
+  /// rung. Otherwise polls only a few in turn, in case a ring was overwritten or a rank is leaving.
   bool look(long& pause) {
     const std::lock_guard<std::mutex> guard(mutex_);
     running_ = !windows_.empty();
@@ -61,7 +61,7 @@ class ProgressThread {
     if (is_rung()) {
       for (PoolWindow* window : windows_) look_at(*window);
     } else {
-      for (PoolWindow* window : new_) look_at(*window);  // it may have rung for them before
+      for (PoolWindow* window : new_) look_at(*window);  // it may have rung before they were added
       for (std::size_t i = 0; i < std::min(windows_.size(), in_turn); ++i)
         look_at(*windows_[turn_++ % windows_.size()]);
     }
@@ -69,7 +69,7 @@ class ProgressThread {
     pause = quiet_looks_ < many_quiet_looks ? progress_pause_ns : long_progress_pause_ns;
     return true;
   }
-  /// Always, where there is no room for a bell.
+  /// True if the bell has rung. Always true if the pool had no room for a bell.
   bool is_rung() {
     if (!bell_) {
       const std::uint64_t offset = attachment()->memory.bell();
@@ -78,8 +78,8 @@ class ProgressThread {
     }
     return bell_->rung();
   }
-  /// A window that is in use is served by its user: a call that waits looks for requests, and any
-  /// other as it ends, when it finds that a look is due.
+  /// Serves the window's requests. If the window is in use, leaves that to its user: a waiting call
+  /// polls for requests, and any other call serves them at its end because of look_due.
   void look_at(PoolWindow& window) {
     if (!window.mutex.try_lock()) {
       window.look_due.store(true, std::memory_order_relaxed);
@@ -92,9 +92,9 @@ class ProgressThread {
 
   std::mutex mutex_;
   std::vector<PoolWindow*> windows_;
-  std::vector<PoolWindow*> new_;  ///< since the last look
+  std::vector<PoolWindow*> new_;  ///< added since the last round
   std::size_t turn_ = 0;
-  std::optional<window::ProcessBell> bell_;  ///< from the first look on
+  std::optional<window::ProcessBell> bell_;  ///< opened at the first round
   std::uint32_t quiet_looks_ = 0;
   bool running_ = false;
   std::thread thread_;

@@ -15,8 +15,8 @@ namespace penstock::mpi {
 
 namespace {
 
-/// The pause between two looks: as long as something moves, and at most, also while a thread of the
-/// program looks.
+/// The pause between two polls: the short one while calls advance, the long one after many idle
+/// polls or while a thread of the program polls.
 constexpr long pause_ns = 50'000, long_pause_ns = 1'000'000;
 constexpr std::uint32_t many_looks = 200;
 
@@ -31,7 +31,7 @@ class QueueThread {
     if (!running_) begin();
     wake_.notify_one();
   }
-  /// True when something moved.
+  /// Advances all queues. True if something moved.
   bool advance_all() {
     if (number_.load(std::memory_order_acquire) == 0) return false;
     std::vector<std::shared_ptr<PoolComm>> comms;
@@ -51,10 +51,10 @@ class QueueThread {
       busy_.clear();
       number_.store(0);
     }
-    const std::lock_guard<std::mutex> until_it_has_looked(looking_);
+    const std::lock_guard<std::mutex> looking(looking_);
   }
 
-  std::atomic<std::uint32_t> driving{0};  ///< threads of the program that look
+  std::atomic<std::uint32_t> driving{0};  ///< threads of the program that poll
 
  private:
   void begin() {

@@ -1,6 +1,6 @@
-// Goes on with collective calls that do not block, in calls of the program and in a thread of its
-// own while the program computes, or is in calls of the MPI that are not ours. The thread never
-// calls the MPI. It sleeps while nothing is outstanding.
+// Advances nonblocking collective calls: in calls of the program, and in a thread while the program
+// computes or is in other calls of the MPI. The thread never calls the MPI, and sleeps while no
+// call is outstanding.
 #pragma once
 
 #include <memory>
@@ -9,14 +9,14 @@
 
 namespace penstock::mpi {
 
-/// The communicator has calls outstanding: goes on with them until they are over.
+/// Advances the communicator's outstanding calls until they have ended.
 void drive(const std::shared_ptr<PoolComm>& comm);
-/// One look at all calls that are outstanding. Cheap where there are none.
+/// Polls all outstanding calls once. Cheap if there are none.
 void advance_queues();
 /// Stops the thread, before the pool is detached.
 void end_queue_thread();
 
-/// Held while a thread of the program waits, and so drives all queues itself.
+/// Held while a thread of the program waits and drives all queues itself.
 class DrivingHere {
  public:
   DrivingHere();

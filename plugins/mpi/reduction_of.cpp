@@ -19,7 +19,7 @@ namespace {
 using coll::Datatype;
 using coll::Operation;
 
-/// Of a type that is computed here: integers and reals of C and Fortran.
+/// The pool's type for an MPI type, if the pool can reduce it: integers and reals of C and Fortran.
 std::optional<Datatype> datatype_of(Handle type, std::uint64_t size) {
   const Constants& mpi = constants();
   const std::pair<Handle, Datatype> table[] = {
@@ -55,7 +55,7 @@ std::optional<Datatype> datatype_of(Handle type, std::uint64_t size) {
       {mpi.real8, Datatype::float64},
   };
   for (const auto& [handle, datatype] : table) {
-    // Fortran's may be longer, by options of the MPI's compiler.
+    // Compiler options may make Fortran's types longer.
     if (handle == type && size == coll::bytes_of(datatype)) return datatype;
   }
   return std::nullopt;
@@ -80,7 +80,7 @@ bool is_one_of(Handle handle, std::initializer_list<Handle> handles) {
   return std::find(handles.begin(), handles.end(), handle) != handles.end();
 }
 
-/// Whether MPI defines the operation for a type that is not computed here (MPI 4.1, table 6.2).
+/// True if MPI defines the operation for a type that the pool does not reduce (MPI 4.1, table 6.2).
 bool is_defined(Handle type, Handle op) {
   const Constants& mpi = constants();
   if (is_one_of(op, {mpi.sum, mpi.prod}))
@@ -97,7 +97,7 @@ bool is_defined(Handle type, Handle op) {
   return false;
 }
 
-/// A predefined type's number, which is the same on all ranks; its handle may not be. 0 for other
+/// A number for a predefined type that is the same on all ranks, unlike its handle; 0 for other
 /// types.
 std::uint64_t number_of(Handle type) {
   const Constants& mpi = constants();
@@ -143,8 +143,8 @@ std::optional<MpiArithmetic> MpiArithmetic::make(Handle type, Handle op,
   return std::nullopt;
 }
 
-/// Of users' types and operations only the size of an element is compared: each rank has made its
-/// own.
+/// For the user's types and operations this covers only the element size: each rank has its own
+/// handles.
 std::uint64_t MpiArithmetic::fingerprint() const {
   return coll::reduction_word(layout_->size << 16 | number_of(type_) << 8 | number_of_op(op_));
 }
@@ -156,7 +156,7 @@ void MpiArithmetic::first(std::byte* accumulator, const std::byte* in, std::size
 void MpiArithmetic::add(std::byte* accumulator, const std::byte* in, std::size_t bytes) const {
   const std::uint64_t elements = bytes / layout_->size;
   if (!layout_->contiguous) return add_with_holes(accumulator, in, elements);
-  // MPI's operation puts "left op right" into its right operand.
+  // An MPI operation writes "left op right" into its right operand.
   alignas(64) std::array<std::byte, max_piece_bytes> right;
   std::memcpy(right.data(), in, bytes);
   pmpi().Reduce_local(accumulator, right.data(), static_cast<int>(elements), type_, op_);
@@ -186,7 +186,7 @@ ReductionOf reduction_of(Handle type, Handle op, const std::shared_ptr<const Lay
   if (is_predefined_op(op)) {
     auto datatype = datatype_of(type, layout->size);
     const auto operation = operation_of(op);
-    // MPI defines logical and bit operations for integers alone.
+    // MPI defines logical and bitwise operations for integers only.
     const bool defined = datatype && operation && coll::supports(*operation, *datatype) &&
                          !(is_logical(op) && coll::is_floating(*datatype));
     if (!defined && !is_defined(type, op)) {

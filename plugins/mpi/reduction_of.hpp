@@ -1,4 +1,4 @@
-// What a reduction of MPI is for the pool's collectives.
+// Translates a reduction of MPI for the pool's collectives.
 #pragma once
 
 #include <memory>
@@ -11,10 +11,10 @@
 
 namespace penstock::mpi {
 
-/// Done by the MPI itself, MPI_Reduce_local, which knows every type and calls users' functions.
+/// Arithmetic by MPI_Reduce_local, which knows every type and calls the user's functions.
 class MpiArithmetic final : public coll::Arithmetic {
  public:
-  /// Nullopt: an element is too long.
+  /// nullopt if an element is too long.
   static std::optional<MpiArithmetic> make(Handle type, Handle op,
                                            std::shared_ptr<const Layout> layout);
   std::size_t piece_bytes() const override { return elements_ * layout_->size; }
@@ -30,17 +30,17 @@ class MpiArithmetic final : public coll::Arithmetic {
 
   Handle type_, op_;
   std::shared_ptr<const Layout> layout_;
-  std::uint64_t elements_ = 0;  ///< of a piece
+  std::uint64_t elements_ = 0;  ///< in a piece
 };
 
 using ReductionOf = std::variant<std::monostate, coll::PredefinedArithmetic, MpiArithmetic>;
 
-/// std::monostate where the MPI has to do the call: it does not know the operation for this type,
-/// and will report that, or an element has more than 4 KB of data. The same on all ranks, since all
-/// pass the same type.
+/// Returns std::monostate if the MPI has to do the call: the operation is not defined for the type,
+/// which the MPI will report, or an element has more than 4 KB of data. The same on all ranks,
+/// since all pass the same type.
 ReductionOf reduction_of(Handle type, Handle op, const std::shared_ptr<const Layout>& layout,
                          std::uint32_t ranks);
-/// For coll::Call::fingerprint: it must be the same on all ranks.
+/// The value for coll::Call::fingerprint, which must be the same on all ranks.
 std::uint64_t fingerprint_of(const ReductionOf& reduction);
 
 }  // namespace penstock::mpi

@@ -1,6 +1,6 @@
-// The calls that start, wait for, test and free requests. Where none of the pool's collectives is
-// among them they are the MPI's; else the calls in the pool go on here, the MPI is told which are
-// over, and then answers for its own and ours alike.
+// The calls that start, wait for, test and free requests. If none of the requests is a collective
+// in the pool, the MPI does the call. Otherwise we advance the pool's calls, complete those that
+// have ended in the MPI, and then the MPI answers for its own requests and ours alike.
 #include <algorithm>
 #include <span>
 #include <vector>
@@ -25,10 +25,10 @@ class Requests {
     if (translated_) translate(handles);
   }
 
-  /// What the MPI is asked about.
+  /// The handles to pass to the MPI.
   void* seen(void* handles) { return translated_ ? copy_.data() : handles; }
 
-  /// Until those of ours are over.
+  /// Waits until all of our requests have ended.
   void wait_for_all(const char* what) {
     const DrivingHere driving;
     for (const FoundRequest& found : found_) {
@@ -42,7 +42,7 @@ class Requests {
     return std::any_of(found_.begin(), found_.end(),
                        [](const FoundRequest& found) { return found.request != nullptr; });
   }
-  /// Until `over`, which asks the MPI. One of ours is active.
+  /// Waits until `over`, which asks the MPI, returns true. One of our requests must be active.
   template <class Over>
   void wait_until(const char* what, const Over& over) {
     const DrivingHere driving;
@@ -55,11 +55,11 @@ class Requests {
     }
   }
 
-  /// After the MPI's call with one status.
+  /// Finishes after an MPI call with one status.
   int finish_one(int done, void* handles) {
     return finish(done, handles, [](std::size_t, int) {});
   }
-  /// With a status for each request, or for each of `indices`.
+  /// Finishes after an MPI call with a status for each request, or for each of `indices`.
   int finish_all(int done, void* handles, void* statuses, std::span<const int> indices = {}) {
     const Constants& mpi = constants();
     const auto place_of = [&](std::size_t i) {
@@ -88,8 +88,8 @@ class Requests {
       store_at(copy_.data(), i, seen);
     }
   }
-  /// Takes those that the MPI has ended from the table, and puts the handles back. `failed`: is
-  /// told of each whose call has failed. The first such error goes to its communicator.
+  /// Removes the requests that the MPI has ended from the table, and stores the handles back. Calls
+  /// `failed` for each failed call, and raises the first such error on its communicator.
   template <class Failed>
   int finish(int done, void* handles, const Failed& failed) {
     const Constants& mpi = constants();
@@ -115,7 +115,7 @@ class Requests {
   bool translated_ = false;
 };
 
-/// What MPI_Waitsome and MPI_Testsome tell of.
+/// The indices of completed requests, as MPI_Waitsome and MPI_Testsome returned them.
 std::span<const int> ended(const int* number, const int* indices) {
   if (*number == constants().undefined || *number < 0) return {};
   return {indices, static_cast<std::size_t>(*number)};
@@ -127,9 +127,9 @@ class Questions {
   Questions(int n, const void* handles, void* statuses)
       : handles_(n > 0 ? handles : nullptr), statuses_(statuses) {}
   bool is_null(int i) const { return handle(i) == constants().request_null; }
-  /// The status goes to the k-th place.
+  /// Asks about request `i`; its status goes to element `k`.
   int ask(int i, int k, int* flag) const { return ask_about(handle(i), k, flag); }
-  /// The empty status.
+  /// Asks about MPI_REQUEST_NULL, which yields the empty status.
   int ask_about_none(int* flag) const { return ask_about(constants().request_null, 0, flag); }
 
  private:
@@ -147,7 +147,7 @@ class Questions {
   void* statuses_;
 };
 
-/// A call of the family that does not wait: goes on with what is outstanding first.
+/// Advances outstanding calls, before a call that does not wait.
 void look() {
   if (have_pool_requests()) advance_requests();
 }
@@ -240,8 +240,8 @@ PENSTOCK_MPI(Request_get_status, (Handle request, int* flag, void* status),
   return pmpi().Request_get_status(load(one.seen(handle)), flag, status);
 }
 
-// MPI 4.1's forms for arrays. Programs find them because this library has them, so an MPI without
-// them is asked about one request after the other.
+// MPI 4.1's forms for arrays. Programs find them in this library even if the MPI lacks them; so we
+// ask the MPI about one request at a time.
 PENSTOCK_MPI(Request_get_status_all, (int n, void* requests, int* flag, void* statuses),
              (n, requests, flag, statuses)) {
   usable(caller);

@@ -16,10 +16,10 @@ namespace {
 using window::Extent;
 using LayoutOf = std::shared_ptr<const Layout>;
 
-/// The limit of one update under the segment's lock: other ranks shall not wait for megabytes.
+/// Limit in bytes of one update under the segment's lock, so that other ranks do not wait long.
 constexpr std::uint64_t max_at_once = 64 << 10;
 
-/// Reused, so that operations allocate nothing once they have run.
+/// Reused, so that repeated operations allocate nothing.
 thread_local std::vector<Extent> extents_here;
 thread_local std::vector<std::byte> packed_here, old_here, array_here, other_array_here;
 
@@ -28,7 +28,7 @@ struct PoolMapping {
   Handle type = 0;
   LayoutOf layout;
   std::uint64_t count = 0;
-  std::uint64_t bytes = 0;  ///< of data
+  std::uint64_t bytes = 0;  ///< bytes of data
   std::span<const Extent> extents;
 };
 
@@ -42,7 +42,8 @@ MpiResult<LayoutOf> layout_of_argument(Handle type) {
   return wrong(constants().err_type, "{}", layout.error().message);
 }
 
-/// True for a null pointer that is not MPI_BOTTOM, whose data lie at the type's own addresses.
+/// True if the buffer's address is null by mistake. Null may also be MPI_BOTTOM: then the type
+/// holds absolute addresses.
 bool is_null(const Buffer& buffer, const Layout& layout, std::uint64_t bytes) {
   constexpr std::int64_t first_page = 4096;
   return bytes != 0 && buffer.at == nullptr && layout.true_lb >= 0 && layout.true_lb < first_page;
@@ -67,7 +68,7 @@ MpiResult<PoolMapping> locate(const PoolWindow& window, const Target& target) {
                 "{} has in this window",
                 place.count, place.layout->size, target.displacement, limit, place.rank);
   place.bytes = *data;
-  const std::int64_t from = first.value_or(0);  // empty: any value will do
+  const std::int64_t from = first.value_or(0);  // without data any value will do
   const auto reach = reach_of(*place.layout, place.count, from);
   if (place.bytes != 0 && (reach.begin < 0 || reach.end > limit))
     return fail(ErrorCode::invalid_argument,
@@ -95,7 +96,7 @@ MpiResult<LayoutOf> layout_that_fits(const Buffer& buffer, const PoolMapping& pl
   return layout;
 }
 
-/// The data of a buffer, contiguous: in place, or gathered.
+/// The buffer's data as contiguous bytes: in place if possible, else gathered.
 const std::byte* packed(const Buffer& buffer, const Layout& layout, std::uint64_t bytes) {
   if (layout.contiguous) return static_cast<const std::byte*>(buffer.at);
   std::byte* const all = room(packed_here, bytes);
@@ -122,8 +123,8 @@ MpiResult<void> do_get(PoolWindow& window, const Buffer& origin, const Target& t
 
 // ---- accumulates -------------------------------------------------------------------------------
 
-/// target = operand op target for packed `elements` of the basic type of `layout`. The MPI itself
-/// computes it, which knows every type and operation.
+/// Computes target = operand op target for packed `elements` of the basic type of `layout`. The MPI
+/// does it, since it knows every type and operation.
 bool apply(const Layout& layout, const std::byte* operand, std::byte* target,
            std::uint64_t elements, Handle op) {
   if (op == constants().no_op) return false;
@@ -146,7 +147,7 @@ bool apply(const Layout& layout, const std::byte* operand, std::byte* target,
   return true;
 }
 
-/// Splits extents into parts of so many bytes each.
+/// Splits extents into parts of a given number of bytes.
 class Chunks {
  public:
   explicit Chunks(std::span<const Extent> extents) : extents_(extents) {}
@@ -173,9 +174,9 @@ class Chunks {
 };
 
 struct Accumulation {
-  const Layout& layout;      ///< of the target
+  const Layout& layout;      ///< layout of the target
   const std::byte* operand;  ///< packed; null: MPI_NO_OP needs none
-  std::byte* old;            ///< packed, for what was there before; null: not wanted
+  std::byte* old;            ///< receives the packed old value; null: not wanted
   Handle op;
 };
 
@@ -213,7 +214,7 @@ MpiResult<void> check_op(const Layout& layout, Handle op) {
   return {};
 }
 
-/// `result` null: not wanted.
+/// Accumulates at `place`. `result`: receives the old value; may be null.
 MpiResult<void> accumulate_at(PoolWindow& window, const PoolMapping& place, const Buffer& origin,
                               const Buffer* result, Handle op) {
   const Layout& layout = *place.layout;
@@ -257,7 +258,7 @@ MpiResult<void> do_compare_and_swap(PoolWindow& window, const void* origin, cons
   return {};
 }
 
-/// True for one aligned word, which is read whole: without a lock it is either old or new.
+/// True if the range is one aligned word. It can be read without a lock: reads of it are atomic.
 bool is_word(const PoolMapping& place) {
   const std::uint64_t bytes = place.bytes;
   return place.extents.size() == 1 && (bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8) &&

@@ -1,4 +1,5 @@
-// One-sided operations on windows in the pool: from MPI's arguments to packed bytes and pieces.
+// One-sided operations on windows in the pool. Translates MPI's arguments to packed bytes and
+// ranges.
 #pragma once
 
 #include "errors.hpp"
@@ -15,7 +16,7 @@ struct Buffer {
 
 struct Target {
   int rank = 0;
-  Aint displacement = 0;  ///< in units of the target
+  Aint displacement = 0;  ///< in the target's displacement units
   Count count = 0;
   Handle type = 0;
 };
@@ -23,13 +24,13 @@ struct Target {
 /// Errors: MPI_ERR_RANK.
 MpiResult<void> check_rank(const PoolWindow& window, int rank);
 
-/// A null rank does nothing.
+/// Each of these does nothing if the target is MPI_PROC_NULL.
 MpiResult<void> put(PoolWindow& window, const Buffer& origin, const Target& target);
 MpiResult<void> get(PoolWindow& window, const Buffer& origin, const Target& target);
-/// `result` null: MPI_Accumulate.
+/// MPI_Get_accumulate; MPI_Accumulate if `result` is null.
 MpiResult<void> accumulate(PoolWindow& window, const Buffer& origin, const Buffer* result,
                            const Target& target, Handle op);
-/// One element, of the same type everywhere.
+/// MPI_Fetch_and_op: one element, of the same type in all buffers.
 MpiResult<void> fetch_and_op(PoolWindow& window, const Buffer& origin, const Buffer& result,
                              const Target& target, Handle op);
 MpiResult<void> compare_and_swap(PoolWindow& window, const void* origin, const void* compare,

@@ -1,4 +1,4 @@
-// Memory of a thread that its calls use again and again.
+// Per-thread memory that is reused between calls.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace penstock::mpi {
 
-/// Returns at least `bytes` bytes of `memory`, which grows where it is smaller.
+/// Returns at least `bytes` bytes in `memory`, which grows if it is smaller.
 inline std::byte* room(std::vector<std::byte>& memory, std::uint64_t bytes) {
   if (memory.size() < bytes) memory.resize(bytes);
   return memory.data();

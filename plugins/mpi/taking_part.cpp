@@ -24,7 +24,7 @@ using plugin::Apart;
 
 std::atomic<bool> calls_come{false};
 
-/// This does not change after MPI_Init, so each rank is looked up once.
+/// Caches whether each rank takes part. This does not change after MPI_Init.
 class Told {
  public:
   Apart of(const plugin::Session& session, int rank) {
@@ -40,7 +40,7 @@ class Told {
 
  private:
   std::mutex mutex_;
-  std::map<int, Apart> ranks_;  ///< by rank of MPI_COMM_WORLD
+  std::map<int, Apart> ranks_;  ///< keyed by rank in MPI_COMM_WORLD
   std::set<std::pair<int, Shared>> said_;
 };
 
@@ -49,7 +49,7 @@ Told& told() {
   return *all;
 }
 
-/// The ranks in MPI_COMM_WORLD of the communicator's processes; MPI_UNDEFINED for those outside it.
+/// The communicator's ranks as ranks of MPI_COMM_WORLD; MPI_UNDEFINED for processes outside it.
 std::vector<int> ranks_in_world(Handle comm) {
   Slot group, world;
   int size = 0;
@@ -76,7 +76,7 @@ std::uint64_t calls_of(const Apart& apart) {
   return apart.why == Apart::Why::own_choice ? apart.calls : all_calls();
 }
 
-/// Why the rank cannot take part; "" if it can.
+/// The reason why a rank cannot take part; "" if it can.
 std::string obstacle(const Apart& apart, Shared in) {
   if (apart.why == Apart::Why::unloaded)
     return "libpenstock-mpi.so is not in its process: LD_PRELOAD must name it on all hosts";
@@ -90,7 +90,7 @@ std::string obstacle(const Apart& apart, Shared in) {
       calls_text(calls_of(apart)), calls_text(calls_in_pool()));
 }
 
-/// The rank of MPI_COMM_WORLD that reports for all: the same ranks always get the same one.
+/// The rank of MPI_COMM_WORLD that reports for all. It depends on the set of ranks only.
 int speaker_of(const plugin::Session& session, const std::vector<int>& ranks, Shared in) {
   int first = constants().undefined;
   for (const int rank : ranks) {

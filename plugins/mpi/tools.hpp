@@ -1,21 +1,21 @@
-// Other tools on MPI's profiling interface, in the same process. To them this library stands in the
-// place of the MPI: it has PMPI_* too, so calls that a tool passes on come here, whether the tool
-// is in the program, was preloaded, or is a library behind us. A tool before us needs nothing. One
-// behind us would not see the program's calls, which find our MPI_* first. So our MPI_* calls it
-// (docs/decisions/0039).
+// Other tools in this process that use MPI's profiling interface. For them this library takes the
+// place of the MPI: it exports PMPI_* too, so it receives the calls that a tool passes on, whether
+// the tool is in the program, preloaded, or a library after us. A tool before us needs nothing
+// more. A tool after us would not see the program's calls, since they reach our MPI_* first; so our
+// MPI_* calls the tool (docs/decisions/0039).
 #pragma once
 
 #include <atomic>
 
 namespace penstock::mpi {
 
-/// The function `name`, such as "MPI_Wait", that the program would have called without this
-/// library, if it is a tool's; `no_tool` if it is the MPI's. Null while no MPI is loaded, so that
-/// this cannot be decided yet. `caller`: the return address of the call.
+/// Returns the function `name`, such as "MPI_Wait", that the program would call without this
+/// library if it belongs to a tool; `no_tool` if it is the MPI's; null if no MPI is loaded yet.
+/// `caller`: the return address of the call.
 const void* tool_behind(const char* name, const void* caller);
 extern const char no_tool;
 
-/// tool_behind(), looked up once.
+/// Caches the result of tool_behind().
 template <class Function>
 class Tool {
  public:
@@ -29,7 +29,7 @@ class Tool {
       function_.store(known, std::memory_order_relaxed);
     }
     if (known == &no_tool) return nullptr;
-    return reinterpret_cast<Function*>(const_cast<void*>(known));  // NOLINT: of dlsym
+    return reinterpret_cast<Function*>(const_cast<void*>(known));  // NOLINT: from dlsym
   }
 
  private:

@@ -1,4 +1,4 @@
-// Reads a type's description of MPI_Type_get_envelope and MPI_Type_get_contents, in order.
+// Reads the description of a type by MPI_Type_get_envelope and MPI_Type_get_contents, in order.
 #pragma once
 
 #include <cstddef>
@@ -18,9 +18,9 @@ struct Envelope {
 };
 Result<Envelope> envelope_of(Handle type);
 
-/// The arguments a type was made with, in the order of the constructor. Types made by the _c
-/// functions have their counts and addresses in one array, others counts among the integers: the
-/// reader does not see a difference. Frees the handles of inner types that the MPI handed out.
+/// The constructor arguments of a type, read in order. For types made by the _c functions the MPI
+/// returns counts and addresses in one array, for others counts among the integers; this class
+/// hides the difference. Its destructor frees the handles of inner types that the MPI returned.
 class TypeContents {
  public:
   static Result<TypeContents> of(Handle type, const Envelope& envelope);

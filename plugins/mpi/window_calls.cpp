@@ -1,4 +1,4 @@
-// Making, asking about and freeing windows.
+// The calls that make, query and free windows.
 #include "creation.hpp"
 #include "export.hpp"
 
@@ -6,7 +6,8 @@ namespace {
 
 using namespace penstock::mpi;
 
-/// Attributes that the MPI's window behind ours does not know; false: another attribute.
+/// Reads an attribute whose value differs from that of the MPI's window behind ours. False for
+/// other attributes.
 bool attribute(PoolWindow& window, int keyval, void* value) {
   const Constants& mpi = constants();
   void** const to = static_cast<void**>(value);
@@ -37,7 +38,8 @@ template <class Unit>
 int query(PoolWindow& window, int rank, Aint* size, Unit* unit, void* base) {
   const Constants& mpi = constants();
   const auto ranks = static_cast<int>(window.core->ranks());
-  // In other windows, memory that loads and stores cannot reach has size zero (MPI 4.1).
+  // In other windows, peers' memory cannot be accessed by loads and stores: its size is zero (MPI
+  // 4.1).
   const bool shared = window.flavor == mpi.win_flavor_shared || window.model == mpi.win_unified;
   const auto bytes_of = [&](int of) -> std::uint64_t {
     const auto member = static_cast<std::uint32_t>(of);
@@ -45,7 +47,7 @@ int query(PoolWindow& window, int rank, Aint* size, Unit* unit, void* base) {
     return shared || own ? window.core->member(member).bytes : 0;
   };
   int asked = rank;
-  if (rank == mpi.proc_null) {  // the first that has memory
+  if (rank == mpi.proc_null) {  // means the first rank that has memory
     asked = 0;
     while (asked + 1 < ranks && bytes_of(asked) == 0) ++asked;
   }
@@ -69,7 +71,7 @@ int query_large(const void* caller, Handle win, int rank, Aint* size, Aint* unit
   return status;
 }
 
-/// nullopt: the MPI shall make the window.
+/// Makes a window in the pool; nullopt if the MPI has to make it.
 std::optional<int> make(Flavor flavor, Aint size, Aint unit, void* given, Handle info, Handle comm,
                         void* base, void* win) {
   if (!pool_is_named()) return std::nullopt;
@@ -102,7 +104,7 @@ PENSTOCK_MPI(Win_free, (void* win), (win)) {
   return PENSTOCK_PASS(Win_free, (win));
 }
 
-/// One of the three, or its form with large counts.
+/// Defines one of the three calls that make windows, or its form with large counts.
 #define PENSTOCK_MAKE(name, flavor, parameters, arguments, given, base, pass)                     \
   PENSTOCK_MPI(name, parameters, arguments) {                                                     \
     if (usable(caller)) {                                                                         \
@@ -112,7 +114,7 @@ PENSTOCK_MPI(Win_free, (void* win), (win)) {
   }                                                                                               \
   static_assert(true)
 
-// Their argument lists, with int or Aint for the displacement unit.
+// Argument lists of these calls; U, the type of the displacement unit, is int or Aint.
 #define CREATE(U) (void* base, Aint size, U unit, Handle info, Handle comm, void* win)
 #define CREATED (base, size, unit, info, comm, win)
 #define ALLOCATE(U) (Aint size, U unit, Handle info, Handle comm, void* base, void* win)

@@ -15,7 +15,7 @@ std::unordered_map<Handle, std::unique_ptr<PoolWindow>>& table() {
   static auto* windows = new std::unordered_map<Handle, std::unique_ptr<PoolWindow>>;
   return *windows;  // never destroyed: calls may come from exit handlers
 }
-/// Changes with the table, and so invalidates the windows that threads have cached.
+/// Incremented with every change of the table, to invalidate the windows that threads cache.
 std::atomic<std::uint64_t> version{1};
 
 struct Remembered {

@@ -8,7 +8,8 @@ namespace penstock::mpi {
 
 namespace {
 
-/// A process with one window takes little; one with thousands makes few objects.
+/// Objects grow from the first to the second size: a process with one window takes little memory,
+/// and one with thousands of windows makes few objects.
 constexpr std::uint64_t first_object_bytes = 4096, largest_object_bytes = 256 << 10;
 
 }  // namespace

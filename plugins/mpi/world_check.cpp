@@ -16,7 +16,8 @@ namespace penstock::mpi {
 
 namespace {
 
-/// libfabric loads the provider into a scope of its own.
+/// True if the MPI has opened the libfabric provider. libfabric loads it with RTLD_LOCAL, so we
+/// find it by its file name.
 bool provider_is_taken() {
   void* const provider = ::dlopen("libpenstock-fi.so", RTLD_LAZY | RTLD_NOLOAD);
   if (provider == nullptr) return false;
@@ -32,7 +33,8 @@ std::string variable(const char* name) {
   return value != nullptr ? value : "";
 }
 
-/// Another MPI's launcher starts processes that do not find each other.
+/// Reports a process that is alone in MPI_COMM_WORLD: under another MPI's launcher the processes do
+/// not find each other.
 void check_alone() {
   const std::int32_t started = plugin::ranks_started(plugin::process_sources());
   if (started < 2) return;

@@ -3,10 +3,10 @@
 
 namespace penstock::mpi {
 
-/// To be called once the MPI is initialized. Names a process that is alone in MPI_COMM_WORLD
-/// although its launcher has started several, and messages that go past the pool because the MPI
-/// has not opened the libfabric provider penstock. Each ends this process (status 78) with
-/// PENSTOCK_REQUIRE, and is else a warning.
+/// Checks the world; to be called once the MPI is initialized. Reports a process that is alone in
+/// MPI_COMM_WORLD although its launcher started several, and messages that bypass the pool because
+/// the MPI has not opened the libfabric provider penstock. Either ends this process (status 78)
+/// with PENSTOCK_REQUIRE, and is a warning otherwise.
 void check_world();
 
 }  // namespace penstock::mpi
