@@ -1,5 +1,5 @@
 // NCCL's interface for network plug-ins, versions 10 and 11 (net_v10.h, net_v11.h): structures and
-// numbers, so that nothing of NCCL is needed to build.
+// constants. With them the build needs no header of NCCL.
 #pragma once
 
 #include <cstddef>
@@ -42,7 +42,7 @@ struct PropertiesV11 {
   int max_multi_request;
 };
 
-/// What both versions have the same.
+/// The functions that are the same in both versions.
 #define PENSTOCK_NET_FUNCTIONS                                                                     \
   Result (*accept)(void* listening, void** receiving, void** device);                              \
   Result (*register_memory)(void* comm, void* data, std::size_t bytes, int type, void** handle);   \

@@ -13,7 +13,7 @@ constexpr std::uint64_t greeting_tag = 0;
 
 Logger log_by = nullptr;
 
-/// NCCL's tags are any int; ours follow that of greetings.
+/// Maps any int of NCCL to a message tag above the one that greetings use.
 std::uint64_t tag_of(int tag) {
   return 1 + static_cast<std::uint64_t>(static_cast<std::uint32_t>(tag));
 }
@@ -129,7 +129,7 @@ Result Connection::check_alive() {
   next_check_ = now + between_checks;
   char who[256] = "";
   if (penstock_pool_alive(penstock_default_pool(), peer_, who, sizeof who) != 0) return success;
-  // What it sent before may still have to be taken.
+  // The peer has died, but messages that it sent before may still arrive.
   if (penstock_messenger_progress(messenger_) != 0) return success;
   return failed(remote_error, std::string("the other end of a connection, ") + who + ", has died");
 }

@@ -1,5 +1,5 @@
-// A connection of NCCL's network interface: one messenger at each end, of which the listening end
-// is rank 0 and the connecting one rank 1.
+// A connection of NCCL's network interface. Each end has a messenger; the listening end is rank 0,
+// the connecting end rank 1.
 #pragma once
 
 #include <chrono>
@@ -11,21 +11,21 @@
 
 namespace penstock::ncclnet {
 
-/// Says it by NCCL's logger, where there is one.
+/// Logs the message by NCCL's logger, if it is set. Returns `result`.
 Result failed(Result result, const std::string& words);
 Result outcome(penstock_status_t status, const char* what);
 void set_logger(Logger logger);
 
-/// How an end is reached; it travels in NCCL's handle.
+/// The address of an end; part of NCCL's handle.
 struct Address {
   static constexpr std::uint64_t our_magic = 0x74654e6b636f7450;
   std::uint64_t magic = 0, pool = 0, token = 0;
   penstock_address_t messenger{};
 };
-/// NCCL's handle: it calls connect() with the same one again until there is a connection.
+/// NCCL's handle. NCCL calls connect() with the same handle until the connection is made.
 struct Handle {
   Address address;
-  class Connection* begun = nullptr;  ///< of the connecting end
+  class Connection* begun = nullptr;  ///< the connection that the connecting end has begun
 };
 static_assert(sizeof(Handle) <= handle_bytes);
 
@@ -36,21 +36,22 @@ struct Request {
 
 class Connection {
  public:
-  /// `rank`: 0 listens, 1 connects.
+  /// Opens one end. `rank`: 0 listens, 1 connects.
   static Result open(std::uint32_t rank, std::unique_ptr<Connection>& connection);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
   Address address() const;
-  /// Of the connecting end: begins to greet the other, by which it is known there.
+  /// On the connecting end: begins to send the greeting that tells the other end our address.
   Result greet(const Address& other);
-  /// Whether the greeting is through: sent, or received by the listening end. No wait.
+  /// Sets `met` once the greeting is sent (connecting end) or received (listening end). Does not
+  /// wait.
   Result has_met(bool& met);
 
   Result send(void* data, std::size_t bytes, int tag, void** request);
   Result receive(void* data, std::size_t bytes, int tag, void** request);
-  /// Goes on with all that is under way. `bytes`: of what was received; may be null.
+  /// Makes progress and tests a request. `bytes`: receives the message's length; may be null.
   static Result test(Request* request, int* done, int* bytes);
 
  private:
@@ -61,13 +62,13 @@ class Connection {
 
   std::uint32_t rank_;
   penstock_messenger_t* messenger_ = nullptr;
-  Address greeting_;  ///< that is sent or received
+  Address greeting_;  ///< the greeting that is sent or received
   penstock_request_t* greeting_request_ = nullptr;
-  std::uint64_t peer_ = 0;  ///< its token
+  std::uint64_t peer_ = 0;  ///< the peer's token
   std::chrono::steady_clock::time_point next_check_{};
 };
 
-/// Whether PENSTOCK_POOL names a pool that can be attached to.
+/// True if PENSTOCK_POOL names a pool that can be attached to.
 bool has_pool();
 
 }  // namespace penstock::ncclnet

@@ -1,4 +1,5 @@
-// The tables by which NCCL calls the plug-in: ncclNetPlugin_v11 and ncclNetPlugin_v10.
+// The function tables through which NCCL calls the plug-in: ncclNetPlugin_v11 and
+// ncclNetPlugin_v10.
 #include <cstring>
 #include <exception>
 
@@ -9,7 +10,7 @@ namespace penstock::ncclnet {
 
 namespace {
 
-/// Nothing is thrown into NCCL.
+/// Runs `body`; turns an exception into an error, since none may reach NCCL.
 template <class Body>
 Result guarded(const Body& body) {
   try {
@@ -24,7 +25,7 @@ Result init(Logger logger) {
   return success;
 }
 
-/// One, where a pool is named: NCCL then takes its sockets where there is none.
+/// Offers one device if a pool is named. Without a device NCCL uses its sockets.
 Result devices(int* count) {
   return guarded([&] {
     *count = has_pool() ? 1 : 0;
@@ -41,7 +42,7 @@ Result properties_v10(int, PropertiesV10* found) {
   found->name = name;
   found->guid = pool.id;
   found->pointer_support = pointer_host;
-  // NCCL weighs paths by it: that of a link of PCIe 5, eight lanes wide, as CXL memory has.
+  // NCCL compares paths by speed. This is the speed of PCIe 5 with eight lanes, as CXL memory has.
   found->speed = 256'000;
   found->port = 1;
   found->max_comms = 512;
@@ -103,7 +104,7 @@ Result accept(void* listening, void** receiving, void** device_handle) {
 }
 
 Result register_memory(void*, void*, std::size_t, int type, void** handle) {
-  static char registered;  // nothing has to be
+  static char registered;  // a dummy handle: no memory needs registration
   *handle = &registered;
   if (type == pointer_host) return success;
   return failed(invalid_usage, "memory of a GPU cannot be sent from: NCCL stages it in the host's");
@@ -126,7 +127,7 @@ Result receive(void* comm, int count, void** data, std::size_t* bytes, int* tags
     return static_cast<Connection*>(comm)->receive(data[0], bytes[0], tags[0], request);
   });
 }
-/// Data are in the host's memory when a receive is done.
+/// Does nothing: the data are in host memory when a receive is done.
 Result flush(void*, int, void**, int*, void**, void** request) {
   *request = nullptr;
   return success;
