@@ -1,4 +1,5 @@
-// Each call becomes the call of the original that takes flags: fi_sendmsg for fi_send, and so on.
+// Each call on an alias becomes the original endpoint's call with flags: fi_send becomes
+// fi_sendmsg, and so on.
 #include "alias.hpp"
 
 #include <rdma/fi_errno.h>

@@ -1,4 +1,4 @@
-// Aliases of endpoints (fi_ep_alias): the same endpoint with other default flags of operations.
+// Aliases of endpoints (fi_ep_alias): the same endpoint with other default operation flags.
 #pragma once
 
 #include <rdma/fi_endpoint.h>
@@ -12,7 +12,7 @@ struct Alias : fid_ep {
   std::uint64_t tx_flags = 0, rx_flags = 0;
 };
 
-/// FI_ALIAS of fi_control: the flags are FI_TRANSMIT or FI_RECV and the default flags of such
+/// FI_ALIAS of fi_control. The flags are FI_TRANSMIT or FI_RECV, plus the default flags of these
 /// operations. The caller holds the guard.
 int open_alias(Ep& original, const struct fi_alias& wanted);
 /// FI_GETOPSFLAG and FI_SETOPSFLAG of fi_control, on an endpoint's or an alias's flags.

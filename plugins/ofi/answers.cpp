@@ -70,8 +70,8 @@ void Answers::put(Answer* answer) {
   answering_.push_back(answer);
 }
 
-/// Keeps an answer for later, unless the peer is gone. A living peer waits for it, and must learn
-/// in the end that none comes, even if the pool has no room for a message that says so.
+/// Keeps an answer for a later try, unless the peer is gone. A living peer waits for it. After
+/// PENSTOCK_TIMEOUT_MS it gets an error instead, which needs no room in the pool.
 void Answers::keep(Answer* answer, const Error& error) {
   if (error.code == ErrorCode::peer_dead || error.code == ErrorCode::not_found ||
       error.code == ErrorCode::mismatch || error.code == ErrorCode::invalid_argument) {
@@ -95,7 +95,7 @@ void Answers::send_failed(transport::SendOp* op, const Error& error) {
   keep(answer, error);
 }
 
-/// Each try may take the pool's lock.
+/// Sends waiting answers again. Tries are spaced out, since each may take the pool's lock.
 void Answers::try_again() {
   const std::uint64_t now = base::now_ns();
   if (now < next_try_ns_) return;

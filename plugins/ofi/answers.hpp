@@ -1,5 +1,5 @@
-// Messages of the provider's own to peers that have sent to it: replies, and what senders are told
-// of the messages that they announce. They wait for room, and go when there is some.
+// The provider's own messages to peers that have sent to it: replies, and notices to senders about
+// messages that they announced. If there is no room, they wait for it.
 #pragma once
 
 #include "matching/intrusive_lists.hpp"
@@ -17,8 +17,8 @@ class Answers {
     Answer* next;
     Peer to;
     std::uint32_t generation;  ///< the peer's generation
-    std::uint64_t late_at_ns;  ///< when to abandon it; 0: not yet tried in vain
-    const Region* region;      ///< the region that it refers to; null: a copy
+    std::uint64_t late_at_ns;  ///< when to give up; 0: no try has failed yet
+    const Region* region;      ///< the region whose memory it reads; null: it has a copy
     std::byte* heap;
     std::uint64_t small;
   };
@@ -28,7 +28,8 @@ class Answers {
   Answers(const Answers&) = delete;
   Answers& operator=(const Answers&) = delete;
 
-  /// With a copy of `contents`; null: room for as many bytes. Returns null when memory is out.
+  /// Makes an answer with a copy of `contents`, or with uninitialized space for `bytes` bytes if
+  /// that is null. Returns null if out of memory.
   Answer* make(const Header& header, const void* contents, std::uint64_t bytes);
   void post(Peer to, Answer* answer);
 

@@ -1,4 +1,4 @@
-// The origin side of atomics: the owner of the memory always performs them, so that they exclude
+// The origin side of atomics. The owner of the memory performs all of them, so that they exclude
 // each other without atomic instructions on the pool.
 #include <rdma/fi_errno.h>
 
@@ -48,7 +48,8 @@ bool RmaOrigin::check(const AtomicCall& call, std::uint64_t* bytes) const {
   return same_operands && same_results && same_compares;
 }
 
-/// Begins the part on one range of the target's memory; `from`: bytes of the call before it.
+/// Begins the part on one range of the target's memory. `from`: the range's offset in the call's
+/// operands, in bytes.
 void RmaOrigin::begin_atomic(Operation* operation, Peer peer, const AtomicCall& call,
                              const fi_rma_ioc& remote, std::uint64_t from,
                              const std::byte* operands, const std::byte* compares) {

@@ -13,7 +13,7 @@ constexpr bool is_complex = false;
 template <class T>
 constexpr bool is_complex<std::complex<T>> = true;
 
-/// Calls `with` with a value of the C++ type; false for an unknown one.
+/// Calls `with` with a value of the C++ type; false if the type is unknown.
 template <class With>
 bool with_type(int type, With with) {
   switch (type) {
@@ -82,7 +82,7 @@ bool form_allows(AtomicForm form, int op) {
   return !compares && (form == AtomicForm::fetch || op != FI_ATOMIC_READ);
 }
 
-/// The sums and products of the integers, which wrap.
+/// Sums and products of integers, which wrap around.
 template <class T>
 T arithmetic(int op, T a, T b) {
   if constexpr (std::is_integral_v<T>) {

@@ -56,7 +56,7 @@ fi_addr_t insert_one(Av& av, const transport::Address& address) {
   }
   av.entries[number] = {address, true};
   if (av.of_peer.size() <= address.slot) av.of_peer.resize(address.slot + 1, FI_ADDR_NOTAVAIL);
-  // The first number of an address stands for it; a newer endpoint in the slot replaces it.
+  // An address keeps its first number; a newer endpoint in the same slot replaces the entry.
   const transport::Address* known = av.find(av.of_peer[address.slot]);
   if (known == nullptr || known->generation != address.generation) {
     av.of_peer[address.slot] = number;
@@ -108,8 +108,8 @@ int no_insertsym(fid_av*, const char*, std::size_t, const char*, std::size_t, fi
   return -FI_ENOSYS;
 }
 
-/// Another number of an address whose first one is removed; users may insert an address more than
-/// once.
+/// Finds another number of an address whose first number is being removed: users may insert an
+/// address more than once.
 fi_addr_t alias_of(const Av& av, fi_addr_t going) {
   for (fi_addr_t number = 0; number < av.entries.size(); ++number) {
     const transport::Address* other = number != going ? av.find(number) : nullptr;

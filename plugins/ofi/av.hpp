@@ -1,5 +1,5 @@
-// Address vector: numbers for addresses. Both kinds (map and table) give small numbers in the order
-// of insertion.
+// Address vector: maps addresses to numbers. Both kinds (map and table) assign small numbers in the
+// order of insertion.
 #pragma once
 
 #include <rdma/fi_domain.h>
@@ -24,14 +24,15 @@ struct Av : fid_av {
     bool used = false;
   };
   std::vector<Entry> entries;
-  std::vector<fi_addr_t> of_peer;       ///< by transport::Peer; FI_ADDR_NOTAVAIL where unknown
+  std::vector<fi_addr_t> of_peer;       ///< by transport::Peer; FI_ADDR_NOTAVAIL if unknown
   std::vector<fi_addr_t> free_numbers;  ///< a heap: the lowest is given out first
   std::vector<Ep*> endpoints;           ///< endpoints that cache resolved peers
 
   const transport::Address* find(fi_addr_t number) const {
     return number < entries.size() && entries[number].used ? &entries[number].address : nullptr;
   }
-  /// Returns FI_ADDR_NOTAVAIL also for a later endpoint in a slot whose earlier one was inserted.
+  /// The number of an address. FI_ADDR_NOTAVAIL if only an earlier endpoint of the same slot was
+  /// inserted.
   fi_addr_t number_of(const transport::Address& source) const {
     if (source.slot >= of_peer.size()) return FI_ADDR_NOTAVAIL;
     const transport::Address* known = find(of_peer[source.slot]);

@@ -1,5 +1,5 @@
-// Floods of messages that nobody receives yet, through libfabric: they end in waiting, nothing is
-// lost, and no order of receives waits for ever. Two processes over a pool of their own.
+// Floods of messages that no receive waits for yet, through libfabric. The sender has to wait in
+// the end, no message is lost, and no order of receives deadlocks. Two processes share a pool.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,8 +15,8 @@ namespace penstock::ofi::test {
 namespace {
 
 constexpr std::uint64_t limit = 1 << 20;
-/// What is on its way when a sender is told: a ring and its cells, sends between two looks at the
-/// pool, each with what it takes to keep it.
+/// Bytes that may still be in flight when a sender is told to hold back: a ring and its cells, and
+/// the sends between two polls, each with its bookkeeping.
 constexpr std::uint64_t on_its_way = 2 << 20;
 
 class BackpressureTest : public ModesTest {
@@ -35,7 +35,7 @@ class BackpressureTest : public ModesTest {
     for (const std::string& said : said_) (void)::unlink(said.c_str());
     ModesTest::TearDown();
   }
-  /// The side's messages, which say at its end what it kept.
+  /// Makes the side write its log into a file; the log says at its end how much the side kept.
   Play written(const Play& side_play, int number = 1) const {
     return [this, side_play, number](Side& side) {
       CHECK(std::freopen(said_[number].c_str(), "w", stderr) != nullptr);
@@ -58,12 +58,12 @@ class BackpressureTest : public ModesTest {
     return said;
   }
 
-  std::string said_[2];  ///< by each side
+  std::string said_[2];  ///< the log of each side
 };
 
 IN_EACH_MODE(BackpressureTest);
 
-/// Sends that end one after the other, and receives of all in an order of its own.
+/// Starts `count` sends. Returns the buffers.
 std::vector<std::string> send_all(Side& side, int count, std::size_t bytes) {
   std::vector<std::string> out;
   for (int i = 0; i < count; ++i)
@@ -93,7 +93,7 @@ void receive_in_reverse(Side& side, int count, std::size_t bytes, int sends = 0)
   }
 }
 
-/// Probes until the message is here.
+/// Probes until the message has arrived.
 void probe(Side& side, const fi_msg_tagged& message, std::uint64_t how) {
   for (;;) {
     CHECK(fi_trecvmsg(side.ep, &message, FI_PEEK | how | FI_COMPLETION) == 0);
@@ -109,7 +109,7 @@ void probe(Side& side, const fi_msg_tagged& message, std::uint64_t how) {
   }
 }
 
-/// The receive that is posted first is of the message sent last.
+/// The first receive posted is for the message that was sent last.
 TEST_P(BackpressureTest, AReceiveIsMetBehindAFlood) {
   constexpr int count = 3000;
   constexpr std::size_t bytes = 3000;
@@ -133,7 +133,7 @@ TEST_P(BackpressureTest, AReceiveIsMetBehindAFlood) {
   EXPECT_GE(what.held, 1u);
 }
 
-/// What tells the other to hold back overtakes what this side has sent.
+/// The notice to hold back overtakes messages that this side has sent.
 TEST_P(BackpressureTest, BothSendFirstAndReceiveInReverse) {
   constexpr int count = 1500;
   for (const std::size_t bytes : {20u, 6000u, 70000u}) {
@@ -151,8 +151,8 @@ TEST_P(BackpressureTest, BothSendFirstAndReceiveInReverse) {
   }
 }
 
-/// Some are announced from the beginning, for their length; those before them are taken back into
-/// the queue to be announced when the receiver says so.
+/// Long messages are announced from the start. Earlier short ones return to the queue, and are
+/// announced when the receiver asks for that.
 TEST_P(BackpressureTest, LongAndShortMessagesStayInOrder) {
   constexpr int count = 1200;
   const auto bytes_of = [](int i) { return i % 7 == 3 ? 70'000u : i % 3 == 0 ? 5000u : 20u; };
@@ -178,7 +178,8 @@ TEST_P(BackpressureTest, LongAndShortMessagesStayInOrder) {
       });
 }
 
-/// Sends are taken back at any stage: the receiver gets those that were not, and all others fail.
+/// Sends are canceled at any stage. The receiver gets the messages that were not canceled; the
+/// canceled sends fail.
 TEST_P(BackpressureTest, SendsThatWaitAreTakenBack) {
   constexpr int count = 2000;
   play(
@@ -241,7 +242,7 @@ TEST_P(BackpressureTest, CopiedMessagesWaitAndAreNotLost) {
           while ((done = fi_tinject(side.ep, text.data(), text.size(), side.peer,
                                     static_cast<std::uint64_t>(i))) == -FI_EAGAIN) {
             if (!waited && ++turns == 50000) {
-              waited = true;  // as long as the receiver does not receive
+              waited = true;  // until the receiver receives
               CHECK(::write(side.link, "w", 1) == 1);
             }
           }
@@ -270,7 +271,8 @@ TEST_P(BackpressureTest, CopiedMessagesWaitAndAreNotLost) {
   EXPECT_LE(said().kept, limit + on_its_way);
 }
 
-/// Each waits for room at the other, and none receives: what MPI's nonblocking sends may come to.
+/// Each side waits for room at the other, and neither receives: MPI's nonblocking sends may get
+/// into this state.
 TEST_P(BackpressureTest, CopiesBothWaysDoNotDeadlock) {
   constexpr int count = 2500;
   const Play both = [](Side& side) {
@@ -291,7 +293,7 @@ TEST_P(BackpressureTest, ASenderThatClosesLeavesItsCopies) {
       [](Side& side) {
         for (int i = 0; i < count; ++i)
           side.tinject(pattern(900, 7), static_cast<std::uint64_t>(i));
-        side.meet();  // and closes
+        side.meet();  // then the endpoint closes
       },
       [](Side& side) {
         side.meet();
@@ -367,12 +369,12 @@ TEST_P(BackpressureTest, ProbesFindWhatWasAnnounced) {
       });
 }
 
-/// More than a sixteenth of the limit: announced also where nobody is held.
+/// Messages longer than a sixteenth of the limit are announced even if no sender is held back.
 TEST_P(BackpressureTest, AVeryLongMessageIsNeverKept) {
   const Play sender = [](Side& side) {
     const std::string out = pattern(3 << 20, 1);
-    side.tsend(out.data(), out.size(), 1);  // nobody waits for it
-    side.tsend(out.data(), out.size(), 2);  // a receive does
+    side.tsend(out.data(), out.size(), 1);  // no receive waits for it
+    side.tsend(out.data(), out.size(), 2);  // a receive waits for it
     side.tsend(out.data(), 5, 3);
     for (int i = 0; i < 3; ++i) side.wait();
     side.meet();

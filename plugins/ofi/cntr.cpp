@@ -66,7 +66,8 @@ int seterr(fid_cntr* self, std::uint64_t value) {
   return 0;
 }
 
-/// 1: not yet. An earlier error ends a wait too: there may be no later one.
+/// Polls once: 0 if the threshold is reached, 1 if not, -FI_EAVAIL for an error that was not
+/// reported yet. An error from before the wait counts too, since there may be no later one.
 int look(Cntr& cntr, std::uint64_t threshold) {
   cntr.progress();
   if (cntr.value.load() >= threshold) return 0;

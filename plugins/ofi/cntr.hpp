@@ -17,11 +17,12 @@ struct Cntr : fid_cntr {
   std::atomic<int> users{0};
   std::atomic<std::uint64_t> value{0}, errors{0};
   std::atomic<std::uint64_t> errors_told{0};  ///< errors as last reported to the user
-  std::vector<Ep*> endpoints;                 ///< that count here; reading drives them
+  std::vector<Ep*> endpoints;                 ///< endpoints that count here; reading polls them
   std::atomic<bool> of_regions{false};        ///< bound to a region of the domain
   fi_wait_obj wait_object = FI_WAIT_NONE;
 
-  /// Called only under the domain's serialization, so no atomic increment; readers hold no lock.
+  /// Counts one completion. Called only under the domain's guard, so it needs no atomic increment;
+  /// readers hold no lock.
   void count() {
     value.store(value.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   }

@@ -15,7 +15,7 @@ namespace penstock::ofi {
 
 namespace {
 constexpr std::size_t first_ring = 256;
-constexpr std::uint32_t polls_between_looks = 1u << 18;  // of processes that share the cores
+constexpr std::uint32_t polls_between_looks = 1u << 18;  // between counts of waiting processes
 }  // namespace
 
 Cq::~Cq() {
@@ -131,8 +131,8 @@ Cq& cq_of(fid_cq* self) {
   return *static_cast<Cq*>(self);
 }
 
-/// After an empty read the thread may yield the core and read once more: the caller's own loop
-/// costs more than that read, and may yield too.
+/// Reads completions. After an empty read the thread may yield the core and read once more: that is
+/// cheaper than to return to the caller's loop, which may yield too.
 ssize_t read_from(fid_cq* self, void* buffer, std::size_t count, fi_addr_t* sources) {
   Cq& cq = cq_of(self);
   for (bool first = true;; first = false) {
@@ -159,14 +159,14 @@ ssize_t readerr(fid_cq* self, fi_cq_err_entry* entry, std::uint64_t) {
   return cq.read_error(entry);
 }
 
-/// True if the queue holds enough for a caller that waits by threshold.
+/// True if the queue holds at least `threshold` completions, or the threshold is 0 or 1.
 bool enough(Cq& cq, std::size_t threshold) {
   if (threshold <= 1 || cq.pending() >= threshold) return true;
   cq.progress();
   return cq.pending() >= threshold;
 }
 
-/// One look of a thread in fi_cq_sread. -FI_EAGAIN: keep waiting.
+/// Polls once for fi_cq_sread. -FI_EAGAIN: keep waiting.
 ssize_t read_enough(Cq& cq, void* buffer, std::size_t count, fi_addr_t* sources,
                     std::size_t threshold) {
   ssize_t got = -FI_EAGAIN;
@@ -178,8 +178,8 @@ ssize_t read_enough(Cq& cq, void* buffer, std::size_t count, fi_addr_t* sources,
   return got;
 }
 
-/// A signal wakes all waiting threads; a signal that came while no thread waited wakes the next
-/// one.
+/// fi_cq_sread. A signal wakes all waiting threads; if no thread waits, it wakes the next one that
+/// does.
 ssize_t sread_from(fid_cq* self, void* buffer, std::size_t count, fi_addr_t* sources,
                    const void* condition, int timeout_ms) {
   Cq& cq = cq_of(self);

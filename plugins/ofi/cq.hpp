@@ -1,5 +1,5 @@
-// Completion queue: a ring that grows, so that no completion is ever lost. Errors keep their order
-// among the successes.
+// Completion queue: a ring that grows, so that no completion is lost. Errors and successes keep
+// their common order.
 #pragma once
 
 #include <rdma/fi_eq.h>
@@ -33,7 +33,7 @@ struct CompletionError {
   Completion what;
   std::size_t overflow = 0;
   int error = 0;   ///< FI_E..., positive
-  int detail = 0;  ///< number of remember_text, 0 for none
+  int detail = 0;  ///< the number from remember_text(); 0: no text
 };
 
 struct Cq : fid_cq {
@@ -44,7 +44,7 @@ struct Cq : fid_cq {
   fi_wait_obj wait_object = FI_WAIT_NONE;
   std::size_t entry_bytes = 0;
   bool by_threshold = false;
-  std::vector<Ep*> endpoints;  ///< that complete here; reading drives them
+  std::vector<Ep*> endpoints;  ///< endpoints that complete here; reading polls them
   base::Backoff backoff;
 
   void push(const Completion& completion) {
@@ -60,7 +60,8 @@ struct Cq : fid_cq {
   ssize_t read(void* buffer, std::size_t count, fi_addr_t* sources);
   ssize_t read_error(fi_cq_err_entry* entry);
   void progress();
-  /// To be called after an empty poll. True: yield the core once the domain's guard is released.
+  /// To be called after an empty poll. True if the caller should yield the core after it releases
+  /// the domain's guard.
   bool tired();
 
  private:

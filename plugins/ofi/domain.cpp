@@ -73,7 +73,7 @@ fi_ops_domain domain_ops = {
     .query_collective = no_collective,
 };
 
-/// Tells the ranks that use windows and collectives in the pool whether this process does.
+/// Tells the other ranks whether this process takes part in the pool's windows and collectives.
 void tell_whether_apart(const plugin::Session& session) {
   auto* const ask = reinterpret_cast<plugin::AskApart*>(dlsym(RTLD_DEFAULT, plugin::apart_symbol));
   plugin::Apart apart{.why = plugin::Apart::Why::unloaded};
@@ -99,7 +99,7 @@ int open_domain(fid_fabric* fabric, fi_info* info, fid_domain** result, void* co
     auto session = plugin::open_session();
     if (!session) return report(session.error());
     const bool shared = info->domain_attr->threading != FI_THREAD_DOMAIN;
-    // Of libpenstock-mpi.so.
+    // Defined in libpenstock-mpi.so.
     auto* const promised = dlsym(RTLD_DEFAULT, "mpi_penstock_one_thread_promised");
     auto* domain = new (std::nothrow) Domain(shared, reinterpret_cast<int (*)()>(promised));
     if (domain == nullptr) return -FI_ENOMEM;

@@ -1,5 +1,5 @@
-// A domain: the share of a session that one user of libfabric has. Serializes calls where the user
-// asked for more thread safety than FI_THREAD_DOMAIN.
+// A domain: one libfabric user's share of a session. Serializes calls if the user asked for more
+// thread safety than FI_THREAD_DOMAIN.
 #pragma once
 
 #include <rdma/fi_domain.h>
@@ -27,13 +27,13 @@ struct Domain : fid_domain {
   Fabric* fabric = nullptr;
   std::shared_ptr<plugin::Session> session;
   std::atomic<int> users{0};
-  const bool serialize;  ///< calls of several threads may meet here
+  const bool serialize;  ///< several threads may call concurrently
   Turns turns;
   std::uint32_t api_version = 0;
-  int mr_mode = 0;          ///< FI_MR_... as chosen, FI_MR_BASIC taken apart
-  bool rma_events = false;  ///< peers report what they did to memory here
-  /// Programs unaware of the pool have memory in it, and read it through caches that may be stale:
-  /// so peers put into it through this process, never directly.
+  int mr_mode = 0;          ///< the chosen FI_MR_... bits, with FI_MR_BASIC split up
+  bool rma_events = false;  ///< peers report their accesses to memory here
+  /// The program has pool memory without knowing it, and reads it through caches that may be stale.
+  /// So peers write to it through this process, never directly.
   bool unaware_users = false;
   std::atomic<std::uint64_t> next_key{1};
   std::vector<Ep*> endpoints;
@@ -41,7 +41,8 @@ struct Domain : fid_domain {
   Triggers triggers;
 };
 
-/// Of a call that the user keeps apart from others where it has promised FI_THREAD_DOMAIN.
+/// Held during a frequent call. With FI_THREAD_DOMAIN the user promises that such calls do not
+/// overlap.
 class Guard {
  public:
   explicit Guard(Domain& domain) : turns_(domain.turns), locked_(turns_.enter()) {}
@@ -54,7 +55,7 @@ class Guard {
   bool locked_;
 };
 
-/// Of a rare call that may meet any other, whatever the user has promised.
+/// Held during a rare call, which may overlap any other call whatever the user has promised.
 class GuardAgainstAll {
  public:
   explicit GuardAgainstAll(Domain& domain) : turns_(domain.turns) { turns_.enter_alone(); }
@@ -66,16 +67,18 @@ class GuardAgainstAll {
   Turns& turns_;
 };
 
-/// To be called after progress and after a counter was set, without the guard.
+/// Starts triggered operations that are due. To be called after progress and after a counter was
+/// set, without the guard.
 inline void start_triggered(Domain& domain) {
   if (domain.triggers.any()) [[unlikely]]
     domain.triggers.start_due(domain);
 }
 
-/// How long to spin, given the number of this host's processes that wait for each other.
+/// The policy that decides how long to spin, by the number of this host's processes that wait for
+/// each other.
 base::WaitPolicy wait_policy(const plugin::Session& session);
 
-/// Opened by this process so far.
+/// Number of domains that this process has opened so far.
 unsigned domains_opened();
 
 int open_fabric(fi_fabric_attr* attr, fid_fabric** fabric, void* context);
@@ -88,7 +91,7 @@ int open_eq(fid_fabric* fabric, fi_eq_attr* attr, fid_eq** eq, void* context);
 int open_poll(fid_domain* domain, fi_poll_attr* attr, fid_poll** poll);
 fi_ops_mr* mr_ops();
 
-/// Entries of operation tables that we do not support.
+/// Operation-table entries that we do not support.
 int no_bind(fid* self, fid* other, std::uint64_t flags);
 int no_control(fid* self, int command, void* argument);
 int no_ops_open(fid* self, const char* name, std::uint64_t flags, void** ops, void* context);

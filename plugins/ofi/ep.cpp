@@ -42,8 +42,8 @@ int Ep::source_of(fi_addr_t from, Peer* peer) {
     *peer = peers[from];
     return 0;
   }
-  // Resolving makes the transport watch whether the peer lives. One that has gone may still have
-  // left a message here.
+  // Resolving makes the transport watch whether the peer lives. If the peer is gone, it may still
+  // have left a message here, so that is no error.
   if (auto found = transport->resolve(*address); found) return remember(from, *found, peer);
   *peer = address->slot;
   return 0;
@@ -59,8 +59,8 @@ int Ep::remember(fi_addr_t number, Peer found, Peer* peer) {
   });
 }
 
-/// Logs the error, except `unavailable`, which means try again, and a death, which the transport
-/// has logged.
+/// Converts the error, and logs it; not `unavailable`, which means try again, and not a death,
+/// which the transport has logged.
 ssize_t Ep::fail_call(const Error& error) {
   if (error.code == ErrorCode::unavailable || error.code == ErrorCode::peer_dead)
     return errno_of(error);
@@ -148,17 +148,17 @@ ssize_t Ep::inject(const void* buffer, std::size_t bytes, fi_addr_t to, const He
   return send_copied(peer, {to, header, &iov, 1, 0, nullptr}, false);
 }
 
-/// 0: a message may be copied.
+/// 0 if a message of this size may be copied; else the error to return.
 int Ep::no_copy(Peer to, std::uint64_t bytes) {
   const auto room = back_pressure.may_copy(to, bytes + sizeof(Outgoing));
   if (room == backpressure::Backpressure::Room::yes) return 0;
   return room == backpressure::Backpressure::Room::wait ? -FI_EAGAIN : -FI_ENOBUFS;
 }
 
-/// The caller may reuse its buffers when this returns: a payload that cannot leave is kept here. It
-/// leaves in a later call of progress.
+/// Sends with a copy of the payload, so that the caller may reuse its buffers. If the message
+/// cannot be sent yet, a later progress() sends it.
 ssize_t Ep::send_copied(Peer peer, const SendCall& call, bool tell) {
-  progress();  // makes room, and takes what the receiver has told
+  progress();  // makes room, and reads the receiver's notices
   if (const int no = no_copy(peer, call.header.bytes)) return no;
   void* const copy = std::malloc(std::max<std::size_t>(call.header.bytes, 1));
   if (copy == nullptr) return -FI_ENOMEM;
@@ -191,7 +191,7 @@ Ep::Outgoing* Ep::make_outgoing(Peer peer, const SendCall& call, void* copy, boo
   return op;
 }
 
-/// It has not ended with the call.
+/// Links a send that did not end in the call.
 void Ep::keep_queued(Outgoing* op) {
   op->after = queued;
   if (queued != nullptr) queued->before = op;
@@ -219,7 +219,8 @@ ssize_t Ep::queue(Peer peer, const SendCall& call, void* copy, bool tell) {
   return 0;
 }
 
-/// A send to a peer that wants messages announced, or a very long one.
+/// Queues a send whose message must be announced: the peer asked for that, or the message is very
+/// long.
 ssize_t Ep::hold(Peer peer, const SendCall& call, void* copy, bool tell) {
   Outgoing* const op = make_outgoing(peer, call, copy, tell);
   if (op == nullptr) return -FI_ENOMEM;
@@ -277,8 +278,9 @@ void Ep::fail_announced(AnnouncedSend* failed, int error, int detail) {
   if (tx_cq != nullptr) tx_cq->push_error(failure);
 }
 
-/// A call that has ended and left no context gets no report of a death: the transport has logged
-/// the death, and Open MPI uses the context of every error.
+/// Fails a send. A copied send without a context gets no error completion for a death: its call has
+/// returned, the transport has logged the death, and Open MPI dereferences the context of every
+/// error.
 void Ep::fail_send(AnnouncedSend* failed, const Error& error) {
   auto* op = static_cast<Outgoing*>(failed);
   if (!op->copy || op->context != nullptr || error.code != ErrorCode::peer_dead)
@@ -315,7 +317,7 @@ void Ep::post_call(Peer to, const Header& header, const std::uint64_t* token) {
   answers.post(to, answer);
 }
 
-/// What the user has sent by copy, and thinks of no more, leaves before the endpoint closes.
+/// Sends all copied messages before the endpoint closes: for the user they are done already.
 void Ep::let_copies_go() {
   if (transport == nullptr || back_pressure.copied() == 0) return;
   back_pressure.let_copies_go();
@@ -450,8 +452,8 @@ void Ep::on_peer_dead(Peer peer, const std::string& description) {
   matcher.peer_dead(peer, transport->address_of(peer).generation, FI_ECONNRESET, detail);
 }
 
-/// A receive that names the peer would wait for ever: MPI ends a job in which one rank has ended
-/// early.
+/// Fails receives that name the peer, which would otherwise wait forever: MPI ends a job if one
+/// rank exits early.
 void Ep::on_peer_left(Peer peer, const std::string& description) {
   const int detail = remember_text(description);
   back_pressure.gone(peer, {ErrorCode::peer_dead, description});

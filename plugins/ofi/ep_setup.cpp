@@ -1,4 +1,4 @@
-// An endpoint's life: open, bind, enable, options, close.
+// Endpoint management: open, bind, enable, options, close.
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
@@ -49,7 +49,7 @@ Ep::~Ep() {
   domain->triggers.forget(*this);
   let_copies_go();
   if (transport != nullptr) back_pressure.print();
-  transport.reset();  // waits until the peers have taken what was sent
+  transport.reset();  // waits until the peers have received all messages
   while (queued != nullptr) finish(queued);
   erase(domain->endpoints, this);
   if (av != nullptr) {
@@ -124,7 +124,7 @@ int Ep::bind(::fid* other, std::uint64_t flags) {
       case FI_CLASS_CNTR:
         return bind_cntr(static_cast<Cntr*>(reinterpret_cast<fid_cntr*>(other)), flags);
       case FI_CLASS_EQ:
-        return 0;  // endpoints report no events there
+        return 0;  // accepted; endpoints report no events to it
       case FI_CLASS_AV:
         break;
       default:
@@ -202,7 +202,7 @@ int control_ep(fid* self, int command, void* argument) {
   }
 }
 
-// Options that libfabric 1.17's headers lack; numbers as in libfabric 2.x.
+// Options that libfabric 1.17's headers lack, with the values of libfabric 2.x.
 constexpr int opt_max_msg_size = 12, opt_max_tagged_size = 13;
 constexpr int opt_inject_msg_size = 16, opt_inject_tagged_size = 17;
 
@@ -275,7 +275,7 @@ int getname_ep(fid_t self, void* address, std::size_t* length) {
   return room < sizeof(own) ? -FI_ETOOSMALL : 0;
 }
 
-// An endpoint has no connection, and its address is the slot that the pool gives it.
+// Connection calls fail: an endpoint has no connections, and the pool assigns its address.
 template <class... Arguments>
 int refuse(Arguments...) {
   return -FI_ENOSYS;
@@ -313,7 +313,7 @@ fi_ops_cm cm_ops = {
     .join = refuse,
 };
 
-/// True if the address names a slot. The pool chooses the slot: none can be requested.
+/// True if the source address names a slot. That is refused, since the pool chooses the slot.
 bool names_a_slot(const fi_info* info) {
   transport::Address wanted;
   if (info->src_addr == nullptr || info->src_addrlen != sizeof(wanted)) return false;

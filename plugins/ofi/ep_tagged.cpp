@@ -28,7 +28,7 @@ ssize_t post(Ep& ep, const iovec* iov, std::size_t count, fi_addr_t from, std::u
   request.ignore = ignore;
   request.context = context;
   Guard guard(*ep.domain);
-  // A buffer for many messages is of the untagged interface only.
+  // Only the untagged interface has multi-receive buffers.
   return ep.receive(request, from, flags & ~static_cast<std::uint64_t>(FI_MULTI_RECV));
 }
 

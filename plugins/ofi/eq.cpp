@@ -63,7 +63,7 @@ int close_eq(fid* self) {
   return 0;
 }
 
-/// The caller holds the mutex.
+/// Reads the first event. The caller holds the mutex.
 ssize_t take(Eq& eq, std::uint32_t* kind, void* buffer, std::size_t bytes, std::uint64_t flags) {
   if (eq.events.empty()) return -FI_EAGAIN;
   const Eq::Event& event = eq.events.front();

@@ -1,5 +1,5 @@
-// Event queue: events of objects rather than of messages. All events come from calls of this
-// process, so that here, unlike at completion queues, the kernel can wake waiting threads.
+// Event queue: events of objects, not of messages. All events come from calls in this process, so
+// the kernel can wake waiting threads, unlike for completion queues.
 #pragma once
 
 #include <rdma/fi_eq.h>

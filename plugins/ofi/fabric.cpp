@@ -32,12 +32,12 @@ int no_passive_endpoint(fid_fabric*, fi_info*, fid_pep**, void*) {
   return -FI_ENOSYS;
 }
 int no_wait_set(fid_fabric*, fi_wait_attr*, fid_wait**) {
-  (void)can_wait_by(FI_WAIT_SET, "wait set");  // logs why not
+  (void)can_wait_by(FI_WAIT_SET, "wait set");  // logs why it is refused
   return -FI_ENOSYS;
 }
 
-/// fi_trywait: nothing wakes a thread that sleeps on a completion queue or counter, so sleeping is
-/// never safe; an event queue with a file descriptor does wake it.
+/// fi_trywait. A thread must not sleep on a completion queue or counter, since nothing would wake
+/// it; an event queue with a file descriptor would.
 int may_sleep(fid* object) {
   switch (object->fclass) {
     case FI_CLASS_CQ:

@@ -13,7 +13,7 @@ namespace penstock::ofi {
 
 namespace {
 
-/// A pool was named but cannot be used: logged once, however often MPI asks.
+/// Refuses because the named pool cannot be used. Logs that once, however often MPI asks.
 int no_pool(const std::string& why) {
   static std::atomic<bool> said{false};
   plugin::end_process_if_required(why);
@@ -21,7 +21,7 @@ int no_pool(const std::string& why) {
   return -FI_ENODATA;
 }
 
-/// An MPI asks again and again: each reason is told once.
+/// Refuses, and logs each reason once: an MPI asks many times.
 int refused(const std::string& why) {
   static std::mutex mutex;
   static std::set<std::string> told;
@@ -42,7 +42,7 @@ int getinfo(std::uint32_t version, const char* node, const char*, std::uint64_t 
           "no pool is named: set PENSTOCK_POOL to the SPEC that 'penstock pool create' was given");
       return refused("no pool is named: PENSTOCK_POOL is not set");
     }
-    // Addresses are exchanged by the application; host names say nothing about a pool's slots.
+    // The application exchanges addresses; host names cannot name a pool's slots.
     if (node != nullptr && (flags & FI_SOURCE) == 0) return refused("peers have no host names");
     const Offer offer{pool->spec, pool->id};
     if (auto why = refusal(version, hints, offer)) return refused(*why);

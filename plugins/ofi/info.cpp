@@ -30,7 +30,7 @@ Refusal beyond(const char* what, std::uint64_t wanted, std::uint64_t offered) {
   return fmt::format("{} {:#x} not offered", what, wanted & ~offered);
 }
 
-/// The pool chooses an endpoint's slot: no particular one can be requested.
+/// Refuses a requested slot, since the pool chooses an endpoint's slot.
 Refusal refuse_source(const fi_info* hints) {
   if (hints->src_addr == nullptr || hints->src_addrlen == 0) return std::nullopt;
   transport::Address wanted;
@@ -49,7 +49,8 @@ Refusal refuse_fabric(const fi_fabric_attr* hints) {
   return std::nullopt;
 }
 
-/// Accepts any threading model: FI_THREAD_SAFE demands most of a provider, FI_THREAD_DOMAIN least.
+/// Checks domain hints. Any threading model is accepted, from FI_THREAD_SAFE, which demands most of
+/// a provider, to FI_THREAD_DOMAIN.
 Refusal refuse_domain(const fi_domain_attr* hints, std::uint32_t version, const Offer& offer) {
   if (hints == nullptr) return std::nullopt;
   if (hints->name != nullptr && strcasecmp(hints->name, offer.domain_name.c_str()) != 0) {
@@ -86,7 +87,7 @@ Refusal refuse_endpoint(const fi_ep_attr* hints) {
 
 Refusal refuse_tx(const fi_tx_attr* hints) {
   if (hints == nullptr) return std::nullopt;
-  // Receive capabilities are ignored here, and transmit capabilities there: fi_endpoint(3).
+  // Transmit attributes ignore receive capabilities and vice versa: fi_endpoint(3).
   if (auto no = beyond("tx capabilities", hints->caps, all_caps)) return no;
   if (auto no = beyond("tx op_flags", hints->op_flags, tx_op_flags)) return no;
   if (auto no = beyond("tx msg_order", hints->msg_order, message_order)) return no;
@@ -107,7 +108,7 @@ Refusal refuse_rx(const fi_rx_attr* hints) {
   return too_large("rx iov_limit", hints->iov_limit, transport::max_iov);
 }
 
-/// Capabilities to return: the requested ones, with both directions when none is named, and those
+/// Capabilities to return: the requested ones, both directions if the hints name none, and the ones
 /// that cost nothing.
 std::uint64_t offered_caps(const fi_info* hints) {
   if (hints == nullptr || hints->caps == 0) return all_caps;
@@ -120,9 +121,9 @@ std::uint64_t offered_caps(const fi_info* hints) {
   return caps | domain_caps;
 }
 
-/// A user that accepts keys of our choice gets them: such a key never means another region later.
-/// Virtual addresses go with them: Intel MPI does not work well with a provider that has only one
-/// of the two.
+/// Chooses the registration mode. Users that accept provider keys get them, since we never reuse
+/// one for another region. Virtual addresses come along, because Intel MPI does not work well with
+/// a provider that has only one of the two.
 int offered_mr_mode(const fi_domain_attr* hints, std::uint32_t version) {
   const int wanted = hints != nullptr ? hints->mr_mode : 0;
   if ((wanted & mr_basic) != 0) return mr_basic;
@@ -235,8 +236,8 @@ bool fill_source(fi_info* info, std::uint64_t pool_id) {
   return true;
 }
 
-/// True if an open domain was opened with what is offered here; only then is it returned. Its own
-/// mode defines the meaning of its regions' keys and addresses.
+/// True if an open domain has the registration mode offered here; only then may fi_getinfo return
+/// it. A domain's mode defines the meaning of its regions' keys and addresses.
 bool is_as_offered(fid_domain* open, const fi_domain_attr& offer) {
   if (open == nullptr) return false;
   const auto& domain = *static_cast<const Domain*>(open);

@@ -12,7 +12,7 @@ namespace penstock::ofi {
 
 inline constexpr std::size_t max_inject_bytes = 16384;
 inline constexpr std::size_t max_message_bytes = (std::size_t{1} << 40) - 1;  ///< the transport's
-inline constexpr std::size_t context_depth = 1u << 16;  ///< operations in flight; a formal bound
+inline constexpr std::size_t context_depth = 1u << 16;  ///< operations in flight; nominal
 inline constexpr std::size_t max_error_text = 256;
 inline constexpr std::size_t cq_data_bytes = 8;
 
@@ -28,12 +28,12 @@ inline constexpr std::uint64_t tx_op_flags =
     FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
 inline constexpr std::uint64_t rx_op_flags = FI_COMPLETION | FI_MULTI_RECV;
 
-/// Sends to one peer are received in order, and atomics are done in order.
+/// Sends to one peer arrive in order, and atomics are performed in order.
 inline constexpr std::uint64_t message_order = FI_ORDER_SAS | FI_ORDER_ATOMIC_RAR |
                                                FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR |
                                                FI_ORDER_ATOMIC_WAW;
 
-/// FI_MR_... without the older names for several of them at once.
+/// Replaces the old names that stand for several FI_MR_... bits by these bits.
 int plain_mr_mode(int mode);
 
 /// Values that depend on the pool.
@@ -41,12 +41,13 @@ struct Offer {
   std::string domain_name;  ///< the pool's SPEC
   std::uint64_t pool_id = 0;
 };
-/// Slot of the source address that fi_getinfo gives: any of the pool's, chosen at fi_enable.
+/// The slot in source addresses that fi_getinfo returns: the pool chooses the slot at fi_enable.
 inline constexpr std::uint32_t any_slot = ~std::uint32_t{0};
 
-/// Why `hints` cannot be met; nullopt when they can.
+/// The reason why `hints` cannot be met; nullopt if they can.
 std::optional<std::string> refusal(std::uint32_t version, const fi_info* hints, const Offer& offer);
-/// Fills `info` (fresh from allocate_info) for hints that are not refused. False: out of memory.
+/// Fills `info`, fresh from allocate_info(), for hints that are not refused. False if out of
+/// memory.
 bool fill_info(fi_info* info, std::uint32_t version, const fi_info* hints, const Offer& offer);
 
 int getinfo(std::uint32_t version, const char* node, const char* service, std::uint64_t flags,

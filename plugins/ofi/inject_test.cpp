@@ -1,5 +1,5 @@
-// Messages whose payload the call copies, to a receiver that is elsewhere: each call returns at
-// once, up to a bound, and what it took arrives. Two processes over a pool of their own.
+// Messages whose payload the call copies, to a receiver that does not poll. Each call returns at
+// once, up to a bound, and every accepted message arrives. Two processes share a pool.
 #include <gtest/gtest.h>
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_rma.h>
@@ -85,7 +85,7 @@ const Form forms[] = {
 
 constexpr std::size_t sizes[] = {0, 8, 100, 1000, 4096, 8000, 16000};
 
-/// Tells the other process, which need not be in libfabric.
+/// Signals the other process over their link, without libfabric.
 void tell(Side& side) {
   CHECK(::write(side.link, "t", 1) == 1);
 }
@@ -94,7 +94,7 @@ void be_told(Side& side) {
   CHECK(::read(side.link, &told, 1) == 1 && told == 't');
 }
 
-/// From a buffer that is used again at once. No call may ask for another.
+/// Injects from one buffer that is reused at once. No call may return -FI_EAGAIN.
 void inject_all(Side& side, const Form& form, std::size_t bytes, int count) {
   for (int i = 0; i < count; ++i) {
     std::string text = pattern(bytes, static_cast<unsigned>(i));
@@ -106,7 +106,7 @@ void inject_all(Side& side, const Form& form, std::size_t bytes, int count) {
   }
 }
 
-/// All of them, in order.
+/// Receives all messages, in order.
 void receive_all(Side& side, const Form& form, std::size_t bytes, int count) {
   std::string in(bytes + 1, '\0');
   for (int i = 0; i < count; ++i) {
@@ -197,7 +197,7 @@ TEST_P(InjectTest, AsksToWaitOnlyAtTheBound) {
         const std::string text = pattern(bytes, 0);
         int count = 0;
         while (fi_tinject(side.ep, text.data(), bytes, side.peer, tag) == 0) ++count;
-        CHECK(count * bytes > bound / 2);  // a copy counts with what it takes to keep it
+        CHECK(count * bytes > bound / 2);  // each copy counts with its bookkeeping
         CHECK(count * bytes < bound + (128 << 10));
         CHECK(::write(side.link, &count, sizeof count) == sizeof count);
         side.meet();
@@ -222,7 +222,7 @@ TEST_P(InjectTest, QueuedCopiesLeaveWhenTheEndpointCloses) {
       [](Side& side) {
         inject_all(side, forms[3], 1000, count);
         inject_all(side, forms[0], 1000, count);
-        tell(side);  // and closes
+        tell(side);  // then the endpoint closes
       },
       [](Side& side) {
         be_told(side);
@@ -231,7 +231,7 @@ TEST_P(InjectTest, QueuedCopiesLeaveWhenTheEndpointCloses) {
       });
 }
 
-/// A completion with an error would name no call: the calls have ended.
+/// There must be no error completion: the calls have returned, so it could name none of them.
 TEST_P(InjectTest, QueuedCopiesGoWithADeadReceiver) {
   constexpr int count = 300;
   play_until_death(
@@ -255,7 +255,7 @@ TEST_P(InjectTest, QueuedCopiesGoWithADeadReceiver) {
       });
 }
 
-/// Of memory that its owner must reach for them.
+/// The memory is outside the pool, so its owner must serve the operations.
 TEST_P(InjectTest, OneSidedFormsReturnAtOnceToo) {
   constexpr std::uint64_t count = 2000;
   static std::uint64_t memory[2];
@@ -277,7 +277,7 @@ TEST_P(InjectTest, OneSidedFormsReturnAtOnceToo) {
         tell(side);
         be_told(side);
         side.trecv(nullptr, 0, tag);
-        side.wait();  // behind all of them
+        side.wait();  // arrives after all of them
         CHECK(memory[0] == count && memory[1] == count * (count + 1) / 2);
         side.meet();
         CHECK(fi_close(&region->fid) == 0);

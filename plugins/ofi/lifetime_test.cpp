@@ -1,4 +1,5 @@
-// Lifetimes of endpoints and the objects bound to them: opened, closed, reopened, aliased, several.
+// Lifetimes of endpoints and the objects bound to them: opening, closing, reopening, aliases,
+// several at once.
 #include <gtest/gtest.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_rma.h>
@@ -14,7 +15,7 @@ namespace {
 
 class LivesTest : public ModesTest {
  protected:
-  /// Both sides do the same.
+  /// Runs the same play on both sides.
   void play_both(const Play& both) { play(both, both); }
 };
 IN_EACH_MODE(LivesTest);
@@ -148,8 +149,8 @@ TEST_P(LivesTest, SeveralFabricsAndDomains) {
         place.loops[i].talk(to, receiver);
       }
     }
-    // Credits of what was taken go back when nothing comes for a while. Closing moves endpoints of
-    // its own domain only.
+    // Credits return when nothing arrives for a while. Closing polls only the endpoints of its own
+    // domain, so poll the others here.
     for (int i = 0; i < 1000; ++i) {
       for (const PoolMapping& place : places) {
         for (const Loop& loop : place.loops) CHECK(fi_cq_read(loop.cq, nullptr, 0) == -FI_EAGAIN);
@@ -179,7 +180,7 @@ TEST_P(LivesTest, CancelTakesThePostedOneOnly) {
     side.tinject("b", 1);
     CHECK(side.wait().op_context == texts[0]);
     CHECK(side.wait().op_context == texts[2]);
-    CHECK(fi_cancel(&side.ep->fid, texts[0]) == -FI_ENOENT);  // it is complete
+    CHECK(fi_cancel(&side.ep->fid, texts[0]) == -FI_ENOENT);  // complete already
     side.meet();
   });
 }

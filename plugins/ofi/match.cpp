@@ -65,7 +65,7 @@ Matcher::Incoming* Matcher::keep(Peer from, const Header& header) {
   return incoming;
 }
 
-/// False: no memory for the payload.
+/// Allocates memory for the payload; false if there is none.
 bool Matcher::make_payload(Incoming* incoming) {
   const std::uint64_t bytes = incoming->header.bytes;
   if (bytes <= inline_bytes) return true;
@@ -74,7 +74,7 @@ bool Matcher::make_payload(Incoming* incoming) {
   return incoming->heap != nullptr;
 }
 
-/// The message is kept in this process's memory until a receive takes it.
+/// Counts a message that is kept in this process's memory until a receive takes it.
 void Matcher::count_kept(Incoming* incoming) {
   const std::uint64_t bytes = incoming->header.bytes;
   incoming->kept_bytes =
@@ -107,8 +107,8 @@ void Matcher::release(Incoming* incoming) {
 
 // ---- completion ------------------------------------------------------------------------------
 
-/// Takes the part of a multi-receive buffer for the next message; retires the buffer when too
-/// little remains. The caller takes a retired one off its list.
+/// Reserves part of a multi-receive buffer for the next message. Retires the buffer if too little
+/// remains; the caller then removes it from its list.
 iovec Matcher::reserve(Receive* receive, std::uint64_t bytes) {
   iovec& left = receive->iov[0];
   const iovec part{left.iov_base, std::min<std::size_t>(bytes, left.iov_len)};
@@ -130,7 +130,7 @@ void Matcher::finish_multi(Receive* receive, const Received& received, std::uint
   Received told = received;
   if (last && end_error == 0) {
     told.flags |= FI_MULTI_RECV;
-    told.report = true;  // that a buffer is free is always reported
+    told.report = true;  // the release of a buffer is always reported
   }
   if (error != 0) {
     events_.on_receive_failure({told, error, overflow, detail});
@@ -161,7 +161,7 @@ void Matcher::finish(Receive* receive, Peer from, const Header& header, void* bu
   }
 }
 
-/// Fails a receive whose matched message will not come.
+/// Fails a receive whose matched message will never arrive.
 void Matcher::fail(Receive* receive, Peer from, const Header& header, int error, int detail) {
   const Received received = describe(*receive, from, header);
   if (receive->multi) return finish_multi(receive, received, 0, error, detail);
@@ -297,7 +297,7 @@ void Matcher::arrived(Incoming* incoming) {
   finish(receive, from, header, buffer, capacity);
 }
 
-/// Copies a kept message, which is whole, to the receive that matched it.
+/// Copies a complete kept message to the receive that matched it.
 void Matcher::hand_over(Receive* receive, Incoming* incoming) {
   const iovec* iov = receive->multi ? &incoming->part : receive->iov;
   const std::uint32_t count = receive->multi ? 1 : receive->iov_count;
@@ -310,7 +310,7 @@ void Matcher::hand_over(Receive* receive, Incoming* incoming) {
   finish(receive, from, header, buffer, capacity);
 }
 
-/// Gives a kept message, already off its list, to its receive.
+/// Gives a kept message, already removed from its list, to its receive.
 void Matcher::take(Receive* receive, Incoming* incoming) {
   if (incoming->announced) return fetch(receive, incoming);
   incoming->receive = receive;
@@ -347,9 +347,9 @@ void Matcher::fail_waiting(Lane& lane, const Dead& dead) {
   }
 }
 
-/// Tells whether the dead peer could have been the sender. A receive from any sender fails only if
-/// the dead peer has taken part in its context, or if all take part (0, the world of an MPI). A
-/// multi-receive buffer accepts any sender.
+/// True if the receive must fail because the dead peer could be its sender. A receive from any
+/// source fails only if the dead peer has taken part in its context, or if all peers do (0, an
+/// MPI's world). Multi-receive buffers never fail: they serve all senders.
 bool Matcher::Dead::ends(const ReceiveRequest& receive) const {
   if (receive.source != any_peer) return receive.source == peer;
   if (only_named || receive.multi) return false;
@@ -360,7 +360,7 @@ bool Matcher::Dead::ends(const ReceiveRequest& receive) const {
 }
 
 void Matcher::gone(Dead dead) {
-  // the peer that a receive names counts as a member of its context
+  // A peer that a receive names counts as a member of the receive's context.
   for (const Receive* receive = lane_of(true).posted.head(); receive != nullptr;
        receive = receive->next)
     if (receive->source == dead.peer) talked_.with(dead.peer, receive->tag & ~receive->ignore);
@@ -384,7 +384,7 @@ void Matcher::peer_present(Peer peer, std::uint32_t life) {
 
 // ---- requests --------------------------------------------------------------------------------
 
-/// True when `receive` needs no place on the posted list any more.
+/// Gives unexpected messages to `receive`. True if it needs no place on the posted list any more.
 bool Matcher::drain_unexpected(Lane& lane, Receive* receive) {
   while (Incoming* incoming = lane.unexpected.find(receive->asked())) {
     lane.unexpected.remove(incoming);
@@ -417,9 +417,9 @@ int Matcher::post(const ReceiveRequest& request) {
 int Matcher::peek(const ReceiveRequest& request, Peek how) {
   Lane& lane = lane_of(request.tagged);
   Incoming* incoming = lane.unexpected.find(request.asked());
-  // A wildcard peek finds a message only from the second time on. MPICH handles messages to itself
-  // apart, between a probe and the receive of the probed message; if it found ours at once, it
-  // would receive another one (MPI_Dist_graph_create over any provider).
+  // A wildcard peek reports a message only the second time. MPICH handles messages to itself
+  // separately, between a probe and the receive of the probed message. If the first peek reported
+  // ours, MPICH would receive a different message (MPI_Dist_graph_create over any provider).
   if (incoming != nullptr && how == Peek::look && request.source == any_peer && !incoming->peeked) {
     incoming->peeked = true;
     incoming = nullptr;
@@ -429,7 +429,7 @@ int Matcher::peek(const ReceiveRequest& request, Peek how) {
     header.kind = request.tagged ? kind_tagged : 0;
     header.tag = request.tag;
     const Received none = describe(request, request.source, header);
-    // a caller that probes for a message of the dead peer would do so for ever
+    // Otherwise a caller would probe forever for a message of the dead peer.
     for (const Dead& dead : dead_) {
       if (dead.only_named || !dead.ends(request)) continue;
       events_.on_receive_failure({none, dead.error, 0, dead.detail});
@@ -454,7 +454,7 @@ int Matcher::peek(const ReceiveRequest& request, Peek how) {
   return 0;
 }
 
-/// Forgets a kept message, now or when all of it is here.
+/// Discards a kept message, now or when it has arrived completely.
 void Matcher::drop(Incoming* incoming) {
   if (incoming->announced) {
     events_.forget(incoming->from, incoming->id);

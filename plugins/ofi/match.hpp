@@ -1,6 +1,6 @@
-// Matching of arriving messages with posted receives, apart from libfabric's objects. One matcher
-// an endpoint; tagged and untagged messages never meet. Order: a message takes the first receive
-// posted that fits it, a receive takes the first message arrived that fits it.
+// Matches arriving messages with posted receives, independently of libfabric's objects. Each
+// endpoint has one matcher; tagged and untagged messages never match each other. Order: a message
+// takes the oldest receive that matches it, a receive the oldest message that matches it.
 #pragma once
 
 #include <sys/uio.h>
@@ -49,7 +49,7 @@ struct ReceiveRequest {
   matching::Asked asked() const { return {tag, ignore, source}; }
 };
 
-/// The outcome of a receive (or of a peek).
+/// The outcome of a receive or a peek.
 struct Received {
   void* context = nullptr;
   std::uint64_t flags = 0;  ///< FI_RECV, FI_TAGGED or FI_MSG, FI_REMOTE_CQ_DATA, FI_MULTI_RECV
@@ -62,7 +62,7 @@ struct Received {
 struct ReceiveFailure {
   Received what;
   int error = 0;             ///< FI_E..., positive
-  std::size_t overflow = 0;  ///< bytes that found no room
+  std::size_t overflow = 0;  ///< bytes that did not fit
   int detail = 0;            ///< given to peer_dead or failed by the caller, for the message text
 };
 
@@ -71,23 +71,23 @@ class MatchEvents {
   virtual ~MatchEvents() = default;
   virtual void on_received(const Received& received) = 0;
   virtual void on_receive_failure(const ReceiveFailure& failure) = 0;
-  /// The errno (positive) and the detail that stand for an error of the transport.
+  /// An error of the transport as errno (positive) and detail.
   struct Cause {
     int error, detail;
   };
   virtual Cause cause_of(const Error& error) = 0;
-  // ---- of the messages that no receive waits for (backpressure.hpp) ----
-  /// One of `from` is kept, and all together are more than the limit.
+  // ---- unexpected messages (backpressure.hpp) ----
+  /// A message from `from` was kept, and the kept messages exceed the limit.
   virtual void on_too_many(Peer /*from*/) {}
-  /// There is room again, as set_room() asked.
+  /// The kept messages have fallen below the bound of set_room().
   virtual void on_room() {}
-  /// One was announced. `awaited`: a receive waits for it.
+  /// A message was announced. `awaited`: a receive waits for it.
   virtual void on_announced(Peer /*from*/, bool /*awaited*/) {}
-  /// A receive waits for the message that `from` has announced under this id.
+  /// A receive needs the message that `from` has announced under this id.
   virtual void fetch(Peer /*from*/, std::uint64_t /*id*/, std::uint64_t /*token*/) {}
   /// The announced message is not wanted.
   virtual void forget(Peer /*from*/, std::uint64_t /*id*/) {}
-  /// A probe finds no message; what it is told.
+  /// A probe has found no message. Returns the error to report.
   virtual Cause on_probe_in_vain(Peer source);
 };
 
@@ -98,7 +98,7 @@ class Matcher {
   Matcher(const Matcher&) = delete;
   Matcher& operator=(const Matcher&) = delete;
 
-  /// A buffer of a multi-receive is released when less than this remains.
+  /// A multi-receive buffer is released when fewer than this many bytes remain.
   void set_min_multi_receive(std::size_t bytes) { min_multi_receive_ = bytes; }
   std::size_t min_multi_receive() const { return min_multi_receive_; }
 
@@ -112,17 +112,17 @@ class Matcher {
       take_small(message.from, message.header, message.payload);
     return {};
   }
-  /// The payload of an announced message: Header::tag is the token of the fetch, or 0 where the
-  /// sender does not wait for one; Header::data is the sender's id.
+  /// The payload of an announced message. Header::tag is the token of the fetch, or 0 if the sender
+  /// did not wait for one; Header::data is the sender's id.
   ReceiveBuffer payload(const Message& message);
-  /// Records that a tagged message goes to the peer.
+  /// Records that a tagged message is sent to the peer.
   void sends_to(Peer peer, std::uint64_t tag) { talked_.with(peer, tag); }
   /// Fails receives that name `peer`, now and later, and wildcard receives that the peer could have
-  /// matched, as far as is known. `life` tells it from a later peer of the same number.
+  /// matched, as far as is known. `life` distinguishes it from a later peer of the same number.
   void peer_dead(Peer peer, std::uint32_t life, int error, int detail);
-  /// Fails receives that name `peer`, now and later; wildcard receives go on.
+  /// Fails receives that name `peer`, now and later; wildcard receives continue.
   void peer_left(Peer peer, std::uint32_t life, int error, int detail);
-  /// The number belongs to this peer now: forgets an earlier death under it.
+  /// The number belongs to this peer now: forgets the death of an earlier peer.
   void peer_present(Peer peer, std::uint32_t life);
 
   // ---- requests of the user; 0 or a negative FI_E... ----
@@ -132,23 +132,24 @@ class Matcher {
   /// Receives the message that a peek claimed under request.context.
   int receive_claimed(const ReceiveRequest& request);
   int discard_claimed(const ReceiveRequest& request);
-  /// -FI_ENOENT: no receive waits under this context.
+  /// Cancels a posted receive. -FI_ENOENT if none has this context.
   int cancel(void* context);
 
   // ---- unexpected messages ----
   const Unexpected& unexpected() const { return unexpected_; }
   static std::uint64_t announced_bytes() { return sizeof(Incoming); }
-  /// on_too_many() is called for each message beyond this.
+  /// Sets the limit in bytes: on_too_many() is called for each kept message beyond it.
   void set_limit(std::uint64_t bytes) { limit_ = bytes; }
-  /// on_room() is called once when less than this is kept.
+  /// Sets a bound in bytes: on_room() is called once when fewer are kept.
   void set_room(std::uint64_t bytes) { room_ = bytes; }
-  /// True if a tagged receive is posted that messages of the peer could meet.
+  /// True if a tagged receive is posted that a message of the peer could match.
   bool awaits(Peer peer) const;
-  /// Fails these receives.
+  /// Fails the receives that awaits() looks for.
   void fail_awaiting(Peer peer, int error, int detail);
 
   std::size_t posted_count() const { return lanes_[0].posted.size() + lanes_[1].posted.size(); }
-  /// The oldest tagged receive; untagged ones are left out, since they wait for no certain message.
+  /// Describes the oldest tagged receive. Untagged ones do not count: they wait for no particular
+  /// message.
   transport::PendingReceives pending_receives() const;
   /// The buffer of the oldest tagged receive.
   transport::PostedReceive posted();
@@ -160,18 +161,18 @@ class Matcher {
     const void* name() const { return context; }
 
     std::uint64_t capacity;
-    std::uint32_t in_flight = 0;  ///< messages on their way into a multi-receive buffer
-    bool retired = false;         ///< takes no more messages
+    std::uint32_t in_flight = 0;               ///< messages arriving in a multi-receive buffer
+    bool retired = false;                      ///< takes no more messages
     transport::InvalidatedPrefix invalidated;  ///< for a contiguous buffer
     int end_error = 0, end_detail = 0;         ///< reported when the last message in flight is in
   };
 
   static constexpr std::size_t inline_bytes = 64;
-  /// Payloads up to this length are kept in memory that is used again and again.
+  /// Payloads up to this length are kept in recycled memory.
   struct Small {
     alignas(16) std::byte bytes[512];
   };
-  /// A message that has begun: on its way into a receive's buffer, or kept until one is posted.
+  /// A message that has begun to arrive: into a receive's buffer, or kept until one is posted.
   struct Incoming final : transport::Arrival, matching::Item<Incoming> {
     void arrived() override { matcher->arrived(this); }
     void failed(const Error& error) override { matcher->failed(this, error); }
@@ -186,14 +187,14 @@ class Matcher {
     bool arriving;  ///< payload not complete
     bool direct;    ///< lands in `receive`'s own buffer
     bool discarded;
-    bool peeked;       ///< a wildcard search has met it before
+    bool peeked;       ///< a wildcard peek has found it before
     bool claimed;      ///< by a peek, under claim_context
     bool announced;    ///< its payload is at the sender, under `id`
     Receive* receive;  ///< the receive that owns it; null: none yet
     void* claim_context;
     std::uint64_t id;
-    std::uint64_t kept_bytes;  ///< that it counts for among the unexpected; 0: not one
-    std::byte* heap;           ///< payload when longer than inline_bytes
+    std::uint64_t kept_bytes;  ///< bytes counted as unexpected; 0: not unexpected
+    std::byte* heap;           ///< the payload if longer than inline_bytes
     iovec receive_buffer;      ///< where the transport puts it
     iovec part;                ///< its place in a multi-receive buffer
     alignas(16) std::byte inline_payload[inline_bytes];
@@ -205,7 +206,7 @@ class Matcher {
     Peer peer;
     std::uint32_t life;
     int error, detail;
-    bool only_named;  ///< closed in order: wildcard receives go on
+    bool only_named;  ///< the peer left in order: wildcard receives continue
     std::vector<std::uint32_t> contexts;
     bool ends(const ReceiveRequest& receive) const;
   };
@@ -250,11 +251,11 @@ class Matcher {
   MatchEvents& events_;
   Lane lanes_[2];
   List<Incoming> claimed_;
-  List<Incoming> posted_;  ///< those that still arrive
+  List<Incoming> posted_;  ///< messages that are still arriving
   FreeList<Receive> receives_;
   FreeList<Incoming> incomings_;
   FreeList<Small> smalls_;
-  backpressure::Fetched<Incoming> fetched_;  ///< on their way to a receive
+  backpressure::Fetched<Incoming> fetched_;  ///< requested for a receive
   Unexpected unexpected_;
   std::uint64_t limit_ = ~std::uint64_t{0}, room_ = 0;
   std::size_t min_multi_receive_ = 64;

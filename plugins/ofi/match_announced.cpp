@@ -1,5 +1,5 @@
-// Messages that were announced: they are matched like others, but their payload comes when a
-// receive has been found, or when the sender cannot wait for that.
+// Announced messages. They are matched like others, but their payload arrives only when a receive
+// has matched, or when the sender cannot wait for that.
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
@@ -42,7 +42,7 @@ void Matcher::announced(const Message& message) {
   lane.unexpected.push_back(incoming);
 }
 
-/// The message, which is on no list, has a receive: its payload is asked for.
+/// Requests the payload of a message that matched `receive`. The message is on no list.
 void Matcher::fetch(Receive* receive, Incoming* incoming) {
   --unexpected_.announced;
   incoming->receive = receive;
@@ -51,7 +51,8 @@ void Matcher::fetch(Receive* receive, Incoming* incoming) {
   events_.fetch(incoming->from, incoming->id, fetched_.add(incoming));
 }
 
-/// By the token of a fetch; without one it may be fetched, or still wait for a receive.
+/// Finds an announced message by the token of its fetch. Without a token (0), the message may be
+/// fetched or may still wait for a receive.
 Matcher::Incoming* Matcher::find_announced(Peer from, std::uint64_t token, std::uint64_t id) {
   if (Incoming* const fetched = fetched_.take(from, id, token)) return fetched;
   if (token != 0) return nullptr;
@@ -70,7 +71,7 @@ ReceiveBuffer Matcher::payload(const Message& message) {
               incoming->header.bytes, header.bytes);
     incoming->header.bytes = std::min(incoming->header.bytes, header.bytes);
   }
-  if (incoming->receive == nullptr) {  // kept until there is one
+  if (incoming->receive == nullptr) {  // keep it until a receive matches
     incoming->announced = false;
     --unexpected_.announced;
     incoming->arriving = true;
@@ -116,7 +117,7 @@ void Matcher::fail_awaiting(Peer peer, int error, int detail) {
   }
 }
 
-/// What a peer that is gone has announced will not come.
+/// Drops the messages that a dead peer announced, and fails the receives that fetch them.
 void Matcher::forget_announced(const Dead& dead) {
   fetched_.take_all_of(dead.peer, [&](Incoming* incoming) {
     Receive* const receive = incoming->receive;

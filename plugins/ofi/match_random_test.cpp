@@ -1,5 +1,5 @@
-// The matcher beside one that is plain: lists, searched from the front. Random calls of every sort,
-// and the same reports in the same order.
+// Compares the matcher with a simple one that searches lists from the front. Random calls of every
+// kind must yield the same reports in the same order.
 #include <gtest/gtest.h>
 #include <rdma/fabric.h>
 #include <rdma/fi_errno.h>
@@ -21,7 +21,7 @@ namespace {
 
 using Reports = std::vector<std::string>;
 
-/// A message is told by its number, which it carries as completion data.
+/// The report of a received message as text. Its completion data is its number.
 std::string received(const void* context, std::uint64_t message, std::size_t bytes, bool last) {
   return fmt::format("{} has {} of {} bytes{}", context, message, bytes, last ? ", released" : "");
 }
@@ -54,7 +54,7 @@ struct PlainMessage {
   Peer from;
   Header header;
   bool whole = true, peeked = false, discarded = false, announced = false;
-  const ReceiveRequest* receive = nullptr;  ///< that it is on its way to
+  const ReceiveRequest* receive = nullptr;  ///< the receive that it is arriving in
   void* claim = nullptr;
 };
 
@@ -79,7 +79,7 @@ class PlainMatcher {
     }
     unexpected.push_back(message);
   }
-  /// The rest of a long message comes, or never will.
+  /// Ends a long message: its rest arrives (`whole`), or never will.
   void ends(std::uint64_t number, bool whole) {
     for (auto* list : {&unexpected, &claimed, &arriving}) {
       const auto at = std::find_if(list->begin(), list->end(),
@@ -190,7 +190,8 @@ class PlainMatcher {
       reports.push_back(
           received(receive.context, message.header.data, message.header.bytes, false));
   }
-  /// Into a buffer for many, which takes small messages only here. True: too little remains.
+  /// Puts a message into a multi-receive buffer, which takes only small messages here. True if too
+  /// little remains.
   bool pack(ReceiveRequest& receive, const PlainMessage& message) {
     iovec& left = receive.iov[0];
     const std::size_t part = std::min<std::size_t>(message.header.bytes, left.iov_len);
@@ -314,7 +315,7 @@ class Both {
     ReceiveRequest wanted = request();
     if (!wanted.tagged) return;
     const auto how = static_cast<Matcher::Peek>(below(3));
-    // each claim has a name of its own, as MPIs give it
+    // Each claim has a context of its own, as MPIs do it.
     wanted.context = reinterpret_cast<void*>(0x10000 + ++claims_ * 8);
     matcher_.peek(wanted, how);
     plain_.peek(wanted, how);

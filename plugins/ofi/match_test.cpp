@@ -140,7 +140,7 @@ TEST_F(MatcherTest, TruncationTellsWhatWasLost) {
   EXPECT_EQ(events.failures[0].what.bytes, 4u);
   EXPECT_EQ(events.failures[0].overflow, 2u);
   EXPECT_EQ(std::string(a, 6), std::string("1234\0\0", 6));
-  say(1, 8, "123456");  // the same when it waited
+  say(1, 8, "123456");  // the same for a message that waited
   matcher.post(request(b, 4, 8));
   ASSERT_EQ(events.failures.size(), 2u);
   EXPECT_EQ(events.failures[1].overflow, 2u);
@@ -242,7 +242,7 @@ TEST_F(MatcherTest, DiscardWhileArriving) {
   matcher.peek(request(nullptr, 0, 7), Matcher::Peek::discard);
   fill(receive_buffer, "whatever");
   receive_buffer.arrival->arrived();
-  EXPECT_EQ(events.done.size(), 1u);  // of the peek
+  EXPECT_EQ(events.done.size(), 1u);  // only the peek
 }
 
 TEST_F(MatcherTest, CancelEndsAPostedReceiveOnly) {
@@ -278,7 +278,7 @@ TEST_F(MatcherTest, LastMessageInFlightReleasesMultiReceive) {
   matcher.set_min_multi_receive(10);
   matcher.post(multi(a, 30));
   const ReceiveBuffer slow = begin(1, untagged(16));
-  say_this(2, untagged(8), "22222222");  // retires the buffer while the first is coming
+  say_this(2, untagged(8), "22222222");  // retires the buffer while the first is arriving
   ASSERT_EQ(events.done.size(), 1u);
   EXPECT_EQ(events.done[0].flags & FI_MULTI_RECV, 0u);
   fill(slow, "1111111111111111");
@@ -341,7 +341,7 @@ TEST_F(MatcherTest, DeathFailsReceivesFromItAndFromAny) {
   EXPECT_STREQ(c, "alive");
 }
 
-/// A communicator's context is in the upper half of its tags.
+/// Makes a tag: the communicator's context is in the upper half.
 constexpr std::uint64_t in_context(std::uint64_t context, std::uint64_t tag) {
   return context << 32 | tag;
 }
@@ -358,14 +358,14 @@ TEST_F(MatcherTest, DeathFailsReceivesOnlyInItsContexts) {
   EXPECT_EQ(events.failures[1].what.context, c);
   say(6, in_context(6, 1), "goes on");
   EXPECT_STREQ(a, "goes on");
-  // and later
+  // Receives that are posted later fail too.
   matcher.post(request(a, sizeof(a), in_context(6, 3), any_peer));
   EXPECT_EQ(events.failures.size(), 2u);
   for (const std::uint64_t context : {7, 8, 9})
     matcher.post(request(b, sizeof(b), in_context(context, 3), any_peer));
   EXPECT_EQ(events.failures.size(), 5u);
   ReceiveRequest open = request(b, sizeof(b), in_context(7, 0), any_peer);
-  open.ignore = 0xffffffff;  // any tag of a context that is not the dead one's
+  open.ignore = 0xffffffff;  // any tag, in a context that the dead peer did not use
   open.tag = in_context(6, 0);
   matcher.post(open);
   EXPECT_EQ(events.failures.size(), 5u);
@@ -389,7 +389,7 @@ TEST_F(MatcherTest, ProbeForTheDeadFails) {
   EXPECT_EQ(events.failures[2].error, FI_ENOMSG);
 }
 
-/// MPICH posts such receives for requests of all ranks.
+/// MPICH posts multi-receive buffers for requests of all ranks.
 TEST_F(MatcherTest, DeathEndsNoBufferForWhoeverComes) {
   matcher.post(multi(a, sizeof(a)));
   matcher.peer_dead(5, 1, FI_ECONNRESET, 42);
@@ -400,7 +400,7 @@ TEST_F(MatcherTest, DeathEndsNoBufferForWhoeverComes) {
   EXPECT_TRUE(events.failures.empty());
 }
 
-/// Contexts of an earlier owner of the number do not count for a later one.
+/// Contexts of an earlier peer do not count for a later peer of the same number.
 TEST_F(MatcherTest, LaterPeerWithTheSameNumberStartsAfresh) {
   matcher.sends_to(5, in_context(7, 1));
   matcher.peer_left(5, 1, FI_ECONNRESET, 42);
@@ -410,7 +410,7 @@ TEST_F(MatcherTest, LaterPeerWithTheSameNumberStartsAfresh) {
   EXPECT_TRUE(events.failures.empty());
 }
 
-/// A receive that names a peer that has left fails; wildcard receives go on.
+/// A receive that names a peer that has left fails; wildcard receives continue.
 TEST_F(MatcherTest, LeavingFailsWhatNamesTheOneThatLeft) {
   matcher.post(request(a, sizeof(a), 1, 5));
   matcher.post(request(b, sizeof(b), 2, any_peer));
@@ -436,7 +436,7 @@ TEST_F(MatcherTest, ReceiveAfterADeathTakesOnlyArrivedMessages) {
 
 TEST_F(MatcherTest, LaterPeerOfTheSameNumberLives) {
   matcher.peer_dead(5, 1, FI_ECONNRESET, 42);
-  matcher.peer_present(5, 1);  // the dead one itself
+  matcher.peer_present(5, 1);  // the dead peer itself
   matcher.post(request(a, sizeof(a), 1, 5));
   EXPECT_EQ(events.failures.size(), 1u);
   matcher.peer_present(5, 2);
@@ -459,10 +459,10 @@ TEST_F(MatcherTest, FailureOfAHalfReceivedMessage) {
   EXPECT_EQ(events.failures.size(), 1u);
 }
 
-/// As when an endpoint closes; the leak sanitizer checks it.
+/// An endpoint may close in this state. The leak sanitizer checks the result.
 TEST_F(MatcherTest, FreesPayloadsStillArrivingAtTheEnd) {
   std::string text(5000, 'x');
-  begin(2, tagged(1, text.size()));  // no receive's
+  begin(2, tagged(1, text.size()));  // no receive matches it
   begin(2, tagged(2, text.size()));
   matcher.post(request(text.data(), text.size(), 2));
   begin(2, tagged(3, text.size()));
@@ -494,9 +494,9 @@ TEST_F(MatcherTest, NonsenseAboutAnnouncedMessagesIsIgnored) {
     const Header of_payload{.tag = token, .data = id, .bytes = bytes, .kind = 0};
     matcher.payload({.from = from, .header = of_payload, .payload = "12345678"});
   };
-  payload(3, 1, 77, 5);  // of another sender
-  payload(2, 2, 77, 5);  // of a fetch that never was
-  payload(2, 1, 78, 5);  // of another message
+  payload(3, 1, 77, 5);  // from another sender
+  payload(2, 2, 77, 5);  // for a fetch that was never made
+  payload(2, 1, 78, 5);  // for another message
   payload(2, ~0ull, 77, 5);
   EXPECT_TRUE(events.done.empty());
   payload(2, 1, 77, 3);  // shorter than was announced

@@ -1,6 +1,6 @@
-// Registration. Local use needs no registration, so a local region is just a handle. A region that
-// peers may reach is announced in the pool; if it lies in the pool itself, they reach it without
-// this process.
+// Memory registration. Local use needs no registration, so a local region is just a handle. A
+// region that peers may access is announced in the pool. If it lies in the pool, peers access it
+// without this process.
 #include "mr.hpp"
 #include "transport/iov.hpp"
 
@@ -88,8 +88,8 @@ bool in_use(const Region& region) {
   });
 }
 
-/// Waits until peers have finished the writes and reads that they began there: then the memory is
-/// the user's again. False: they did not within PENSTOCK_TIMEOUT_MS.
+/// Waits until peers have finished the reads and writes that they have begun in the region, so that
+/// the user may reuse its memory. False if they do not finish within PENSTOCK_TIMEOUT_MS.
 bool finish_use(const Region& region) {
   const auto finished = [&region] {
     GuardAgainstAll guard(*region.domain);
@@ -97,8 +97,7 @@ bool finish_use(const Region& region) {
       if (in_use(region)) ep->progress();
     return !in_use(region);
   };
-  if (finished())
-    return true;  // usual value: a wait first counts the processes that share the cores
+  if (finished()) return true;  // the usual case; setting up a wait is expensive
   base::Waiter waiter = waiter_for("writes into a memory region", 0, *region.domain);
   while (waiter.pause())
     if (finished()) return true;
@@ -124,7 +123,7 @@ int close_region(fid* self) {
 }
 
 int bind_region(fid* self, fid* other, std::uint64_t flags) {
-  if (other->fclass == FI_CLASS_EP) return 0;  // reached through any endpoint of the domain
+  if (other->fclass == FI_CLASS_EP) return 0;  // any endpoint of the domain can access it
   if (other->fclass != FI_CLASS_CNTR) return -FI_EINVAL;
   if (flags != FI_REMOTE_WRITE) return -FI_EBADFLAGS;
   Region& region = region_of(self);
@@ -174,7 +173,7 @@ int describe(const Wanted& wanted, Domain& domain, Region& region) {
   if (!region.remote) return 0;
   if (wanted.count == 1 && what.bytes != 0 && !domain.unaware_users) {
     pool::PoolMappings& mappings = domain.session->pool->mappings();
-    mappings.refresh();  // the user's mapping of the pool may be a new one
+    mappings.refresh();  // the user may have mapped the pool since the last call
     what.offset = mappings.offset_of(wanted.iov[0].iov_base, what.bytes).value_or(rma::not_in_pool);
   }
   if (auto added = domain.regions.add(&region); !added) {

@@ -20,8 +20,8 @@ struct Cntr;
 struct Region : fid_mr {
   Domain* domain = nullptr;
   rma::Region what;
-  std::vector<iovec> parts;       ///< one after the other
-  bool remote = false;            ///< peers can name it
+  std::vector<iovec> parts;       ///< the region's memory, in order
+  bool remote = false;            ///< peers can access it
   Cntr* remote_writes = nullptr;  ///< counts writes of peers here
 };
 
@@ -30,24 +30,23 @@ struct Pieces {
   iovec iov[transport::max_iov] = {};
   std::uint32_t count = 0;
 };
-/// Returns the place of [address, address + bytes) of a region. The caller has checked that it
-/// holds them.
+/// Returns the memory of [address, address + bytes) of a region. The range must lie in the region.
 Pieces locate(const Region& region, std::uint64_t address, std::uint64_t bytes);
 
-/// The regions of a domain that peers can name. Peers find their table in the pool by the user word
-/// of each endpoint of the domain.
+/// The regions of a domain that peers can access. Peers find the table in the pool by the user word
+/// of each of the domain's endpoints.
 class Regions {
  public:
   explicit Regions(Domain& domain) : domain_(domain) {}
 
-  /// Errors: already_exists (the key), no_space.
+  /// Adds a region. Errors: already_exists if the key is in use; no_space.
   Result<void> add(Region* region);
   void remove(Region* region);
   Region* find(std::uint64_t key) const {
     const auto at = by_key_.find(key);
     return at != by_key_.end() ? at->second : nullptr;
   }
-  /// Makes the table known to the peers of an endpoint that is ready.
+  /// Announces the table to the peers of an enabled endpoint.
   Result<void> announce_at(Ep& ep) const;
 
  private:

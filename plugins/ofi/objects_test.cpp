@@ -1,5 +1,5 @@
-// Queues, counters, address vectors and object lifetimes as libfabric's pages define them, through
-// libfabric itself.
+// Tests queues, counters, address vectors and object lifetimes through libfabric, as its manual
+// pages define them.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <rdma/fi_cm.h>
@@ -16,7 +16,7 @@ namespace {
 
 class ObjectsTest : public ModesTest {
  protected:
-  /// Both sides do the same.
+  /// Runs the same play on both sides.
   void play_both(const Play& both) { play(both, both); }
 };
 
@@ -48,7 +48,7 @@ TEST_P(ObjectsTest, BlockingReadEndsByTimeoutAndBySignal) {
     CHECK(fi_cq_signal(side.cq) == 0);
     for (std::thread& waiter : waiters) waiter.join();
     for (const ssize_t result : results) CHECK(result == -FI_EAGAIN);
-    CHECK(fi_cq_sread(side.cq, &entry, 1, nullptr, 30) == -FI_EAGAIN);  // the signal is spent
+    CHECK(fi_cq_sread(side.cq, &entry, 1, nullptr, 30) == -FI_EAGAIN);  // the signal is consumed
     side.meet();
   });
 }
@@ -259,7 +259,7 @@ TEST_P(ObjectsTest, FailedOperationsCountAsErrors) {
     char text[2];
     side.trecv(text, sizeof(text), 1, 0, side.self);
     side.post([&] { return fi_tinject(side.ep, "too long", 8, side.self, 1); });
-    CHECK(fi_cntr_wait(side.rx_cntr, 1, -1) == -FI_EAVAIL);  // it came before
+    CHECK(fi_cntr_wait(side.rx_cntr, 1, -1) == -FI_EAVAIL);  // the error came before the wait
     CHECK(fi_cntr_wait(side.rx_cntr, 1, 20) == -FI_ETIMEDOUT);
     CHECK(fi_cntr_readerr(side.rx_cntr) == 1);
     CHECK(fi_cntr_read(side.rx_cntr) == 0);
@@ -281,7 +281,7 @@ TEST_P(ObjectsTest, AddressNumbersAreReusedFromTheLowest) {
     for (const fi_av_type type : {FI_AV_TABLE, FI_AV_MAP, FI_AV_UNSPEC}) {
       fi_av_attr attr{};
       attr.type = type;
-      attr.count = ~std::size_t{0};  // a hint, whatever it says
+      attr.count = ~std::size_t{0};  // only a hint: any value is accepted
       fid_av* av = nullptr;
       CHECK(fi_av_open(side.domain, &attr, &av, nullptr) == 0);
       std::string addresses;
@@ -363,7 +363,7 @@ TEST_P(ObjectsTest, AsynchronousInsertionTellsTheEventQueue) {
     attr.flags = FI_EVENT;
     fid_av* av = nullptr;
     CHECK(fi_av_open(side.domain, &attr, &av, nullptr) == 0);
-    char addresses[48] = {};  // the first is none
+    char addresses[48] = {};  // the first is no valid address
     std::size_t length = 24;
     CHECK(fi_getname(&side.ep->fid, addresses + 24, &length) == 0);
     fi_addr_t numbers[2];
@@ -405,7 +405,7 @@ TEST_P(ObjectsTest, RemovalLeavesWhatIsUnderWay) {
     for (int i = 0; i < 2; ++i) {
       fi_addr_t from = 0;
       const fi_cq_tagged_entry entry = side.wait(&from);
-      // known where it was complete before the removal
+      // The source is known only if the receive completed before the removal.
       if ((entry.flags & FI_RECV) != 0) CHECK(from == FI_ADDR_NOTAVAIL || from == gone);
     }
     CHECK(in == pattern(large, static_cast<unsigned>(1 - side.index)));

@@ -1,4 +1,4 @@
-// Poll sets: several queues and counters asked at once.
+// Poll sets: poll several queues and counters at once.
 #include <rdma/fi_eq.h>
 #include <rdma/fi_errno.h>
 
@@ -18,14 +18,14 @@ namespace {
 struct Member {
   Cq* cq = nullptr;
   Cntr* cntr = nullptr;
-  std::uint64_t seen = 0;  ///< the counter when last asked
+  std::uint64_t seen = 0;  ///< the counter's value at the last poll
 
   void* context() const { return cq != nullptr ? cq->fid.context : cntr->fid.context; }
   std::atomic<int>& users() const { return cq != nullptr ? cq->users : cntr->users; }
   bool is(const fid* object) const {
     return (cq != nullptr && &cq->fid == object) || (cntr != nullptr && &cntr->fid == object);
   }
-  /// Makes progress; true if there is something new.
+  /// Makes progress; true if there is a new completion.
   bool ask() {
     if (cq != nullptr) {
       bool pending;

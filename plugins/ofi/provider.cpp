@@ -21,15 +21,15 @@ fi_provider provider = {
 
 }  // namespace
 
-/// The number of domains that this process has opened so far, by which libpenstock-mpi.so sees
-/// whether the MPI has taken this provider.
+/// The number of domains that this process has opened so far. It tells libpenstock-mpi.so whether
+/// the MPI uses this provider.
 extern "C" __attribute__((visibility("default"))) unsigned penstock_provider_domains(void) {
   return penstock::ofi::domains_opened();
 }
 
 extern "C" __attribute__((visibility("default"))) fi_provider* fi_prov_ini(void) {
-  // The version of the library that loads us: it passes over providers older than the version that
-  // an application asks for.
+  // Report the version of the library that loads us: it skips providers that are older than the
+  // version that an application asks for.
   provider.fi_version = fi_version();
   penstock::ofi::use_library_log(&provider);
   return &provider;

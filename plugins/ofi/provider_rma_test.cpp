@@ -1,5 +1,5 @@
-// One-sided operations through libfabric: put, get and atomics on memory that only its owner can
-// reach, and on memory in the pool.
+// One-sided operations through libfabric: put, get and atomics, on memory that only its owner can
+// access and on memory in the pool.
 #include <gtest/gtest.h>
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_rma.h>
@@ -23,7 +23,7 @@ struct Kind {
 
 constexpr std::size_t memory_bytes = 1 << 20;
 
-/// A side with memory that the other may reach.
+/// A side with memory that the other side may access.
 class Reachable {
  public:
   explicit Reachable(Side& side, Lies lies) : side_(side), lies_(lies) {
@@ -87,7 +87,7 @@ class Reachable {
     }
   }
 
-  /// Puts, and waits until it has arrived.
+  /// Puts the text, and waits until it has arrived.
   void put(const std::string& text, std::uint64_t to) {
     const iovec local{const_cast<char*>(text.data()), text.size()};
     const fi_rma_iov remote{address(to), text.size(), key()};
@@ -124,7 +124,7 @@ class RmaTest : public PairTest, public ::testing::WithParamInterface<Kind> {
  protected:
   void SetUp() override { make_pool(GetParam().mode); }
   using RmaPlay = std::function<void(Side&, Reachable&)>;
-  /// Side 0 asks, side 1 serves; both meet at the end.
+  /// Side 0 is the origin, side 1 the target; both synchronize at the end.
   void play_rma(const RmaPlay& left, const RmaPlay& right) {
     const Lies lies = GetParam().lies;
     const auto with_memory = [lies](const RmaPlay& part) {
@@ -250,7 +250,7 @@ TEST_P(RmaTest, InjectedAndWithCompletionData) {
       });
 }
 
-/// MPI waits by the counter until its puts are there, injected ones too.
+/// MPI waits on the counter until its puts have arrived, including injected ones.
 TEST_P(RmaTest, CountersTellWhatTheEndpointWasOpenedFor) {
   tx_op_flags_ = FI_DELIVERY_COMPLETE;
   const bool owned = GetParam().lies == Lies::in_private_memory;
@@ -272,7 +272,7 @@ TEST_P(RmaTest, CountersTellWhatTheEndpointWasOpenedFor) {
       },
       [](Side& side, Reachable& memory) {
         char token = 0;
-        CHECK(::read(side.link, &token, 1) == 1);  // until then without progress
+        CHECK(::read(side.link, &token, 1) == 1);  // no progress until then
         while (::recv(side.link, &token, 1, MSG_DONTWAIT) != 1) side.progress();
         CHECK(memory.held(0, 8) == std::string("\1\0\0\0\0\0\0\0", 8));
         CHECK(memory.held(64, 8) == std::string("\1\0\0\0\0\0\0\0", 8));
@@ -326,7 +326,7 @@ TEST_P(RmaTest, ForbiddenAccessFailsAndChangesNothing) {
       });
 }
 
-/// A write or read that a peer has begun ends before the region is closed.
+/// A region closes only after the writes and reads that peers have begun there.
 TEST_P(RmaTest, ClosedMemoryIsTheUsersAgain) {
   if (GetParam().lies == Lies::in_the_pool)
     GTEST_SKIP() << "whoever writes there by itself is not waited for: docs/protocols/rma.md";
@@ -350,7 +350,7 @@ TEST_P(RmaTest, ClosedMemoryIsTheUsersAgain) {
       });
 }
 
-/// Fills the pool until there is no room for a channel.
+/// Fills the pool until no channel fits.
 class FullPool {
  public:
   FullPool() {
@@ -412,7 +412,7 @@ TEST_P(RmaTest, AnswerWithoutRoomFailsTheRequest) {
         const fi_cq_err_entry error = side.wait_error();
         CHECK(error.err == FI_ENOSPC && error.op_context == text);
         side.meet();
-        CHECK(memory.get(0, 13) == "what is there");  // the next is answered again
+        CHECK(memory.get(0, 13) == "what is there");  // the next request gets an answer again
         side.meet();
       },
       [](Side& side, Reachable&) {
@@ -430,7 +430,7 @@ TEST_P(RmaTest, AnswerWithoutRoomFailsTheRequest) {
 TEST_P(RmaTest, AtomicsOfTwoSidesExcludeEachOther) {
   constexpr int rounds = 3000;
   const RmaPlay both = [](Side& side, Reachable& memory) {
-    // both work on the memory of side 1: side 1 through itself
+    // Both sides operate on the memory of side 1; side 1 addresses itself.
     const fi_addr_t owner = side.index == 0 ? side.peer : side.self;
     std::uint64_t target[2] = {memory.key(), memory.address(0)};
     if (side.index == 1) CHECK(::write(side.link, "k", 1) == 1);
@@ -500,7 +500,7 @@ TEST_P(RmaTest, AtomicsOfAllFormsAndLengths) {
             }
           }
           compare = now;
-          compare[count / 2] ^= 1;  // all but this one are swapped
+          compare[count / 2] ^= 1;  // all elements but this one are swapped
           for (auto& value : operand) value = static_cast<std::int32_t>(random());
           side.post([&] {
             return fi_compare_atomic(side.ep, operand.data(), count, nullptr, compare.data(),

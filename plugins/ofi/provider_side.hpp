@@ -1,4 +1,4 @@
-// One side of a conversation through libfabric, set up as a small application does. For tests.
+// One side of a connection through libfabric, set up as a small application does it. For tests.
 #pragma once
 
 #include <rdma/fabric.h>
@@ -20,7 +20,7 @@ namespace penstock::ofi::test {
 
 inline constexpr std::uint64_t deadline_s = 30;
 
-/// A failure, in a process that cannot use gtest's assertions.
+/// A failed check in a process that cannot use gtest's assertions.
 struct Failed {
   std::string what;
 };
@@ -40,7 +40,7 @@ struct Side {
   fid_cntr* rx_cntr = nullptr;
   fid_ep* ep = nullptr;
   fi_addr_t peer = FI_ADDR_UNSPEC, self = FI_ADDR_UNSPEC;
-  int link = -1;  ///< to the other process, for addresses and for taking turns
+  int link = -1;  ///< a socket to the other process, for addresses and synchronization
   int index = 0;
   int mr_mode = 0;
   std::uint64_t tx_op_flags = 0;
@@ -105,7 +105,7 @@ struct Side {
     fi_freeinfo(info);
   }
 
-  /// Waits until both processes are here; makes progress meanwhile.
+  /// A barrier of both processes; makes progress meanwhile.
   void meet() {
     char token = 'm';
     CHECK(::write(link, &token, 1) == 1);
@@ -139,7 +139,7 @@ struct Side {
     }
     return true;
   }
-  /// Calls until the provider takes it.
+  /// Repeats the call while the provider returns -FI_EAGAIN.
   template <class Call>
   void post(Call call) {
     ssize_t done;
@@ -166,7 +166,7 @@ inline std::string pattern(std::size_t bytes, unsigned seed) {
   return text;
 }
 
-/// One more endpoint on a side's domain, with a queue of its own, that talks to itself.
+/// Another endpoint on a side's domain, with a queue of its own, that sends to itself.
 struct Loop {
   fid_av* av = nullptr;
   fid_cq* cq = nullptr;
@@ -195,7 +195,7 @@ struct Loop {
   void close() {
     for (fid* object : {&ep->fid, &cq->fid, &av->fid}) CHECK(fi_close(object) == 0);
   }
-  /// A message to `to`, which may be `self`, that `receiver` gets.
+  /// Sends a message to `to`, which may be `self`, and receives it at `receiver`.
   void talk(fi_addr_t to, const Loop& receiver) const {
     char text[8] = {};
     CHECK(fi_trecv(receiver.ep, text, sizeof(text), nullptr, FI_ADDR_UNSPEC, 5, 0, text) == 0);

@@ -138,7 +138,7 @@ TEST_P(ProviderTest, PeekClaimDiscard) {
           return msg;
         };
         const auto peek = [&](std::uint64_t tag, std::uint64_t flags, void* context) {
-          for (;;) {  // until the message is there
+          for (;;) {  // until the message has arrived
             const fi_msg_tagged msg = message(tag, context);
             CHECK(fi_trecvmsg(side.ep, &msg, FI_PEEK | FI_COMPLETION | flags) == 0);
             fi_cq_tagged_entry entry{};

@@ -26,7 +26,7 @@ bool allows(const rma::Region& region, std::uint64_t address, std::uint64_t byte
   return (region.access & access) != 0 && region.holds(address, bytes);
 }
 
-/// The errno of an operation on remote memory that can never be done.
+/// The errno for an operation on remote memory that can never succeed.
 int rma_errno(const Error& error) {
   switch (error.code) {
     case ErrorCode::not_found:
@@ -47,7 +47,7 @@ RmaOrigin::~RmaOrigin() {
 
 // ---- regions of peers --------------------------------------------------------------------------
 
-/// Null when the peer has none; then `error` says why.
+/// The peer's regions; null if it has none, and `error` says why.
 rma::PeerRegions* RmaOrigin::regions_of(Peer peer, Error* error) {
   if (peer < regions_.size() && regions_[peer] != nullptr) return regions_[peer].get();
   const auto place = ep_.transport->user_word_of(peer);
@@ -60,8 +60,8 @@ rma::PeerRegions* RmaOrigin::regions_of(Peer peer, Error* error) {
   return regions_[peer].get();
 }
 
-/// The region that holds the range. The cached result decides if it allows the access: the code
-/// that copies checks again.
+/// Finds the peer's region that contains the range. A cached entry suffices if it allows the
+/// access: the code that copies checks again.
 Result<rma::Region> RmaOrigin::locate(Peer peer, const Stretch& stretch, rma::Access access) {
   Error error;
   rma::PeerRegions* regions = regions_of(peer, &error);
@@ -80,8 +80,8 @@ Result<rma::Region> RmaOrigin::locate(Peer peer, const Stretch& stretch, rma::Ac
                         stretch.bytes, stretch.address, stretch.key, region->bytes, region->base);
 }
 
-/// The short path: one range of memory in the pool that is known already, without a completion.
-/// Returns false if it has done nothing. A write is not ordered yet.
+/// The fast path: one range of pool memory in a known region, without a completion. False if it
+/// copied nothing. Does not order a write.
 bool RmaOrigin::copied_at_once(Peer peer, const RmaCall& call, bool in) {
   if (call.iov_count != 1 || call.remote_count != 1 || (call.flags & FI_REMOTE_CQ_DATA) != 0 ||
       peer >= regions_.size() || regions_[peer] == nullptr ||
@@ -100,7 +100,7 @@ bool RmaOrigin::copied_at_once(Peer peer, const RmaCall& call, bool in) {
       .has_value();
 }
 
-/// Copies without the peer. `in`: from the peer.
+/// Copies without the peer's help. `in`: from the peer's memory to ours.
 Result<void> RmaOrigin::copy(Peer peer, const Stretch& stretch, bool in) {
   rma::PeerRegions& regions = *regions_[peer];
   return in ? regions.get(stretch.key, stretch.address, stretch.local, stretch.bytes)
@@ -138,7 +138,7 @@ void RmaOrigin::part_ended(Operation* operation, int error, int detail) {
   ep_.complete_rma(done.flags, done.counter, done.context, done.tell);
 }
 
-/// Fails the operation by one more part, without a message.
+/// Fails one part of the operation for which no message was sent.
 void RmaOrigin::fail(Operation* operation, const Error& error) {
   ++operation->parts;
   part_ended(operation, rma_errno(error), remember_text(error.message));
@@ -161,7 +161,7 @@ RmaOrigin::Part* RmaOrigin::make_part(Operation* operation, Peer peer, const Hea
   return part;
 }
 
-/// Room for a payload of ours; null when memory is out.
+/// Allocates a payload that the part owns; null if out of memory.
 std::byte* RmaOrigin::payload(Part* part, std::uint64_t bytes) {
   std::byte* at = part->small;
   if (bytes > sizeof(part->small)) {
@@ -175,7 +175,7 @@ std::byte* RmaOrigin::payload(Part* part, std::uint64_t bytes) {
   return at;
 }
 
-/// Returns the number that the answer will carry.
+/// Registers a part that awaits an answer. Returns the id that the answer will carry.
 std::uint64_t RmaOrigin::await_answer(Part* part) {
   if (free_slots_.empty()) {
     free_slots_.push_back(static_cast<std::uint32_t>(posted_.size()));
@@ -233,19 +233,19 @@ void RmaOrigin::sent(transport::SendOp* op) {
 
 void RmaOrigin::send_failed(transport::SendOp* op, int error, int detail) {
   auto* part = static_cast<Part*>(op);
-  if (!part->answered) answer(part, 0, 0);  // an unsent part does not end it
+  if (!part->answered) answer(part, 0, 0);  // does not end an unsent part
   end(part, error, detail);
 }
 
 void RmaOrigin::peer_dead(Peer peer, int error, int detail) {
   for (PostedReceive& entry : posted_) {
-    // The transport fails the parts that have not left.
+    // The transport fails the parts that were not sent.
     if (entry.part != nullptr && entry.part->peer == peer && entry.part->sent)
       answer(entry.part, error, detail);
   }
 }
 
-/// A look is a device access that hardly ever finds anything, so looks are rare.
+/// Polls rarely: each poll is a device access that hardly ever finds an error.
 void RmaOrigin::check_for_errors() {
   constexpr std::uint32_t calls_a_look = 1u << 12;
   if (++looks_ % calls_a_look != 0) return;
@@ -291,7 +291,7 @@ void RmaOrigin::Part::failed(const Error& error) {
   origin->answer(this, -errno_of(error), remember_text(error.message));
 }
 
-/// Reports a separate error: the operation may have completed long ago.
+/// Reports a refusal as a separate error: the operation may have completed long ago.
 void RmaOrigin::refused(Peer, const Header& header, int error) {
   const std::string text =
       fmt::format("a peer refused to write at {:#x} in its memory region {:#x}: {}", header.tag,
@@ -315,7 +315,7 @@ void RmaOrigin::each_stretch(const RmaCall& call, Do&& with) {
     const iovec& local = call.iov[i];
     const fi_rma_iov& remote = call.remote[j];
     const std::uint64_t bytes = std::min(local.iov_len - local_done, remote.len - remote_done);
-    // An operation of no bytes is sent too: the peer must still check the region.
+    // An operation of zero bytes is sent too: the peer must still check the region.
     if (bytes != 0 || (call.iov_count == 1 && call.remote_count == 1))
       with(Stretch{static_cast<std::byte*>(local.iov_base) + local_done, remote.addr + remote_done,
                    remote.key, bytes});
@@ -350,7 +350,8 @@ void RmaOrigin::begin_stretch(Operation* operation, Peer peer, const RmaCall& ca
   post(part, (call.flags & delivery_flags) != 0);
 }
 
-/// Sends a report after the writes: the channel keeps the order.
+/// Sends the owner a report of direct writes or reads. It arrives after them, since the channel
+/// keeps the order.
 void RmaOrigin::send_notice(Operation* operation, Peer peer, const RmaCall& call, bool in,
                             bool direct) {
   Header header{0, call.data, 0, kind_of(Service::report)};
@@ -361,7 +362,7 @@ void RmaOrigin::send_notice(Operation* operation, Peer peer, const RmaCall& call
   for (std::size_t i = 0; i < call.remote_count; ++i) report.bytes += call.remote[i].len;
   report.flags = (direct ? WriteReport::direct : 0) | (in ? WriteReport::read : 0);
   std::memcpy(payload(part, sizeof report), &report, sizeof report);
-  // The bytes are there; only completion data must still reach the owner.
+  // The bytes have arrived; only the completion data must still reach the owner.
   post(part, (header.kind & kind_cq_data) != 0 && (call.flags & delivery_flags) != 0);
 }
 
@@ -372,7 +373,7 @@ ssize_t RmaOrigin::run(const RmaCall& call, bool in) {
   if (const int failed = ep_.peer_for(call.peer, &peer)) return failed;
   const std::uint64_t flags = FI_RMA | (in ? FI_READ : FI_WRITE);
   if (copied_at_once(peer, call, in)) {
-    // Does the bookkeeping while the bytes are on their way, unless other threads could see it.
+    // Complete the bookkeeping while the bytes are in flight, unless other threads could see it.
     const bool early = !in && !ep_.domain->turns.shared();
     if (!in && !early) regions_[peer]->store_fence();
     ep_.complete_rma(flags, in ? ep_.read_cntr : ep_.write_cntr, call.context, call.tell);

@@ -1,5 +1,5 @@
-// The origin side of one-sided operations: copies directly if the target's memory lies in the
-// pool; else, and for all atomics, sends a request to the owner.
+// The origin side of one-sided operations. It copies directly if the target's memory lies in the
+// pool. Otherwise, and for all atomics, it sends a request to the owner.
 #pragma once
 
 #include <rdma/fi_atomic.h>
@@ -17,7 +17,7 @@ namespace penstock::ofi {
 struct Ep;
 struct Cntr;
 
-/// fi_write and fi_read with all their relatives.
+/// The arguments of fi_write, fi_read and their variants.
 struct RmaCall {
   const iovec* iov = nullptr;
   std::size_t iov_count = 0;
@@ -27,10 +27,10 @@ struct RmaCall {
   std::uint64_t data = 0;
   std::uint64_t flags = 0;
   void* context = nullptr;
-  bool tell = true;  ///< report a completion, also of a failure
+  bool tell = true;  ///< report a completion, or an error
 };
 
-/// fi_atomic with all its relatives.
+/// The arguments of fi_atomic and its variants.
 struct AtomicCall {
   AtomicForm form = AtomicForm::write;
   fi_op op = FI_MIN;
@@ -56,7 +56,7 @@ class RmaOrigin {
   RmaOrigin(const RmaOrigin&) = delete;
   RmaOrigin& operator=(const RmaOrigin&) = delete;
 
-  // ---- requests of the user; 0 or a negative FI_E... Later failures end in a completion ----
+  // ---- requests of the user; 0 or a negative FI_E... Completions report later failures ----
   ssize_t write(const RmaCall& call);
   ssize_t read(const RmaCall& call);
   ssize_t atomic(const AtomicCall& call);
@@ -65,16 +65,16 @@ class RmaOrigin {
   void sent(transport::SendOp* op);
   void send_failed(transport::SendOp* op, int error, int detail);
   void reply(Peer from, const Header& header, const void* payload);
-  /// The buffer of a long reply; none for a reply that no request waits for.
+  /// Returns the buffer for a long reply; none if no request waits for it.
   ReceiveBuffer begin_reply(Peer from, const Header& header);
   void refused(Peer from, const Header& header, int error);
-  /// Ends operations that wait for an answer of this peer.
+  /// Fails operations that wait for an answer of this peer.
   void peer_dead(Peer peer, int error, int detail);
   bool awaits() const { return free_slots_.size() != posted_.size(); }
-  /// To be called while it awaits answers: checks periodically whether a peer has reported an
-  /// error.
+  /// Checks, at most every now and then, whether a peer has reported an error. To be called while
+  /// answers are outstanding.
   void check_for_errors();
-  /// Another peer has this number now.
+  /// Forgets the regions of a peer, because another peer has its number now.
   void forget(Peer peer) {
     if (peer < regions_.size()) regions_[peer].reset();
   }
@@ -86,8 +86,8 @@ class RmaOrigin {
     std::uint64_t flags;  ///< flags of its completion
     Cntr* counter;
     bool tell;
-    std::uint32_t parts;  ///< not ended yet
-    int error, detail;    ///< those of the first part that failed
+    std::uint32_t parts;  ///< parts that have not ended yet
+    int error, detail;    ///< of the first part that failed
   };
   /// One message of an operation.
   struct Part final : transport::SendOp, transport::Arrival {
@@ -99,19 +99,19 @@ class RmaOrigin {
     Part* next;
     Operation* operation;
     Peer peer;
-    std::uint32_t slot;   ///< in posted_
-    bool sent, answered;  ///< or needs no answer
+    std::uint32_t slot;   ///< index in posted_
+    bool sent, answered;  ///< `answered`: or needs no answer
     iovec receive_buffer[transport::max_iov];
     std::uint32_t receive_buffer_count;
     std::uint64_t receive_buffer_bytes;
     std::uint64_t reply_bytes;
     int reply_error;
-    void* copy;  ///< payload that we own, when longer than `small`
+    void* copy;  ///< payload that we own, if longer than `small`
     alignas(8) std::byte small[64];
   };
   struct PostedReceive {
     Part* part = nullptr;
-    std::uint32_t uses = 0;  ///< tells an answer to this part from a late one to an earlier
+    std::uint32_t uses = 0;  ///< distinguishes a late answer to an earlier part
   };
   /// One range of local memory and one of the target's.
   struct Stretch {
@@ -148,7 +148,7 @@ class RmaOrigin {
   void end(Part* part, int error, int detail);
 
   Ep& ep_;
-  std::vector<std::unique_ptr<rma::PeerRegions>> regions_;  ///< by Peer
+  std::vector<std::unique_ptr<rma::PeerRegions>> regions_;  ///< indexed by Peer
   FreeList<Operation> operations_;
   FreeList<Part> parts_;
   List<Part> live_;

@@ -33,7 +33,7 @@ bool RmaTarget::uses(const Region& region) const {
   return false;
 }
 
-/// The region that a request names; null when the access is not allowed, `error` says why.
+/// The region that a request names; null if the access is not allowed, and `error` says why.
 Region* RmaTarget::allowed(const Header& header, std::uint64_t bytes, std::uint32_t access,
                            int* error) const {
   Region* region = ep_.domain->regions.find(header.data);
@@ -70,7 +70,8 @@ void RmaTarget::told_of_write(Region* region) {
   if (region != nullptr && region->remote_writes != nullptr) region->remote_writes->count();
 }
 
-/// Writes memory in the pool as peers do, by publishing: they read it past our caches.
+/// Handles a write request. Memory in the pool is published, as peers do it, since they read it
+/// past our caches.
 void RmaTarget::written(Region& region, const Header& header, const void* payload) {
   if (region.what.in_pool()) {
     pool::Pool& pool = *ep_.domain->session->pool;
@@ -143,7 +144,7 @@ void RmaTarget::atomic(Peer from, const Header& header, const void* payload) {
   if (region == nullptr) return deny(error);
   const auto* operand = static_cast<const std::byte*>(payload) + sizeof request;
   const auto* compare = form == AtomicForm::compare ? operand + operand_bytes : nullptr;
-  // An atomic without memory for its answer is not applied.
+  // Without memory for its answer an atomic is not applied.
   Answers::Answer* answer =
       fetches ? ep_.answers.make({request.id, 0, 0, kind_of(Service::reply)}, nullptr, bytes)
               : nullptr;
@@ -160,7 +161,7 @@ void RmaTarget::atomic(Peer from, const Header& header, const void* payload) {
   if (request.op != FI_ATOMIC_READ) told_of_write(region);
 }
 
-/// Loads the present contents of a region.
+/// Reads the current contents of a region.
 void RmaTarget::load(const Region& region, std::uint64_t address, std::byte* to,
                      std::uint64_t bytes) const {
   if (region.what.in_pool()) {
@@ -176,7 +177,8 @@ void RmaTarget::load(const Region& region, std::uint64_t address, std::byte* to,
                        });
 }
 
-/// Handles the report of a direct write: its bytes are at the device, so our copies are stale.
+/// Handles the report of a direct access. After a write our cached copies are stale, since the
+/// bytes went to the device.
 void RmaTarget::report(Peer from, const Header& header, const void* payload) {
   WriteReport report;
   if (header.bytes != sizeof report) return;
@@ -218,7 +220,8 @@ void RmaTarget::request(Peer from, const Header& header, const void* payload) {
   }
 }
 
-/// A write to memory outside the pool goes straight to its place; all else is kept until complete.
+/// Returns the buffer for a long request. A write to memory outside the pool arrives in place; any
+/// other request is buffered until it is complete.
 ReceiveBuffer RmaTarget::begin_request(Peer from, const Header& header) {
   constexpr std::uint64_t longest = sizeof(AtomicRequest) + 2 * max_atomic_bytes;
   const bool writes = service_of(header) == Service::write;
@@ -244,7 +247,7 @@ ReceiveBuffer RmaTarget::begin_request(Peer from, const Header& header) {
     arrival->heap = allocate(header.bytes);
     if (arrival->heap == nullptr) {
       requests_.give(arrival);
-      ep_.transport->send_error(from, FI_ENOMEM);  // an atomic may wait for an answer of its own
+      ep_.transport->send_error(from, FI_ENOMEM);  // the peer may be waiting for an answer
       return {};
     }
     arrival->pieces.iov[0] = {arrival->heap, header.bytes};

@@ -1,6 +1,6 @@
-// The target side of one-sided operations: serves peers' requests for memory that only this
-// process can reach, and atomics on any memory. It serves them while this process makes progress,
-// one after the other: that makes atomics atomic.
+// The target side of one-sided operations. It serves peers' requests for memory that only this
+// process can access, and atomics on any memory. It serves them one after the other, while this
+// process makes progress; that makes atomics atomic.
 #pragma once
 
 #include <vector>
@@ -28,7 +28,7 @@ class RmaTarget {
   bool uses(const Region& region) const;
 
  private:
-  /// A request whose payload is on its way.
+  /// A request whose payload is still arriving.
   struct Request final : transport::Arrival {
     void arrived() override { target->arrived(this); }
     void failed(const Error&) override { target->forget(this); }
@@ -38,9 +38,9 @@ class RmaTarget {
     Request* next;
     Header header;
     Peer from;
-    Region* region;   ///< the region that it lands in; null: elsewhere
-    Pieces pieces;    ///< where it lands
-    std::byte* heap;  ///< the buffer that was allocated for it
+    Region* region;   ///< the region that it arrives in; null: in a buffer
+    Pieces pieces;    ///< the memory that it arrives in
+    std::byte* heap;  ///< the buffer allocated for it, if any
   };
   void arrived(Request* request);
   void forget(Request* request);

@@ -1,6 +1,6 @@
-// Messages of the provider's own, by which endpoints access memory that only its owner can reach.
-// They travel in order with the other messages of the pair. Two services are of
-// backpressure/wire.hpp.
+// The provider's own messages, by which endpoints access memory that only its owner can reach. They
+// keep their order among the other messages of the pair. backpressure/wire.hpp defines two more
+// services.
 //
 //   service   tag          data             payload
 //   write     address      key              the bytes
@@ -37,7 +37,7 @@ struct ReadRequest {
 };
 
 struct AtomicRequest {
-  std::uint64_t id;  ///< id of the reply; unused when there is none
+  std::uint64_t id;  ///< id of the reply; unused if there is none
   std::uint32_t count;
   std::uint8_t form, op, type, pad;
 };

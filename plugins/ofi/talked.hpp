@@ -1,6 +1,6 @@
-// The contexts in which each peer has taken part, so that its death ends no receive that it could
-// not have matched. An MPI puts the communicator's context into the upper half of a tag, and the
-// tag of the message, which a receive may leave open, into the lower (docs/decisions/0022).
+// Records the contexts in which each peer has taken part, so that its death fails only receives
+// that it could have matched. An MPI puts the communicator's context into the upper half of a tag,
+// and the message's tag, which a receive may leave open, into the lower (docs/decisions/0022).
 #pragma once
 
 #include <algorithm>
@@ -18,13 +18,14 @@ constexpr std::uint32_t context_of(std::uint64_t tag) {
 
 class Talked {
  public:
-  /// A message with this tag came from the peer or goes to it. Cheap for the context of the last.
+  /// Records a message with this tag from or to the peer. Cheap if its context is the same as in
+  /// the last call.
   void with(transport::Peer peer, std::uint64_t tag) {
     if (peer < of_.size() && of_[peer].last == tag >> 32) [[likely]]
       return;
     remember(peer, context_of(tag));
   }
-  /// The contexts of a peer that is gone; they are forgotten here.
+  /// Removes and returns the contexts of a peer that is gone.
   std::vector<std::uint32_t> taken(transport::Peer peer) {
     if (peer >= of_.size()) return {};
     return std::exchange(of_[peer], {}).contexts;

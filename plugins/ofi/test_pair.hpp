@@ -1,4 +1,4 @@
-// Two processes over a pool of their own, each with a side of a conversation. For tests.
+// Two processes that share a pool of their own, one for each side of a connection. For tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ using Play = std::function<void(Side&)>;
 
 class PairTest : public ::testing::Test {
  protected:
-  /// The pool, before the first play.
+  /// Makes the pool, before the first play.
   void make_pool(Mode mode) {
     spec_ = "shm:penstock-ofi-test-" + std::to_string(::getpid());
     penstock::pool::CreateOptions options;
@@ -36,7 +36,7 @@ class PairTest : public ::testing::Test {
   void play(const Play& left, const Play& right, std::uint64_t cq_flags = 0) {
     play_sides(left, right, cq_flags, false);
   }
-  /// The left process kills itself; what the right one makes of it counts.
+  /// Like play(), but the left process kills itself; only the right one's result counts.
   void play_until_death(const Play& left, const Play& right) { play_sides(left, right, 0, true); }
 
   void play_sides(const Play& left, const Play& right, std::uint64_t cq_flags, bool left_dies) {
@@ -82,11 +82,11 @@ class PairTest : public ::testing::Test {
   }
 
   std::string spec_;
-  std::uint64_t tx_op_flags_ = 0;  ///< that the endpoints are opened with
+  std::uint64_t tx_op_flags_ = 0;  ///< default transmit flags of the endpoints
   fi_threading threading_ = FI_THREAD_DOMAIN;
 };
 
-/// A pair in each coherence mode of real machines.
+/// Runs a pair in each coherence mode of real machines.
 class ModesTest : public PairTest, public ::testing::WithParamInterface<Mode> {
  protected:
   void SetUp() override { make_pool(GetParam()); }

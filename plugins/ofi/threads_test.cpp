@@ -1,6 +1,5 @@
-// Several threads on one domain that was opened with FI_THREAD_SAFE, and on one that was opened
-// with FI_THREAD_DOMAIN, which forbids that; there also a thread that registers memory. Run under
-// the thread sanitizer.
+// Several threads on one domain, opened with FI_THREAD_SAFE or with FI_THREAD_DOMAIN, which forbids
+// that. With the latter, also a thread that registers memory. Also run under the thread sanitizer.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -21,7 +20,7 @@ IN_EACH_MODE(ThreadsTest);
 
 constexpr int talkers = 3, rounds = 200;
 
-/// A completion that a talker waits for; another thread may read it.
+/// A completion that a thread waits for; another thread may read it.
 struct Note {
   std::atomic<bool> done{false};
 };
@@ -52,7 +51,7 @@ void talk(Side& side, std::uint64_t tag) {
   }
 }
 
-/// Opens and closes objects beside the traffic.
+/// Opens and closes objects while other threads send.
 void come_and_go(Side& side, const std::atomic<bool>& stop) {
   char name[24];
   std::size_t length = sizeof(name);
@@ -78,7 +77,7 @@ void come_and_go(Side& side, const std::atomic<bool>& stop) {
   }
 }
 
-/// Several threads talk at once.
+/// Several threads send and receive concurrently.
 void talk_at_once(Side& side) {
   std::atomic<bool> stop{false};
   std::atomic<int> failures{0};
@@ -137,12 +136,12 @@ class OneThreadTest : public ModesTest {
 
 IN_EACH_MODE(OneThreadTest);
 
-/// As in a program that asked its MPI for MPI_THREAD_FUNNELED and calls it from several threads.
+/// Like a program that asked its MPI for MPI_THREAD_FUNNELED but calls it from several threads.
 TEST_P(OneThreadTest, ServesSeveralThreadsOneAfterTheOther) {
   play(talk_at_once, talk_at_once);
 }
 
-/// As MPICH does with windows, outside of the lock under which it makes all other calls.
+/// MPICH registers its windows like this, outside the lock that it holds in all other calls.
 TEST_P(OneThreadTest, TalksWhileAnotherRegistersMemory) {
   const Play both = [](Side& side) {
     std::atomic<bool> stop{false};

@@ -13,13 +13,13 @@ namespace penstock::ofi {
 
 namespace {
 
-/// A copy of a call's description, since the original may be gone when it starts.
+/// A copy of a call's message structure, since the caller's may be gone when the transfer starts.
 template <class Message>
 struct Kept {
   explicit Kept(const Message& given)
       : message(given), iov(given.msg_iov, given.msg_iov + given.iov_count) {
     message.msg_iov = iov.data();
-    message.desc = nullptr;  // nothing here asks for descriptors
+    message.desc = nullptr;  // this provider needs no descriptors
   }
   Message message;
   std::vector<iovec> iov;
@@ -81,7 +81,7 @@ bool Triggers::is_due(const TriggeredOp& op) {
   return op.cntr->value.load(std::memory_order_relaxed) >= op.threshold;
 }
 
-/// Takes at most one due operation, which still counts as held.
+/// Takes at most one due operation; it still counts as held.
 Triggers::Held Triggers::take_first_due() {
   Held one;
   const auto due = std::find_if(held_.begin(), held_.end(), is_due);
@@ -110,7 +110,7 @@ void Triggers::start_due(Domain& domain) {
   while (!one.empty()) {
     const ssize_t started = one.front().start();
     const Guard guard(domain);
-    held_.splice(held_.begin(), one);  // back to where it stood: before all of its counter
+    held_.splice(held_.begin(), one);  // back before all others of its counter
     if (started != -FI_EAGAIN) {
       if (started < 0) report_failure(held_.front(), static_cast<int>(-started));
       drop(held_.begin());

@@ -155,13 +155,13 @@ TEST_P(TriggerTest, CancelCloseAndBadRequests) {
     wrong.msg.context = nullptr;
     CHECK(fi_tsendmsg(side.ep, &wrong.msg, triggered) == -FI_EINVAL);
 
-    // an invalid transfer fails when it starts
+    // An invalid transfer fails when it starts.
     Held nobody(counter.cntr, 2, text, 1, 4711, 1);
     CHECK(fi_tsendmsg(side.ep, &nobody.msg, triggered) == 0);
     CHECK(fi_cntr_add(counter.cntr, 1) == 0);
     CHECK(side.wait_error().err == FI_EINVAL);
 
-    // closing an endpoint drops its held operations
+    // Closing an endpoint drops its held operations.
     fid_ep* ep = nullptr;
     CHECK(fi_endpoint(side.domain, side.info, &ep, nullptr) == 0);
     CHECK(fi_ep_bind(ep, &side.av->fid, 0) == 0);

@@ -1,4 +1,4 @@
-// A domain's turns in a forked child. Threads that take turns: threads_test.cpp.
+// A domain's turns in a forked child. threads_test.cpp tests threads that take turns.
 #include "turns.hpp"
 
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ TEST(Turns, ChildWaitsForNoThreadOfItsParent) {
   }
 }
 
-/// A rare call of another thread is under way.
+/// The parent forks while a rare call of another thread is in progress.
 TEST(Turns, ChildWaitsForNoRareCall) {
   base::skip_unless_fork_is_followed();
   Turns turns(false);

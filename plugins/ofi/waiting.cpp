@@ -30,7 +30,7 @@ int control_wait_object(fi_wait_obj object, int command, void* argument) {
       *static_cast<fi_wait_obj*>(argument) = object;
       return 0;
     case FI_GETWAIT:
-      return -FI_ENODATA;  // no system call can wait for a pool
+      return -FI_ENODATA;  // no system call can wait on a pool
     default:
       return -FI_ENOSYS;
   }

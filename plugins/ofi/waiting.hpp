@@ -1,5 +1,5 @@
-// Waiting by polling, which spins, yields, then sleeps. A pool raises no interrupt, so the kernel
-// has no event that could wake a thread.
+// Waits by polling: spins, then yields, then sleeps. A pool raises no interrupt, so the kernel has
+// no event that could wake a thread.
 #pragma once
 
 #include <rdma/fi_eq.h>
@@ -10,8 +10,8 @@ namespace penstock::ofi {
 
 struct Domain;
 
-/// For fi_..._sread and _wait: `timeout_ms` as libfabric gives it, less than 0 for ever. Not for 0,
-/// which does not wait.
+/// Makes the waiter of fi_..._sread and _wait. `timeout_ms`: milliseconds; negative waits forever;
+/// must not be 0, which does not wait.
 base::Waiter waiter_for(const char* what, int timeout_ms, const Domain& domain);
 
 /// True if a queue or counter may be opened with this wait object; else logs why not.
