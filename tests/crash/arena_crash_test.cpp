@@ -14,7 +14,7 @@ class ArenaCrash : public CrashTest {
       ASSERT_TRUE(here.arena->destroy(*here.arena->open(name)));
     }
   }
-  /// The object is whole or absent; what is there goes, so that all is as before.
+  /// Checks that the object is complete or absent, and destroys it if it exists.
   void expect_whole_or_absent(const char* name, std::uint64_t bytes) {
     const Attached here = attach(spec_);
     const auto found = here.arena->open(name);
@@ -62,7 +62,7 @@ TEST_F(ArenaCrash, InDestroying) {
       [this] { expect_whole_or_absent("goes", 2000); });
 }
 
-/// A large object is zeroed outside the lock: minutes of it must not keep others waiting.
+/// A large object is zeroed outside the lock, because that may take minutes.
 TEST_F(ArenaCrash, InCreatingALargeObject) {
   pool::TestFolder folder;
   spec_ = folder.file("pool");

@@ -16,7 +16,7 @@ using transport::Address;
 using transport::Endpoint;
 using transport::Peer;
 
-/// Endpoints that are open and whose process lives.
+/// Number of open endpoints whose process lives.
 std::uint32_t living_endpoints(const Attached& side) {
   const auto table = transport::EndpointTable::open(*side.arena);
   EXPECT_TRUE(table);
@@ -32,7 +32,7 @@ class ChannelCrash : public CrashTest, public testing::WithParamInterface<cohere
  protected:
   void SetUp() override {
     create(64 << 20, 16, GetParam());
-    run_job(2);  // makes the endpoint table, which stays
+    run_job(2);  // makes the endpoint table, which is never freed
   }
 
   void run_job(std::uint32_t participants) { expect_job_works(spec_, participants); }
@@ -57,7 +57,7 @@ TEST_P(ChannelCrash, InOpeningAndClosingAnEndpoint) {
       });
 }
 
-/// Rows of more than one piece; no reader may get one that was not published whole.
+/// Rows of more than one piece. No reader may get a row that was not published completely.
 TEST_P(ChannelCrash, InTellingOfItsPeers) {
   constexpr Peer peers = transport::rows_of_slot + transport::rows_of_piece + 9;
   constexpr std::uint32_t generation = 77;
@@ -90,8 +90,8 @@ TEST_P(ChannelCrash, InTellingOfItsPeers) {
   EXPECT_GT(most, transport::rows_of_piece) << "nobody died with rows in the second piece";
 }
 
-/// It closes and detaches just when the other has read that it is open, and not yet whether its
-/// process lives.
+/// The peer closes and detaches after this side has read that it is open, and before this side
+/// checks whether its process lives.
 TEST_P(ChannelCrash, LeavingPeerIsNotTakenForDead) {
   const Attached here = attach(spec_);
   Attached there = attach(spec_);
@@ -118,21 +118,21 @@ TEST_P(ChannelCrash, LeavingPeerIsNotTakenForDead) {
   EXPECT_TRUE(callbacks.dead.empty()) << callbacks.dead.front();
 }
 
-/// A conversation with a process that dies: how much of what goes which way.
+/// Traffic with a process that dies: the number, size and direction of messages.
 struct Talk {
   const char* name;
   bool victim_sends;
   std::uint64_t messages, bytes;
-  bool rendezvous_get = false;  ///< from memory in the pool
-  bool intra_node = false;      ///< both on one node, which counts on its caches
-  bool rendezvous_put = false;  ///< into memory in the pool
-  std::uint64_t armed_at = 0;   ///< where the victim sends: it dies in this message or later
+  bool rendezvous_get = false;  ///< the sender's memory is in the pool
+  bool intra_node = false;      ///< both are on one node and rely on its coherent caches
+  bool rendezvous_put = false;  ///< the receiver's memory is in the pool
+  std::uint64_t armed_at = 0;   ///< if the victim sends: it dies in this message or later
   std::uint32_t victims_node() const { return intra_node ? 0 : 1; }
-  /// Whether the sender, or the receiver, has its payload in the pool.
+  /// True if the sender's (`sends`) or the receiver's payload is in the pool.
   bool in_pool(bool sends) const { return sends ? rendezvous_get : rendezvous_put; }
 };
 
-/// Memory in the pool for the payload of a talk, of the sender or of the receiver.
+/// Pool memory for the sender's or the receiver's payload.
 class Region {
  public:
   Region(const Attached& here, const Talk& talk, bool sends) : arena_(*here.arena) {
@@ -156,7 +156,7 @@ class Region {
 
 class TalkCrash : public ChannelCrash {
  protected:
-  /// The victim's part: `messages` to or from the survivor, then it leaves in order.
+  /// The victim's part: sends or receives `messages`, then leaves in order.
   void live(const Talk& talk, const pool::Child::Report& report, int from_parent,
             const std::function<void()>& armed) {
     const Attached here =
@@ -182,7 +182,7 @@ class TalkCrash : public ChannelCrash {
     if (callbacks.damaged != 0) ::_exit(4);
   }
 
-  /// Posts all messages; gives how many were refused, each with an error.
+  /// Posts all messages. Returns how many were refused with an error.
   std::uint64_t post(
       Endpoint& endpoint, Peer to, const Talk& talk, const Region& region,
       const std::function<void()>& armed = [] {}) {
@@ -210,7 +210,7 @@ class TalkCrash : public ChannelCrash {
     return refused;
   }
 
-  /// One conversation. Gives the steps of a victim that came to its end, else 0.
+  /// Runs one survivor and one victim. Returns the steps of a victim that finished, else 0.
   End converse(const Talk& talk, std::uint64_t at, Deed deed) {
     const Attached here = attach(spec_, {.rank = 0, .job = "crash", .emulated_node = 0});
     Recorder callbacks;
@@ -248,7 +248,7 @@ class TalkCrash : public ChannelCrash {
     return end;
   }
 
-  /// Plays the survivor until the victim has ended and nothing is left open.
+  /// Runs the survivor until the victim has ended and nothing is outstanding.
   End survive(const Talk& talk, Endpoint& endpoint, Recorder& callbacks, Peer peer,
               pool::Child& child, const std::function<bool()>& is_closed, const Region& region) {
     const std::uint64_t refused = talk.victim_sends ? 0 : post(endpoint, peer, talk, region);
@@ -284,7 +284,7 @@ class TalkCrash : public ChannelCrash {
     return end;
   }
 
-  /// A stopped peer is no dead one.
+  /// Checks that a stopped peer is not reported as dead, then continues it.
   void rest_then_continue(Endpoint& endpoint, Recorder& callbacks, const pool::Child& child) {
     const std::uint64_t until = base::now_ns() + 60'000'000;
     while (base::now_ns() < until) endpoint.progress();
@@ -293,7 +293,8 @@ class TalkCrash : public ChannelCrash {
     child.kill(SIGCONT);
   }
 
-  /// A death is reported, unless the peer had closed. From one that left all has arrived.
+  /// True once the victim's end is handled: its death is reported, or it has closed and all its
+  /// messages have arrived.
   bool finished(const Talk& talk, const Endpoint& endpoint, const Recorder& callbacks,
                 std::uint64_t refused, const End& end) const {
     const bool all_sent = complete_ + callbacks.sent + callbacks.failed + refused == ops_.size();
@@ -339,7 +340,7 @@ class TalkCrash : public ChannelCrash {
       SCOPED_TRACE(fmt::format("{}, step {} of {}, TEST_SEED={}", talk.name, at, total, seed()));
       statistics.tried();
       const End end = converse(talk, at, deed);
-      // A run may need fewer steps than the one that was counted, but never none.
+      // A run may need fewer steps than the counted one, but never none.
       EXPECT_TRUE(at > 1 || (deed == Deed::stop ? end.stopped : end.died)) << "nothing happened";
       EXPECT_EQ(collected(spec_), before);
       run_job(at % 2 == 0 ? 3 : 5);
@@ -384,8 +385,8 @@ constexpr Talk moving_from{.name = "a channel that moves, sender",
 constexpr Talk moving_to{"a channel that moves, receiver", false, 36, 20};
 constexpr std::uint64_t each_step = 1'000'000;
 
-/// A ring of 16 lines: the channel moves at the 17th message, or at the 32nd, for two laps end
-/// within 100 ms of each other.
+/// A ring of 16 lines. The channel moves at the 17th or the 32nd message, when two laps have ended
+/// within 100 ms.
 TEST_P(TalkCrash, SenderOfMovingChannelDiesAtEachStore) {
   const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "16");
   survive_talk(moving_from, each_step, Deed::die);

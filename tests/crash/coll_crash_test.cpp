@@ -1,6 +1,6 @@
 // SIGKILL between all stores of a rank that publishes for a collective: eager, by slots, in several
-// chunks, with what it tells of itself and of its calls, and as it leaves. The survivor gets what
-// was whole, or an error that names the dead; never bytes of both.
+// chunks, with the reports on itself and its calls, and while it leaves. The survivor gets complete
+// data or an error that names the dead rank; never a mixture.
 #include "coll/communicator.hpp"
 #include "coll/layout.hpp"
 #include "crash_test_base.hpp"
@@ -10,7 +10,7 @@ namespace {
 
 using coll::Communicator;
 
-/// On several devices: in areas that are shorter than what lies on one.
+/// The shape for several devices: each holds a part of the area.
 constexpr coll::Shape shape_on(std::uint32_t devices) {
   return {.slots = 4,
           .slot_bytes = 512,
@@ -20,9 +20,9 @@ constexpr coll::Shape shape_on(std::uint32_t devices) {
           .area_slots = 7};
 }
 constexpr std::uint32_t survivor = 0, victim = 1;
-/// Broadcasts that need no answer: each half of the slots and each block is used once.
+/// Broadcasts that need no acknowledgement: each half of the slots and each block is used once.
 constexpr std::uint64_t sizes[] = {100, 2000, 500, 224};
-constexpr std::uint64_t memory_bytes = 2048;  ///< of the victim's program, for each call
+constexpr std::uint64_t memory_bytes = 2048;  ///< the victim's buffer for each call
 
 class CollCrash
     : public CrashTest,
@@ -30,7 +30,7 @@ class CollCrash
  protected:
   static coherence::Mode mode() { return std::get<0>(GetParam()); }
   const coll::Shape shape = shape_on(std::get<2>(GetParam()));
-  static bool checked() { return std::get<1>(GetParam()); }  ///< each call is compared first
+  static bool checked() { return std::get<1>(GetParam()); }  ///< ranks compare each call first
 
   void SetUp() override {
     create(16 << 20, 16, mode());
@@ -42,10 +42,11 @@ class CollCrash
     memory_ = *here_.arena->create("memory of the victim", std::size(sizes) * memory_bytes);
   }
 
-  /// Calls that are made. What stays where it is is read before its producer goes on.
+  /// Number of calls. With zero copy the producer waits until its data have been read, so there are
+  /// fewer.
   std::size_t calls() const { return zero_copy_ ? 2 : std::size(sizes); }
-  /// Until the first error; returns the calls that succeeded. `memory`: of the root's data, if they
-  /// lie in the pool.
+  /// Makes calls until the first error; returns how many succeeded. `memory`: the root's data, if
+  /// they lie in the pool.
   std::size_t call_all(Communicator& comm, std::string* error, std::byte* memory = nullptr) const {
     for (std::size_t i = 0; i < calls(); ++i) {
       const bool root = comm.self() == victim;
@@ -88,7 +89,7 @@ class CollCrash
     return options;
   }
 
-  /// As if the survivor were ahead: who compares calls does not wait for it.
+  /// Marks the survivor as far ahead, so that the comparison of calls does not wait for it.
   void go_ahead() const { say_far_ahead(*here_.pool, coll::Layout(2, shape).call(survivor)); }
   void say_far_ahead(const pool::Pool& pool, std::uint64_t at) const {
     pool.memory().publish_word(pool.base() + area_.offset + at, coll::word_of(1 << 20, 0));
@@ -103,7 +104,8 @@ class CollCrash
     const auto comm =
         Communicator::open(*at.pool, options(here_.pool->token(), at.pool->token(), victim));
     if (!comm) throw std::runtime_error(comm.error().message);
-    // Nor does who lends memory; what it had of releases it has cleared just now.
+    // Also marks all lent memory as released, so that the victim does not wait for that. Opening
+    // the communicator has cleared earlier releases.
     say_far_ahead(*at.pool, coll::Layout(2, shape).release(victim, survivor));
     std::byte* const memory = zero_copy_ ? at.arena->open("memory of the victim")->data : nullptr;
     armed();
@@ -152,7 +154,7 @@ TEST_P(CollCrash, WhileItPublishes) {
       [&](const auto& armed) { die_somewhere(armed); }, [&] { survive(); });
 }
 
-/// What it publishes lies in the pool, and stays where it is.
+/// The victim publishes memory in the pool, without a copy.
 TEST_P(CollCrash, WhileItPublishesWhereItsProgramHasIt) {
   zero_copy_ = true;
   go_ahead();

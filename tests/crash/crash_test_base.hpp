@@ -1,4 +1,4 @@
-// Shared by the crash tests: a pool, victims, and the checks that hold after every death.
+// Shared by the crash tests: a pool, victims, and checks that must hold after every death.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@
 
 namespace penstock::crash {
 
-/// An attachment with its arena, which ends before its pool.
+/// An attachment with its arena. The arena is destroyed before the pool.
 struct Attached {
   std::unique_ptr<pool::Pool> pool;
   std::unique_ptr<arena::Arena> arena;
@@ -43,7 +43,7 @@ inline Attached attach(const std::string& spec, const pool::AttachOptions& how =
   return attached;
 }
 
-/// Must be as before when all processes have left the pool.
+/// Figures that must be the same as before once all processes have left the pool.
 struct Standing {
   std::uint64_t bytes_used = 0, objects = 0;
   std::uint32_t attached = 0;
@@ -55,7 +55,8 @@ inline std::ostream& operator<<(std::ostream& out, const Standing& s) {
              << " attached";
 }
 
-/// Frees what the dead left, as `penstock pool gc --yes` does, and looks.
+/// Reclaims what dead processes left, like `penstock pool gc --yes`. Returns the figures after
+/// that.
 inline Standing collected(const std::string& spec) {
   const Attached here = attach(spec);
   const auto freed = here.arena->collect();
@@ -68,15 +69,15 @@ inline Standing collected(const std::string& spec) {
   return now;
 }
 
-/// Runs in a process of its own; what it needs before the deed, then armed(), then what dies.
+/// Runs in a process of its own: prepares, calls armed(), then does the steps in which it may die.
 using Victim = std::function<void(const std::function<void()>& armed)>;
 
 struct End {
   bool died = false, stopped = false;
-  std::uint64_t steps = 0;  ///< counted, of one that came to its end
+  std::uint64_t steps = 0;  ///< steps counted, if the victim finished
 };
 
-/// Lets a victim die before its step `at`; at 0 it comes to its end and its steps are counted.
+/// Kills a victim before its step `at`. With 0 the victim finishes, and its steps are counted.
 inline End run_victim(std::uint64_t at, const Victim& victim) {
   pool::Child child([&](const pool::Child::Report& report) {
     try {
@@ -96,7 +97,8 @@ inline End run_victim(std::uint64_t at, const Victim& victim) {
   return end;
 }
 
-/// A sampled step may lie behind the end of a run that needed fewer. True when it stopped.
+/// True once the child has stopped; false if it ended, because the run had fewer steps than the
+/// sampled one.
 inline bool wait_until_stopped_or_ended(const pool::Child& child) {
   siginfo_t info{};
   ::waitid(P_PID, static_cast<id_t>(child.pid()), &info, WSTOPPED | WEXITED | WNOWAIT);
@@ -113,8 +115,8 @@ class CrashTest : public testing::Test {
     attach(spec_);
   }
 
-  /// At each step (or a sample of them) a victim dies; then `check`, and the pool is as before.
-  /// `begin`: what is done ahead of each victim.
+  /// Kills a victim at each step, or at a sample of them. After each death runs `check`, and checks
+  /// that the pool is as before. `begin` runs before each victim.
   void survive_everywhere(
       const std::string& protocol, std::uint64_t default_samples, const Victim& victim,
       const std::function<void()>& check, const std::function<void()>& begin = [] {}) {
@@ -130,7 +132,7 @@ class CrashTest : public testing::Test {
       statistics.tried();
       begin();
       const End end = run_victim(at, victim);
-      // A run may need fewer steps than the one that was counted, but never none.
+      // A run may need fewer steps than the counted one, but never none.
       EXPECT_TRUE(end.died || (at > 1 && end.steps < at)) << "nobody died";
       check();
       EXPECT_EQ(collected(spec_), before);

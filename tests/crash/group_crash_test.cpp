@@ -1,4 +1,4 @@
-// Several processes: one dies in a barrier; all of one node die at once.
+// Several processes. One dies in a barrier; or all processes of a node die at once.
 #include <deque>
 
 #include "crash_test_base.hpp"
@@ -31,7 +31,7 @@ class BarrierCrash : public GroupCrash {
     ASSERT_TRUE(here.arena->create("barrier", sync::Barrier::bytes(participants)));
   }
 
-  /// Passes all rounds, or says whether the error names participant 1.
+  /// Passes all rounds. If that fails, tells whether the error names participant 1.
   Outcome take_part(std::uint32_t self, const std::function<void()>& armed) const {
     const Attached here = attach(spec_, {.rank = static_cast<int>(self), .emulated_node = self});
     const auto object = here.arena->open("barrier");
@@ -39,7 +39,7 @@ class BarrierCrash : public GroupCrash {
     sync::Barrier barrier(here.pool->memory(), object->data, participants, self, here.pool->token(),
                           [&](std::uint64_t token) { return here.pool->alive(token); });
     for (std::uint32_t round = 0; round <= rounds; ++round) {
-      // A participant that never arrived is not known by name: it is missed at the deadline.
+      // A participant that never arrived has no known name; only the deadline finds it.
       if (round == 1) armed();
       const auto passed = barrier.wait(limit_ns);
       if (passed) continue;
@@ -55,7 +55,7 @@ class BarrierCrash : public GroupCrash {
 TEST_F(BarrierCrash, OneDiesAtEachStep) {
   const auto meet = [&](std::uint64_t at, Deed deed) {
     {
-      const Attached here = attach(spec_);  // a barrier's lines are zeroed before its first use
+      const Attached here = attach(spec_);  // zeroes the barrier's lines before their first use
       ASSERT_TRUE(here.arena->destroy(*here.arena->open("barrier")));
       ASSERT_TRUE(here.arena->create("barrier", sync::Barrier::bytes(participants)));
     }
@@ -110,7 +110,7 @@ class NodeLoss : public GroupCrash {
     GroupCrash::SetUp();
     const Attached here = attach(spec_);
     ASSERT_TRUE(here.arena->create("addresses", 64 * ranks));
-    // What stays is there before it is counted: the endpoint table, and the tiles' first piece.
+    // Make the parts that are never freed before counting: the endpoint table and the first tiles.
     Recorder callbacks;
     const auto first = transport::Endpoint::open(*here.arena, callbacks, {"crash"});
     ASSERT_TRUE(first);
@@ -138,7 +138,7 @@ class NodeLoss : public GroupCrash {
     return all;
   }
 
-  /// Not those that left: the other survivor may be quicker.
+  /// The reported deaths, without peers that left: the other survivor may have finished first.
   static std::vector<std::string> died(const Recorder& callbacks) {
     std::vector<std::string> texts;
     for (const std::string& text : callbacks.dead) {
@@ -147,7 +147,7 @@ class NodeLoss : public GroupCrash {
     return texts;
   }
 
-  /// Talks to all until two of them are dead. Its errors must name both and their node.
+  /// Sends to all peers until two are dead. The errors must name both and their node.
   int live(std::uint32_t self, std::uint64_t bytes, const pool::Child::Report& report) const {
     const std::uint32_t node = self / ranks_a_node;
     const Attached here =

@@ -1,5 +1,4 @@
-// A whole job, as one that follows those who have died: it must find the pool as if nothing had
-// been.
+// A complete job that runs after processes have died. It must find a working pool.
 #pragma once
 
 #include <deque>
@@ -13,7 +12,7 @@
 
 namespace penstock::crash {
 
-inline constexpr std::uint64_t limit_ns = 20'000'000'000;  ///< nothing here may take as long
+inline constexpr std::uint64_t limit_ns = 20'000'000'000;  ///< deadline for everything here
 
 inline std::unique_ptr<transport::Endpoint> open_endpoint(const Attached& side,
                                                           transport::EndpointCallbacks& callbacks) {
@@ -22,8 +21,8 @@ inline std::unique_ptr<transport::Endpoint> open_endpoint(const Attached& side,
   return std::move(*endpoint);
 }
 
-/// Each of `participants` sends to the next, all kinds of messages. False if it takes too long, or
-/// if one does not arrive as it was sent.
+/// Each of `participants` sends messages of all kinds to the next. False if that takes too long, or
+/// if a message does not arrive as it was sent.
 inline bool exchange(const std::string& spec, std::uint32_t participants) {
   struct Participant {
     Attached side;
@@ -68,7 +67,7 @@ inline bool exchange(const std::string& spec, std::uint32_t participants) {
   return true;
 }
 
-/// A process of its own with so many participants.
+/// Runs the job in a process of its own, with `participants` endpoints.
 inline void expect_job_works(const std::string& spec, std::uint32_t participants) {
   pool::Child job([&](const pool::Child::Report&) {
     try {

@@ -1,4 +1,4 @@
-// Two processes at a litmus test: one dies at any step of it.
+// Two processes run a litmus test; one of them dies at any step.
 #include "crash_test_base.hpp"
 #include "litmus/rendezvous.hpp"
 
@@ -11,11 +11,11 @@ class LitmusCrash : public CrashTest {
  protected:
   enum Report : std::uint64_t { came_first = 1, done, named_the_dead, nobody_came, anything_else };
   struct Fate {
-    std::uint64_t dies_at = 0;  ///< 0: at no step; they are counted
+    std::uint64_t dies_at = 0;  ///< 0: does not die, and its steps are counted
     bool armed = false;
   };
 
-  /// In a process of its own: how it ended, then the steps of the armed side.
+  /// Runs one side in a process of its own. Reports its result, then the steps of the armed side.
   void take_part(std::uint32_t node, Fate fate, const pool::Child::Report& report) const {
     const Attached here = attach(spec_, {.emulated_node = node});
     if (fate.armed) arm(fate.dies_at, Deed::die);
@@ -44,7 +44,7 @@ class LitmusCrash : public CrashTest {
     return last;
   }
 
-  /// The victim came first or second; its steps when it lived on, else 0.
+  /// Runs both sides; the victim arrives first or second. Returns its steps if it survived, else 0.
   std::uint64_t meet(std::uint64_t dies_at, bool first) {
     const auto side = [&](std::uint32_t node, bool armed) {
       return [this, node, fate = Fate{dies_at, armed}](const pool::Child::Report& report) {
@@ -63,7 +63,7 @@ class LitmusCrash : public CrashTest {
     const bool died = victim.wait() == 128 + SIGKILL;
     EXPECT_EQ(died, ended == 0);
     if (died) {
-      // Its death is not noticed before it came or after its last words.
+      // A death before the arrival or after the last report is not noticed.
       EXPECT_TRUE(survived == named_the_dead || survived == nobody_came || survived == done)
           << survived;
     } else {

@@ -1,5 +1,5 @@
-// SIGKILL between all stores of transactions, of their recovery and of checkpoints; a writer that
-// is stopped within a transaction. Objects are as one transaction left them, and no log stays.
+// SIGKILL between all stores of transactions, of their recovery and of checkpoints; and a writer
+// that is stopped in a transaction. Objects are as one transaction left them, and no log stays.
 #include <array>
 #include <cstring>
 #include <initializer_list>
@@ -39,10 +39,10 @@ class PersistCrash : public CrashTest, public testing::WithParamInterface<cohere
     Words all;
     all.fill(number);
     std::memcpy(object.data, all.data(), sizeof all);
-    at.pool->memory().write_back(object.data, sizeof all);  // some of it arrives at any time
+    at.pool->memory().write_back(object.data, sizeof all);  // any part may arrive early
     at.pool->memory().store_fence();
   }
-  /// Both objects, in one transaction.
+  /// Changes both objects in one transaction.
   static void change(const Attached& at, std::uint64_t number) { change(at, {"a", "b"}, number); }
   static void change(const Attached& at, std::initializer_list<const char*> names,
                      std::uint64_t number) {
@@ -64,7 +64,7 @@ class PersistCrash : public CrashTest, public testing::WithParamInterface<cohere
     for (const std::uint64_t word : all) EXPECT_EQ(word, all[0]) << name << " is torn";
     return all[0];
   }
-  /// By whoever comes next; then all is as at first.
+  /// The next process checks that the objects are consistent, and resets them.
   void expect_whole() const {
     const Attached here = attach(spec_);
     must(persist::recover(*here.arena));
@@ -86,7 +86,7 @@ TEST_P(PersistCrash, InATransaction) {
       [this] { expect_whole(); });
 }
 
-/// The one that recovers dies as well.
+/// The recovering process dies too.
 TEST_P(PersistCrash, InARecovery) {
   const auto leave_half_done = [this] {
     run_victim(1, [this](const auto& armed) {
@@ -139,7 +139,7 @@ TEST_P(PersistCrash, InACheckpoint) {
       });
 }
 
-/// The look at the writer is within the pool's lock, and the version goes after the object.
+/// The writer is checked under the pool's lock, and the version is freed after the object.
 TEST_P(PersistCrash, InDestroyingWhatTransactionsChanged) {
   const auto make = [](const Attached& at, std::uint64_t number) {
     must(at.arena->create("doomed", sizeof(Words), {.lifetime = lifetime(at)}));
@@ -161,7 +161,7 @@ TEST_P(PersistCrash, InDestroyingWhatTransactionsChanged) {
           EXPECT_EQ(read(here, "doomed"), 3u);
           must(persist::destroy(*here.arena, *left));
         }
-        make(here, 4);  // nothing of the old one is taken for the new one's
+        make(here, 4);  // the new object must not inherit the old one's log
         EXPECT_EQ(read(here, "doomed"), 4u);
         must(persist::destroy(*here.arena, must(here.arena->open("doomed"))));
         EXPECT_FALSE(here.arena->open("doomed"));
@@ -169,8 +169,8 @@ TEST_P(PersistCrash, InDestroyingWhatTransactionsChanged) {
       });
 }
 
-/// Others on its host wait for one that is stopped: it is alive. Nobody undoes what it goes on
-/// with.
+/// Processes on the same host wait for a stopped writer, since it is alive. They must not undo its
+/// transaction, which continues later.
 TEST_P(PersistCrash, AStoppedWriterKeepsItsObject) {
   pool::Child child([this](const pool::Child::Report& report) {
     const Attached at = attach(spec_);

@@ -9,7 +9,7 @@ using testing::HasSubstr;
 
 class PoolCrash : public CrashTest {
  protected:
-  /// Another process, one more on another node, and the pool's lock: all as if nothing had been.
+  /// Checks that another process, a process on another node, and the pool's lock all work.
   void expect_all_works() {
     const Attached one = attach(spec_), two = attach(spec_, {.emulated_node = 1});
     for (const Attached* here : {&one, &two}) {
@@ -88,7 +88,7 @@ TEST_F(PoolCrash, InTheLockAndHoldingIt) {
       });
 }
 
-/// The first process of a node: its number, its name among the registering ones, its entry.
+/// The first process of a node registers the node's number, renaming entry and table entry.
 TEST_F(PoolCrash, InRegisteringANode) {
   const Victim newcomer = [this](const auto& armed) {
     armed();
@@ -99,7 +99,7 @@ TEST_F(PoolCrash, InRegisteringANode) {
   CrashStatistics statistics("register a node", total);
   for (std::uint64_t at = 1; at <= total; ++at) {
     SCOPED_TRACE(fmt::format("died at step {}", at));
-    pool::TestFolder folder;  // a node registers once a pool
+    pool::TestFolder folder;  // a new pool, since a node registers only once in a pool
     spec_ = folder.file("pool");
     create();
     statistics.tried();
@@ -112,7 +112,7 @@ TEST_F(PoolCrash, InRegisteringANode) {
   }
 }
 
-/// Others wait for a stopped holder of the lock, until the deadline.
+/// Other processes wait until the deadline for a stopped holder of the lock.
 TEST_F(PoolCrash, StoppedInTheLockIsWaitedFor) {
   create();
   const Attached here = attach(spec_, {.emulated_node = 1});
@@ -134,7 +134,7 @@ TEST_F(PoolCrash, StoppedInTheLockIsWaitedFor) {
   EXPECT_TRUE(locked) << locked.error().message;
 }
 
-/// SIGSTOP at each step of a life on the pool; the others wait, then all goes on.
+/// SIGSTOP at each step between attach and detach. The others wait, then all processes continue.
 TEST_F(PoolCrash, StoppedAnywhereGoesOnAfterwards) {
   create();
   const auto life = [this] {

@@ -1,4 +1,4 @@
-// A user of an endpoint that records its callbacks.
+// Endpoint callbacks that record their calls.
 #pragma once
 
 #include <cstring>
@@ -11,7 +11,7 @@
 
 namespace penstock::crash {
 
-/// Message `number` of a sender: the receiver can compute its contents.
+/// The contents of a sender's message `number`, which the receiver can compute too.
 inline std::vector<std::byte> content(std::uint64_t number, std::uint64_t bytes) {
   std::vector<std::byte> data(bytes);
   std::uint64_t x = number * 0x9e3779b97f4a7c15u + bytes;
@@ -45,17 +45,17 @@ class Recorder final : public transport::EndpointCallbacks {
   }
   void on_peer_dead(Peer, const std::string& description) override { dead.push_back(description); }
 
-  std::byte* receive_buffer = nullptr;         ///< of large messages, in place of their own
-  std::uint64_t arrived = 0;                   ///< whole messages
-  std::map<Peer, std::uint64_t> arrived_from;  ///< in the order of their tags 0, 1, ...
-  std::uint64_t damaged = 0;  ///< with other contents than their number says, or out of order
-  int begun = 0;              ///< large ones that are neither whole nor failed
+  std::byte* receive_buffer = nullptr;  ///< buffer for large messages; null: a new one for each
+  std::uint64_t arrived = 0;            ///< complete messages
+  std::map<Peer, std::uint64_t> arrived_from;  ///< messages with tags 0, 1, ... in order
+  std::uint64_t damaged = 0;                   ///< messages with wrong contents, or out of order
+  int begun = 0;  ///< large messages that are neither complete nor failed
   std::uint64_t sent = 0, failed = 0;
   std::vector<Error> errors;
   std::vector<std::string> dead;
 
  private:
-  /// A large message on its way.
+  /// A large message that is arriving.
   struct Long final : transport::Arrival {
     Long(Recorder& the_owner, Peer the_sender, const Header& the_header)
         : owner(the_owner),

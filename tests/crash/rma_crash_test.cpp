@@ -1,5 +1,5 @@
-// SIGKILL between all stores of one-sided access: in registering and in putting. Peers find
-// a region whole or not at all, bytes that were not put stay, and all space is freed.
+// SIGKILL between all stores of registering a region and of a put. Peers find a complete region or
+// none, bytes outside the put keep their values, and all space is freed.
 #include <optional>
 
 #include "crash_test_base.hpp"
@@ -29,7 +29,7 @@ class RmaCrash : public CrashTest, public testing::WithParamInterface<coherence:
   arena::Object area_, shared_;
 };
 
-/// More keys than the first block of a table takes; some go again.
+/// More keys than the first block of a table holds; some are removed again.
 constexpr std::uint64_t keys = 40;
 
 TEST_P(RmaCrash, InRegistering) {

@@ -1,4 +1,4 @@
-// Which steps a victim dies at: all of them where they are few, else a sample.
+// The steps at which victims die: all steps if they are few, else a sample.
 //   CRASH_SAMPLES=N  steps of each protocol (default: by test; all where there are no more)
 //   TEST_SEED=N      of the sample: another than the usual
 #pragma once
@@ -40,7 +40,8 @@ inline std::vector<std::uint64_t> sample(std::uint64_t total, std::uint64_t defa
   return steps;
 }
 
-/// One line of the report: what died where, and how often others lived on.
+/// One line of the report: how many victims died at how many steps, and how often the others
+/// survived.
 class CrashStatistics {
  public:
   CrashStatistics(std::string protocol, std::uint64_t total)

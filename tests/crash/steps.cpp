@@ -24,7 +24,8 @@ struct Count {
   Operations operations;
   std::function<void(const void*)> after_line_load;
 };
-// A thread's own: the heartbeat that each attachment keeps is no part of the protocol under test.
+// Thread-local, so that an attachment's heartbeat thread does not count: it is no part of the
+// protocol under test.
 thread_local Count count;
 
 void step() {
@@ -161,7 +162,7 @@ const coherence::Ops counted_ops = {
     .device_reads = device_reads,
 };
 
-/// Memories are given out by address and outlive every pool.
+/// Returns a Memory that outlives every pool, since pools keep its address.
 Memory* lasting(const Memory& memory) {
   static std::mutex mutex;
   static std::vector<Memory*> all;
@@ -194,7 +195,7 @@ Operations operations() {
 
 }  // namespace penstock::crash
 
-// The names that --wrap makes of coherence::bind(Mode, FlushChoice).
+// The mangled name of coherence::bind(Mode, FlushChoice), for --wrap.
 #define PENSTOCK_BIND "_ZN8penstock9coherence4bindENS0_4ModeENS0_11FlushChoiceE"
 namespace penstock::crash {
 

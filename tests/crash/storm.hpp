@@ -1,6 +1,6 @@
-// Processes that attach, open endpoints, talk, rest and leave, all at once, while some of them are
-// killed; and what they know of each other by ordinary shared memory, which tells what should have
-// become of every message.
+// Many concurrent processes that attach, open endpoints, send, pause and leave, while some of them
+// are killed. They record their state in ordinary shared memory, which tells what must have become
+// of every message.
 #pragma once
 
 #include <sys/mman.h>
@@ -17,16 +17,16 @@ namespace penstock::crash {
 
 inline constexpr std::uint32_t max_lives = 512, max_members = 256, max_stays = 1024;
 
-/// Of an endpoint.
+/// The stage of an endpoint's life.
 enum class Stage : std::uint32_t {
   unborn,
   open,
-  quiet,    ///< it sends no more, and all that it sent has left
-  checked,  ///< it has taken all that was sent to it
+  quiet,    ///< sends no more; all its messages have been sent
+  checked,  ///< has received all messages that were sent to it
   closed
 };
 
-/// In memory that all processes of a storm share.
+/// The state of a storm, in memory shared by all its processes.
 struct Board {
   struct Life {
     std::atomic<Stage> stage;
@@ -34,16 +34,16 @@ struct Board {
     transport::Address address;
   };
   struct Member {
-    std::atomic<bool> doomed;  ///< before it is killed
+    std::atomic<bool> doomed;  ///< set before its process is killed
   };
-  /// Of a process on the pool.
+  /// One attachment of a process.
   struct Stay {
     std::uint32_t member;
     pid_t pid;
     std::uint64_t token;
-    std::atomic<bool> has_closed;  ///< an endpoint
+    std::atomic<bool> has_closed;  ///< has closed an endpoint
   };
-  std::atomic<bool> over;  ///< nobody sends any more
+  std::atomic<bool> over;  ///< no process sends any more
   std::atomic<std::uint32_t> lives, stays, faults, messages, deaths;
   Member members[max_members];
   Stay stay[max_stays];
@@ -52,11 +52,11 @@ struct Board {
   std::atomic<std::uint32_t> taken[max_lives][max_lives];  ///< by, from
 
   bool doomed(std::uint32_t number) const { return members[life[number].member].doomed; }
-  /// Whoever talks with it may find that it is no more.
+  /// True if a peer may find that this endpoint is gone.
   bool may_go(std::uint32_t number) const {
     return doomed(number) || life[number].stage == Stage::closed;
   }
-  /// How a process is described that was killed, or that has closed an endpoint.
+  /// True if the description is that of a process that was killed or has closed an endpoint.
   bool is_of_one_gone(const std::string& description) const {
     for (std::uint32_t i = 0; i < std::min(stays.load(), max_stays); ++i) {
       const Stay& one = stay[i];
@@ -85,7 +85,7 @@ class Member final : public transport::EndpointCallbacks {
         number_(number),
         random_(seed * 1'000'003 + number) {}
 
-  /// Until the storm is over. Some end themselves, between two stores.
+  /// Runs until the storm is over. Some processes kill themselves between two stores.
   void run() {
     while (!board_.over) stay();
   }
@@ -104,7 +104,7 @@ class Member final : public transport::EndpointCallbacks {
   void on_send_failed(transport::SendOp* op, const Error& error) override {
     allow(forget(op), error);
   }
-  /// Also of one that has left while it was still sent to.
+  /// Also reports peers that left while this process still sent to them.
   void on_peer_dead(transport::Peer, const std::string& description) override {
     if (board_.is_of_one_gone(description)) return;
     board_.complain("taken for dead: " + description);
@@ -139,8 +139,8 @@ class Member final : public transport::EndpointCallbacks {
   std::uint64_t below(std::uint64_t limit) { return random_() % limit; }
   bool one_in(std::uint64_t n) { return below(n) == 0; }
 
-  /// A time on the pool, of a few endpoints one after the other. One in six is its process's last:
-  /// it ends before one of its stores while it attaches, opens an endpoint, or talks.
+  /// Attaches, uses a few endpoints one after the other, and detaches. In one of six cases the
+  /// process dies before a store while it attaches, opens an endpoint, or sends.
   void stay() {
     const std::uint64_t fate = one_in(6) ? 1 + below(3) : 0;
     if (fate != 0) board_.members[number_].doomed = true;
@@ -161,7 +161,7 @@ class Member final : public transport::EndpointCallbacks {
     side_.detach();
   }
 
-  /// False when there were enough endpoints.
+  /// Uses one endpoint. False if there have been enough endpoints.
   bool live(std::uint64_t fate) {
     endpoint_ = open_endpoint(side_, *this);
     const std::uint32_t self = board_.lives++;
@@ -177,7 +177,7 @@ class Member final : public transport::EndpointCallbacks {
     if (fate == 3) arm(1 + below(900), Deed::die);
     for (std::uint64_t bursts = 1 + below(5); bursts > 0 && !board_.over; --bursts) {
       burst();
-      // Half of them so long that what is idle becomes small.
+      // Half of them pause so long that idle channels shrink.
       go_on_for(below(2) * 150'000'000 + below(20'000'000));
     }
     come_to_rest();
@@ -193,7 +193,7 @@ class Member final : public transport::EndpointCallbacks {
 
   void burst() {
     const std::uint32_t lives = std::min(board_.lives.load(), max_lives);
-    // Of the latest, as most others have gone.
+    // Choose among the latest endpoints, since most others have gone.
     const std::uint32_t to = lives - 1 - static_cast<std::uint32_t>(below(std::min(lives, 12u)));
     if (to == self_ || board_.life[to].stage != Stage::open) return;
     const auto peer = endpoint_->resolve(board_.life[to].address);
@@ -246,7 +246,8 @@ class Member final : public transport::EndpointCallbacks {
         return false;
     return true;
   }
-  /// All that was sent to it by those who were not killed has come, also by those that have closed.
+  /// Checks that all messages from endpoints that were not killed have arrived, including those of
+  /// closed endpoints.
   void check_all() {
     go_on_until(
         [&] {
@@ -290,7 +291,7 @@ class Member final : public transport::EndpointCallbacks {
     sending_.erase(found);
     return to;
   }
-  /// Only of those who go.
+  /// Checks that an error concerns a peer that may be gone.
   void allow(std::uint32_t other, const Error& error) {
     if (!board_.may_go(other))
       board_.complain(fmt::format("life {} with {}: {}", self_, other, error.message));
@@ -304,7 +305,7 @@ class Member final : public transport::EndpointCallbacks {
   Recorder unheard_;
   std::unique_ptr<transport::Endpoint> endpoint_;
   std::list<Sending> sending_;
-  std::map<std::uint32_t, std::uint64_t> next_;  ///< by the life that sends
+  std::map<std::uint32_t, std::uint64_t> next_;  ///< keyed by the sending endpoint
 };
 
 }  // namespace penstock::crash

@@ -1,5 +1,5 @@
-// Many processes on one pool, which are killed at any moment while all of them attach and leave,
-// open and close endpoints, and send on channels that grow, move and become small again.
+// Many processes on one pool. All attach and leave, open and close endpoints, and send on channels
+// that grow, move and shrink again, while some are killed at any moment.
 #include <new>
 
 #include "base/environment_guard.hpp"
@@ -9,7 +9,7 @@
 namespace penstock::crash {
 namespace {
 
-/// Few slots, in blocks of two: soon none is fresh, and nodes take blocks from each other.
+/// Few slots, in blocks of two, so that all are soon reused and nodes take blocks from each other.
 constexpr std::uint32_t slots = 48, emulated_nodes = 4, members_at_once = 6;
 
 /// Memory that forked processes share.
@@ -43,7 +43,8 @@ class StormCrash : public CrashTest, public testing::WithParamInterface<coherenc
     empty_ = collected(spec_);
   }
 
-  /// So many are killed, by themselves and from outside; the others live on.
+  /// Runs a storm in which `deaths` processes die, by themselves or from outside; the others must
+  /// survive.
   void survive(std::uint32_t deaths, std::uint64_t seed) {
     SCOPED_TRACE(fmt::format("TEST_SEED={}", seed));
     SharedBoard board;
@@ -149,7 +150,7 @@ TEST_P(StormCrash, WhoeverIsKilledTheOthersGoOn) {
   survive(number_or("STORM_DEATHS", 24), seed());
 }
 
-/// A hundred storms on one pool: make test-long.
+/// A hundred storms on one pool, for make test-long.
 TEST_P(StormCrash, DISABLED_LongOfManyStorms) {
   for (std::uint64_t storm = 0; storm < number_or("STORMS", 100) && !HasFailure(); ++storm)
     survive(40, seed() + storm);

@@ -1,6 +1,6 @@
-// SIGKILL between all stores of a switch that computes, and of a rank that calls through it. When
-// the switch dies each rank completes each call with the right bits; when a rank dies the other is
-// told who, and the switch goes on. The pool is clean afterwards.
+// SIGKILL between all stores of a computing switch, and of a rank that uses it. If the switch dies,
+// each rank completes each call with the right result. If a rank dies, the other gets an error that
+// names it, and the switch continues. The pool is clean afterwards.
 #include <sys/mman.h>
 
 #include <atomic>
@@ -19,10 +19,10 @@ using sim::SwitchCall;
 
 constexpr std::uint32_t ranks = 2, switch_node = ranks;
 
-/// What the processes of a job tell each other besides the pool.
+/// State that the job's processes share outside the pool.
 struct Told {
-  std::atomic<bool> ended;  ///< the victim has
-  std::atomic<bool> over;   ///< and so have the ranks
+  std::atomic<bool> ended;  ///< the victim has ended
+  std::atomic<bool> over;   ///< the ranks have ended too
   std::atomic<bool> offered[ranks];
   coll::Offer offers[ranks];
 };
@@ -54,10 +54,10 @@ class SwitchCrash : public CrashTest,
     if (told_ != nullptr) ::munmap(told_, sizeof(Told));
   }
 
-  // ---- by processes of their own ---------------------------------------------------------------
+  // ---- run in processes of their own -----------------------------------------------------------
 
   static void rest() { std::this_thread::sleep_for(std::chrono::microseconds(200)); }
-  /// False where the victim has ended meanwhile.
+  /// Waits for a condition. False if the victim has ended meanwhile.
   bool wait_for(const std::function<bool()>& holds) const {
     while (!holds()) {
       if (told_->ended) return holds();
@@ -66,7 +66,7 @@ class SwitchCrash : public CrashTest,
     return true;
   }
 
-  /// Until the communicator that it serves is gone; or, where a rank dies, until all is over.
+  /// Runs the switch until its communicator is gone or, if a rank dies, until all is over.
   void play(const std::function<void()>& armed) const {
     const auto attach_to = [this](const pool::AttachOptions& how) {
       pool::AttachOptions options = how;
@@ -88,7 +88,7 @@ class SwitchCrash : public CrashTest,
       throw std::runtime_error(closed.error().message);
   }
 
-  /// An exception where something is wrong; nothing where it is told that the victim has died.
+  /// Runs a rank. Throws if a result is wrong; returns if an error says that the victim has died.
   void take_part(std::uint32_t self, const std::function<void()>& armed) const {
     const auto here = attach(
         spec_, {.rank = static_cast<std::int32_t>(self), .job = "crash", .emulated_node = self});
@@ -123,7 +123,7 @@ class SwitchCrash : public CrashTest,
     if (!comm) throw std::runtime_error(comm.error().message);
     return std::move(*comm);
   }
-  /// Where the switch has died both ranks come to it.
+  /// Waits for the offers of both ranks, which get there even if the switch has died.
   void wait_for_offers() const {
     while (!told_->offered[0] || !told_->offered[1]) rest();
   }
@@ -147,7 +147,7 @@ class SwitchCrash : public CrashTest,
     throw std::runtime_error("not what is expected: " + error.message);
   }
 
-  // ---- by the test -----------------------------------------------------------------------------
+  // ---- run by the test itself ------------------------------------------------------------------
 
   void live(Who who, const std::function<void()>& armed) const {
     if (who == Who::the_switch) return play(armed);

@@ -1,5 +1,5 @@
-// SIGKILL between all stores of replacing a pool's tuning table: the next process finds the old
-// one, none, or the new one whole, and can store another.
+// SIGKILL between all stores of replacing a pool's tuning table. The next process finds the old
+// table, none, or the complete new one, and can store another.
 #include "coll/tuning_store.hpp"
 #include "crash_test_base.hpp"
 
@@ -24,7 +24,7 @@ class TuningCrash : public CrashTest {
     const auto stored = coll::store_tuning(*here.arena, table_of(number));
     if (!stored) throw std::runtime_error(stored.error().message);
   }
-  /// 0: none.
+  /// The number in the stored table; 0 if there is none.
   std::uint64_t found() const {
     const Attached here = attach(spec_);
     const auto tuning = coll::load_tuning(*here.arena);

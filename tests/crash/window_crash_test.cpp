@@ -1,6 +1,6 @@
-// SIGKILL between all stores of a window's epochs: of a rank that holds a segment's lock, updates,
+// SIGKILL between all stores of a window's epochs: while a rank holds a segment's lock, updates,
 // puts, or announces that its own segment is open. The survivor gets the lock, finds each word old
-// or new, and gets an error that names the dead instead of waiting for it.
+// or new, and gets an error that names the dead rank instead of waiting for it.
 #include "crash_test_base.hpp"
 #include "window/window.hpp"
 
@@ -11,7 +11,7 @@ using window::Extent;
 using window::Window;
 
 constexpr std::uint64_t segment_bytes = 8192;
-constexpr std::uint64_t room_of_rank = 8192;  ///< for its words, and those that it makes
+constexpr std::uint64_t room_of_rank = 8192;  ///< for a rank's words and those that it allocates
 constexpr Extent counter{16, 8}, cell{4096, 8};
 constexpr std::uint32_t survivor = 0, victim = 1;
 constexpr std::uint64_t put_value = 0x1122334455667788, updates = 3;
@@ -32,7 +32,7 @@ class WindowCrash : public CrashTest, public testing::WithParamInterface<coheren
  protected:
   void SetUp() override {
     create(16 << 20, 16, GetParam());
-    // Without a job: the objects of a dead rank stay as long as its job has living ranks.
+    // Without a job, since the objects of a dead rank stay as long as its job has living ranks.
     here_ = attach(spec_, {.rank = 0, .emulated_node = 0});
     for (auto* object : {&own_, &others_})
       *object = *here_.arena->create("segment " + std::to_string(made_++), segment_bytes);
@@ -62,10 +62,10 @@ class WindowCrash : public CrashTest, public testing::WithParamInterface<coheren
     };
     return Window::open(pool, std::move(options));
   }
-  /// Zeros, as a rank would have cleared them.
+  /// Offset of a rank's words. They are zero, as if the rank had cleared them.
   std::uint64_t words_of(std::uint32_t rank) const { return area_.offset + rank * room_of_rank; }
 
-  /// All operations that need no other process, so that it dies or finishes alone.
+  /// Makes all operations that need no other process, so that the victim dies or finishes alone.
   void die_somewhere(const std::function<void()>& armed) const {
     const Attached at = attach(spec_, {.rank = 1, .job = "crash", .emulated_node = 0});
     const auto told = at.arena->open("token of the victim");
@@ -104,7 +104,7 @@ class WindowCrash : public CrashTest, public testing::WithParamInterface<coheren
     auto opened = open(*here_.pool, survivor, token);
     ASSERT_TRUE(opened) << opened.error().message;
     Window& window = **opened;
-    // Whatever the dead held or waited for.
+    // The survivor gets the lock even if the dead rank held it or waited for it.
     ASSERT_TRUE(window.lock(survivor, sync::Hold::exclusive));
     std::uint64_t count = 0, value = 0;
     ASSERT_TRUE(window.get(survivor, {&counter, 1}, &count));
@@ -118,7 +118,7 @@ class WindowCrash : public CrashTest, public testing::WithParamInterface<coheren
     const std::uint32_t group[] = {victim};
     const auto started = window.start(group);
     if (started) {
-      EXPECT_TRUE(window.complete());  // its last deed
+      EXPECT_TRUE(window.complete());  // the victim had done its last operation
     } else {
       EXPECT_EQ(started.error().code, ErrorCode::peer_dead);
       EXPECT_THAT(started.error().message, testing::HasSubstr("rank 1"));

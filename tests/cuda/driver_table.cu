@@ -1,4 +1,4 @@
-// The types, numbers and functions of src/cuda are those of NVIDIA's cuda.h.
+// Compares the types, constants and functions of src/cuda with NVIDIA's cuda.h.
 #include <cuda.h>
 
 #include <cstddef>

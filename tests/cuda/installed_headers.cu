@@ -1,4 +1,4 @@
-// The C headers of the product compile as CUDA, and a kernel can use their types.
+// Checks that the product's C headers compile as CUDA and that a kernel can use their types.
 #include "penstock/cxl_memory.h"
 #include "penstock/cxl_shm.h"
 #include "penstock/penstock.h"

@@ -1,4 +1,4 @@
-// Guards against: the whole table of objects flushed at every create. Counts operations, not time.
+// Guards against flushing the whole object table at every create. Counts operations, not time.
 #include "crash_test_base.hpp"
 
 namespace penstock::crash {
@@ -10,7 +10,7 @@ struct Cost {
 
 class CreateCost : public CrashTest {
  protected:
-  /// The cost of one create and one destroy of 4 KiB, in a pool of so many bytes.
+  /// The cost of one create and one destroy of 4 KiB in a pool of `pool_bytes`.
   std::pair<Cost, std::uint64_t> measure(std::uint64_t pool_bytes) {
     pool::TestFolder folder;
     spec_ = folder.file("pool");

@@ -1,5 +1,5 @@
-// Guards against: what endpoints leak. Made and closed thousands of times; as many at once as a
-// pool has; one more is refused by an error that says what helps.
+// Guards against leaks by endpoints. Opens and closes thousands of them, and as many at once as a
+// pool allows; one more is refused with an error that says what helps.
 #include "crash_test_base.hpp"
 #include "recorder.hpp"
 
@@ -26,7 +26,7 @@ TEST_F(EndpointChurn, FiveThousandTimesOnOnePool) {
       endpoint.progress();
     }
   };
-  // Tiles stay, and the first piece of the other: they are there before what is used is counted.
+  // Tiles and the first piece of the other table are never freed: make them before counting.
   talk(**transport::Endpoint::open(*here.arena, callbacks, {"churn"}));
   const auto before = here.arena->stats();
   std::set<std::uint32_t> slots;
@@ -34,7 +34,7 @@ TEST_F(EndpointChurn, FiveThousandTimesOnOnePool) {
     auto endpoint = transport::Endpoint::open(*here.arena, callbacks, {"churn"});
     ASSERT_TRUE(endpoint) << "round " << round << ": " << endpoint.error().message;
     slots.insert((*endpoint)->address().slot);
-    // Some of them talk: a channel comes and goes with its memory.
+    // Some endpoints send, which makes and frees a channel.
     if (round % 50 == 0) talk(**endpoint);
     if (HasFatalFailure()) return;
   }
@@ -47,7 +47,7 @@ TEST_F(EndpointChurn, FiveThousandTimesOnOnePool) {
   EXPECT_EQ(after.objects, before.objects);
 }
 
-/// 129, 257, 1024: more than a mailbox line, a byte, and all that one process can have.
+/// 129 exceeds a mailbox line, 257 a byte; 1024 is the limit of one process.
 TEST_F(EndpointChurn, AsManyAtOnceAsAPoolHas) {
   create(512 << 20, 1024);
   const Attached here = attach(spec_);
@@ -84,7 +84,7 @@ TEST_F(EndpointChurn, AsManyAtOnceAsAPoolHas) {
     }
   }
   EXPECT_EQ(all_callbacks[0].damaged, 0u);
-  for (int i = 0; i < 200; ++i) all[0]->progress();  // gives all credits back
+  for (int i = 0; i < 200; ++i) all[0]->progress();  // returns all credits
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Guards against: objects (windows) that are never freed. The published artifact's 2 GiB pool was
+// Guards against objects (windows) that are never freed. The published artifact's 2 GiB pool was
 // full after about 60 of them.
 #include <deque>
 

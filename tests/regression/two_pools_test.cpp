@@ -1,5 +1,5 @@
-// Guards against: path and size of the pool compiled in. One process uses two pools of different
-// size and mode at once, which stay apart.
+// Guards against a pool path and size that are compiled in. One process uses two pools of different
+// sizes and modes at once, and they stay separate.
 #include "crash_test_base.hpp"
 
 namespace penstock::crash {

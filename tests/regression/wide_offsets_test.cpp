@@ -1,5 +1,5 @@
-// Guards against: offsets of 32 bits. The published artifact wrapped at 4 GiB, which 32 ranks with
-// cells of 64 KB reach. Objects, and the memory of a channel, beyond 4 GiB and beyond 8 GiB.
+// Guards against 32-bit offsets. The published artifact wrapped at 4 GiB, which 32 ranks with cells
+// of 64 KB reach. Uses objects and channel memory beyond 4 GiB and beyond 8 GiB.
 #include <deque>
 
 #include "crash_test_base.hpp"
@@ -18,7 +18,7 @@ class WideOffsets : public testing::TestWithParam<std::uint64_t> {
     side_ = attach(spec_, {.rank = 0, .job = "wide"});
     first_ = pattern_at("low", 1 << 20, 1);
     ASSERT_LT(first_.offset, gib);
-    // The test touches none of it: the file stays small.
+    // The test does not touch the filler, so the file stays small.
     const auto filler = side_.arena->create("filler", GetParam() - gib / 4, {.zero = false});
     ASSERT_TRUE(filler) << filler.error().message;
     const auto rest = side_.arena->create("filler to the mark", gib / 4, {.zero = false});
@@ -32,7 +32,7 @@ class WideOffsets : public testing::TestWithParam<std::uint64_t> {
     side_.pool->memory().store_fence();
     return *object;
   }
-  /// As another process finds it, by its name.
+  /// Checks the object as another process finds it, by its name.
   void expect_pattern(const char* name, std::uint64_t number) {
     const Attached other = attach(spec_);
     const auto object = other.arena->open(name);
@@ -51,7 +51,7 @@ class WideOffsets : public testing::TestWithParam<std::uint64_t> {
 TEST_P(WideOffsets, ObjectsKeepApart) {
   const auto high = pattern_at("high", 1 << 20, 2);
   EXPECT_GT(high.offset, GetParam());
-  // Its place if an offset lost its upper half.
+  // The truncated offset is a different one.
   EXPECT_NE(high.offset & 0xffffffffu, high.offset);
   expect_pattern("low", 1);
   expect_pattern("high", 2);
