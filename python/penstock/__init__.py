@@ -1,7 +1,7 @@
 """Collectives and shared memory over a CXL pool.
 
-`penstock.torch` is the back end "penstock" of torch.distributed, `penstock.pool` maps objects of a pool as NumPy
-arrays and torch tensors. Neither is imported here.
+`penstock.torch` is the back end "penstock" of torch.distributed. `penstock.pool` maps objects of a pool as NumPy
+arrays and torch tensors. This package imports neither of them.
 """
 
 from penstock import _library
@@ -13,7 +13,7 @@ __all__ = ["AlreadyExistsError", "DeadlineError", "Error", "InvalidArgumentError
 
 
 def include_folder() -> str:
-    """The folder to give to a C compiler by -I, for `#include <penstock/penstock.h>`.
+    """The folder for a C compiler's -I, for `#include <penstock/penstock.h>`.
 
     >>> import os, penstock
     >>> os.path.exists(os.path.join(penstock.include_folder(), "penstock", "penstock.h"))
@@ -23,7 +23,7 @@ def include_folder() -> str:
 
 
 def library_folder() -> str:
-    """The folder of libpenstock.so, to give to a linker by -L and -rpath.
+    """The folder of libpenstock.so, for a linker's -L and -rpath.
 
     >>> import os, penstock
     >>> os.path.exists(os.path.join(penstock.library_folder(), "libpenstock.so"))
@@ -33,7 +33,7 @@ def library_folder() -> str:
 
 
 def __getattr__(name: str) -> str:
-    """`__version__`: of the library."""
+    """`__version__` is the version of the library."""
     if name == "__version__":
         return str(_library.call("version").decode())
     raise AttributeError(f"module 'penstock' has no attribute '{name}'")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class View:
-    """Bytes of an object. An array keeps this view alive, and with it the object's memory."""
+    """A range of an object's bytes. An array keeps this view alive, and the view keeps the object's memory mapped."""
 
     def __init__(self, owned: Owned, data: int, bytes: int) -> None:
         self.owned = owned
@@ -40,7 +40,7 @@ def sizes_of(shape: Any) -> tuple[int, ...]:
 
 
 def bounds(array: NDArray[Any]) -> tuple[int, int]:
-    """First byte and end of the memory that holds the array's elements."""
+    """The addresses of the first byte and of one past the last byte of the array's elements."""
     first = int(array.__array_interface__["data"][0])
     end = first + array.itemsize
     for count, stride in zip(array.shape, array.strides):
@@ -52,7 +52,7 @@ def bounds(array: NDArray[Any]) -> tuple[int, int]:
 
 
 def object_of(array: NDArray[Any]) -> Owned:
-    """The handle of the object whose memory the array shows."""
+    """The handle of the object that contains the array's memory."""
     base: Any = array
     while isinstance(base, np.ndarray):
         base = base.base

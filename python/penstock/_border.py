@@ -1,6 +1,6 @@
-"""Checks of arguments that pass from Python to C, for ctypes alone cuts integers and strings to what fits. Each check takes
-the argument's name and its value, and returns the value for C. Errors: InvalidArgumentError; TypeError for a value of another
-kind."""
+"""Checks arguments that pass from Python to C, since ctypes alone truncates integers and strings. Each check takes an
+argument's name and value, and returns the value for C. Errors: InvalidArgumentError; TypeError for a value of another
+type."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def integer(low: int, high: int) -> Callable[[str, Any], int]:
         if type(value) is int and low <= value <= high:
             return value
         try:
-            number = operator.index(value)  # takes integers of NumPy too
+            number = operator.index(value)  # accepts integers of NumPy too
         except TypeError:
             raise TypeError(f"{name} is {value!r}: an integer is needed") from None
         if not low <= number <= high:
@@ -31,7 +31,7 @@ def integer(low: int, high: int) -> Callable[[str, Any], int]:
 
 
 def text(name: str, value: Any) -> bytes:
-    """The string for C. Bytes that are no UTF-8 come from os.fsdecode(), and go back to what they were."""
+    """The string for C. Bytes that are not UTF-8, as os.fsdecode() represents them, become the original bytes again."""
     if not isinstance(value, str):
         raise TypeError(f"{name} is {value!r}: a string is needed")
     if "\0" in value:
@@ -47,14 +47,14 @@ def text_or_none(name: str, value: Any) -> Optional[bytes]:
 
 
 def nanoseconds(name: str, value: Any) -> int:
-    """Seconds as nanoseconds. None is the library's default, which is 0 in C."""
+    """Converts seconds to nanoseconds. None means the library's default, which is 0 in C."""
     if value is None:
         return 0
     if not isinstance(value, (float, numbers.Real)):  # float first: that check is faster
         raise TypeError(f"{name} is {value!r}: a number of seconds is needed")
     try:
         seconds = float(value)
-    except OverflowError:  # an integer of hundreds of digits
+    except OverflowError:  # a very large integer
         seconds = math.inf if value > 0 else -math.inf
     if not seconds >= 0:  # also NaN
         raise InvalidArgumentError(f"a {name} of {value} s: 0 or more is needed")

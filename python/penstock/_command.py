@@ -1,4 +1,4 @@
-"""`penstock`: the command that lies in the package."""
+"""`penstock`: runs the command that is installed in the package."""
 
 import os
 import sys
@@ -8,5 +8,5 @@ from penstock._library import folder
 
 def main() -> None:
     program = os.path.join(folder("bin", "penstock"), "penstock")
-    os.environ.setdefault("PENSTOCK_PYTHON", sys.executable)  # where the package's own needs are installed
+    os.environ.setdefault("PENSTOCK_PYTHON", sys.executable)  # the Python that has the package's dependencies
     os.execv(program, [program, *sys.argv[1:]])

@@ -1,4 +1,4 @@
-"""Handles of the library: their owners, and when they are given back."""
+"""Handles of the library: their owners, and when they are released."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from penstock.errors import InvalidArgumentError
 
 
 class Owned:
-    """A handle of the library: given back with the last reference to it, or by the library when the process
-    ends; memory stays mapped then. `needs`: a handle that must be given back after it."""
+    """A handle of the library. It is released with the last reference to it, or by the library when the process
+    ends; in that case memory stays mapped. `needs`: a handle that must be released after this one."""
 
     def __init__(self, handle: ctypes.c_void_p, close: str, needs: Optional[Owned]) -> None:
         self._as_parameter_ = handle
@@ -21,7 +21,7 @@ class Owned:
         self.process = os.getpid()
 
     def __del__(self) -> None:
-        self._close(self._as_parameter_)  # changes nothing in a forked child
+        self._close(self._as_parameter_)  # does nothing in a forked child
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("handles of a pool cannot be pickled: they are addresses in this process; attach to the pool in "
@@ -29,19 +29,19 @@ class Owned:
 
 
 def made(by: str, *arguments: Any, close: str, needs: Optional[Owned] = None) -> Owned:
-    """The handle that a function makes as its last argument."""
+    """Calls a function that stores a new handle at its last argument, and returns that handle."""
     place = ctypes.c_void_p()
     try:
         call(by, *arguments, ctypes.byref(place))
     except BaseException:
-        if place:  # a signal's handler raised an error after the handle was made
+        if place:  # a signal handler raised an error after the handle was made
             Owned(place, close, needs)
         raise
     return Owned(place, close, needs)
 
 
 class Handle:
-    """The base of pools, objects and their parts. `what` names it in errors."""
+    """The base class of pools, objects and their parts. `what` names it in errors."""
 
     def __init__(self, owned: Owned, what: str) -> None:
         self._what = what
@@ -62,19 +62,19 @@ class Handle:
         return self._owned is not None and self._owned.process == os.getpid()
 
     def close(self) -> None:
-        """A second time changes nothing, nor does it in a child of os.fork()."""
+        """Closes the handle. Does nothing the second time, or in a child of os.fork()."""
         self._owned = None
 
 
 class Waiting(Handle):
-    """A handle in which threads wait."""
+    """A handle on which threads wait."""
 
     def __init__(self, owned: Owned, kind: str) -> None:
         super().__init__(owned, f"the {kind}")
         self._cancel = f"{kind}_cancel"
 
     def close(self) -> None:
-        """Ends the waits of other threads. A second time changes nothing, nor does it in a child of os.fork()."""
+        """Closes the handle and ends waits of other threads. Does nothing the second time, or in a child of os.fork()."""
         owned, self._owned = self._owned, None
         if owned is not None and owned.process == os.getpid():
             call(self._cancel, owned)

@@ -17,7 +17,7 @@ _NAME = "libpenstock.so.0"
 
 
 def folder(name: str, holds: str) -> str:
-    """A folder of the package, or else of the prefix that the package is installed below."""
+    """A folder of the package or, without that, of the installation prefix above the package."""
     here = os.path.dirname(__file__)
     sought = [os.path.join(here, name)]
     above = here
@@ -61,7 +61,7 @@ class CheckpointInfo(Structure):
     _fields_ = [("version", c_uint64), ("tag", c_uint64), ("bytes", c_uint64)]
 
 
-# An argument's C type, and its check; None: the package has made it.
+# An argument's C type and its check; None: the package itself made the value.
 _U32 = (c_uint32, u32)
 _U64 = (c_uint64, size)
 _I32 = (c_int32, i32)
@@ -70,10 +70,10 @@ _TEXT = (c_char_p, text)
 _TEXT_OR_NONE = (c_char_p, text_or_none)
 _SECONDS = (c_uint64, nanoseconds)
 _HANDLE = (c_void_p, None)
-_MEMORY = (c_void_p, None)  # addresses that the package has computed
+_MEMORY = (c_void_p, None)  # addresses computed by the package
 _PLACE = (POINTER(c_void_p), None)
 
-Visit = CFUNCTYPE(None, POINTER(ObjectInfo))  # NULL follows, and is left out
+Visit = CFUNCTYPE(None, POINTER(ObjectInfo))  # C's second parameter, always NULL, is left out
 
 
 def _place(kind: Any) -> tuple[Any, None]:
@@ -126,7 +126,7 @@ _CHECKED: dict[str, dict[str, Any]] = {  # these return a penstock_status_t
     "checkpoint_commit": {"checkpoint": _HANDLE, "tag": _U64},
     "checkpoint_read": {"checkpoint": _HANDLE, "version": _U64, "to": _MEMORY, "offset": _U64, "bytes": _U64},
 }
-_PLAIN: dict[str, tuple[Any, dict[str, Any]]] = {  # what they return, and arguments
+_PLAIN: dict[str, tuple[Any, dict[str, Any]]] = {  # return type and arguments
     "version": (c_char_p, {}),
     "status_name": (c_char_p, {"status": _I32}),
     "last_error": (c_char_p, {}),
@@ -153,11 +153,11 @@ _PLAIN: dict[str, tuple[Any, dict[str, Any]]] = {  # what they return, and argum
 
 @functools.lru_cache(maxsize=None)
 def _library() -> ctypes.CDLL:
-    """Errors: Error, where it is nowhere."""
+    """Loads libpenstock.so. Errors: Error if it is not found."""
     try:
         path = os.path.join(folder("lib", _NAME), _NAME)
     except Error:
-        path = _NAME  # where the system has it
+        path = _NAME  # let the system's loader find it
         try:
             return ctypes.CDLL(path)
         except OSError:
@@ -167,7 +167,7 @@ def _library() -> ctypes.CDLL:
 
 
 class _Functions(dict):  # type: ignore[type-arg]
-    """By name: the function, the checks of its arguments by their places, and whether it returns a status."""
+    """Maps a name to its function, the checks of its arguments by position, and whether it returns a status."""
 
     def __missing__(self, name: str) -> tuple[Any, list[tuple[int, str, Callable[[str, Any], Any]]], bool]:
         function = getattr(_library(), f"penstock_{name}")
@@ -184,14 +184,14 @@ _functions = _Functions()
 
 
 def function_of(name: str) -> Any:
-    """penstock_NAME itself, unchecked."""
+    """The function penstock_NAME, without checks."""
     return _functions[name][0]
 
 
 def call(name: str, *arguments: Any) -> Any:
-    """Calls penstock_NAME. Returns its result, or None if that is a status. Handles are objects with `_as_parameter_`,
-    and live as long as the call. Errors: those of the library; InvalidArgumentError and TypeError for an argument that
-    C cannot take as it is."""
+    """Calls penstock_NAME. Returns its result, or None if that is a status. Handles are objects with `_as_parameter_`
+    and must live during the call. Errors: those of the library; InvalidArgumentError and TypeError for an argument
+    that does not fit its C type."""
     function, checks, checked = _functions[name]
     if not _signals.main_thread_is_asked:
         _signals.ask_main_thread(function_of("interrupt_by"))
@@ -210,7 +210,7 @@ def call(name: str, *arguments: Any) -> Any:
 
 
 def options(kind: type[Structure], **fields: Any) -> Structure:
-    """A struct of options. By struct_bytes the library tells versions apart."""
+    """Makes a struct of options. Its struct_bytes tells the library which version of the struct it is."""
     types = dict(kind._fields_)  # type: ignore[arg-type]
     checked = {name: _OF_FIELDS[types[name]](name, value) for name, value in fields.items()}
     return kind(struct_bytes=ctypes.sizeof(kind), **checked)

@@ -1,5 +1,5 @@
-"""Ctrl-C in calls. Python runs the handlers of signals in its main thread, between two of its own instructions. A thread
-that waits in the library reaches no instruction, so the library calls back some 50 times a second."""
+"""Ctrl-C during calls. Python runs signal handlers in its main thread, between two bytecode instructions. A thread that
+waits in the library executes none, so the library calls back some 50 times a second."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 _Look = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 
-raised: list[tuple[int, BaseException]] = []  # in callbacks: the thread, whose call has not returned yet, and the error
+raised: list[tuple[int, BaseException]] = []  # errors raised in callbacks, with the thread whose call is still running
 main_thread_is_asked = False
 
 
@@ -24,15 +24,15 @@ def _answers(function: Callable[[Any], Any]) -> Generator[Any, Any, None]:
                 answer = function((yield answer))
         except GeneratorExit:
             return
-        except BaseException as error:  # whatever a handler raises, KeyboardInterrupt above all
+        except BaseException as error:  # any error of a handler, above all KeyboardInterrupt
             raised.append((threading.get_ident(), error))
             answer = 1
 
 
 def callback(kind: Any, function: Callable[[Any], Any]) -> Any:
-    """A `kind` of ctypes, of one argument; call() raises an error of `function` after the library has returned. Python runs
-    handlers as soon as a callback begins, and an error that leaves a callback is printed and forgotten. So the library does
-    not call a function: it resumes a generator, within its `try`."""
+    """Makes a ctypes callback of type `kind` with one argument. call() raises the errors of `function` after the library
+    has returned. Python runs signal handlers as soon as a callback begins, and only prints errors that leave it. So the
+    library does not call `function` itself; it resumes a generator, which is inside its `try` then."""
     answers = _answers(function)
     next(answers)
     return kind(answers.send)
@@ -42,7 +42,8 @@ _look = callback(_Look, lambda _: any(of == threading.get_ident() for of, _ in r
 
 
 def ask_main_thread(interrupt_by: Callable[[object, object], object]) -> None:
-    """Called by every call until the main thread has made one. `interrupt_by`: penstock_interrupt_by."""
+    """Lets the library ask the main thread for signals. Every call calls this until one comes from the main thread.
+    `interrupt_by`: penstock_interrupt_by."""
     global main_thread_is_asked
     if threading.current_thread() is threading.main_thread():
         main_thread_is_asked = True
@@ -58,7 +59,7 @@ def raise_of_this_thread() -> None:
 
 
 def _in_child() -> None:
-    """The thread that forks is the main thread of a child."""
+    """Resets the state in a forked child, whose main thread is the thread that forked."""
     global main_thread_is_asked
     main_thread_is_asked = False
     raised.clear()

@@ -1,5 +1,5 @@
-"""What `import torch` calls by the entry point torch.backends, so that init_process_group("penstock") needs no
-import of ours.
+"""`import torch` calls this through the entry point torch.backends, so that init_process_group("penstock") works
+without an import of penstock.torch.
 
 An exception here would break `import torch` for programs that never use Penstock."""
 
@@ -7,5 +7,5 @@ An exception here would break `import torch` for programs that never use Penstoc
 def register() -> None:
     try:
         import penstock.torch  # noqa: F401
-    except Exception:  # the import of penstock.torch says what is wrong to who uses it
+    except Exception:  # an explicit import of penstock.torch reports what is wrong
         pass

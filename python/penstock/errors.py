@@ -1,9 +1,9 @@
-"""What goes wrong in a pool, each also an error of Python's own of that kind."""
+"""The errors of pools. Each also derives from the fitting built-in exception."""
 
 
 class Error(Exception):
-    """`status` is the stable name of penstock_status_t, such as "no_space"; the text says what was met, what was
-    needed and the command that mends it."""
+    """`status` is the stable name of a penstock_status_t, such as "no_space". The text says what was found, what was
+    needed, and the command that fixes it."""
 
     status: str = "internal"
 
@@ -21,7 +21,7 @@ class InvalidArgumentError(Error, ValueError):
 
 
 class NotFoundError(Error, LookupError):
-    """No such pool or object."""
+    """There is no such pool or object."""
 
     status = "not_found"
 
@@ -47,7 +47,7 @@ class DeadlineError(Error, TimeoutError):
 
 
 class PeerDeadError(Error, ConnectionError):
-    """The process that was waited for has died."""
+    """The process that this one waited for has died."""
 
     status = "peer_dead"
 

@@ -1,4 +1,4 @@
-"""Changes of objects that happen as a whole or not at all, and arrays that outlive their program.
+"""Atomic changes of objects, and arrays that outlive their program.
 
     import penstock.pool
 
@@ -12,10 +12,10 @@
     with saved.update(tag=1) as new:
         new.write(values)
 
-Whenever the process is killed, all changes of a transaction are there or none: whoever attaches next, or uses the
-object, undoes what was begun. On a pool in /dev/shm that holds for the death of processes; on a file or a device also
-for hosts that lose their power (Pool.durability). Threads: one transaction or checkpoint is used by one thread at a
-time. Source: include/penstock/persist.h, docs/protocols/persistence.md.
+If the process is killed, either all changes of a transaction take effect or none: the next process that attaches, or
+uses the object, rolls an unfinished transaction back. A pool in /dev/shm survives the death of processes; a pool in a
+file or on a device also survives power failures (Pool.durability). Threads: only one thread may use a transaction or
+checkpoint at a time. Source: include/penstock/persist.h, docs/protocols/persistence.md.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ LOG_BYTES = 1 << 20
 
 
 class Transaction(Handle):
-    """Of Pool.transaction(): commits at the end of `with`, or aborts where that is left by an exception.
+    """The result of Pool.transaction(). Commits at the end of `with`; aborts if an exception leaves it.
 
     >>> import penstock.pool
     >>> spec = penstock.pool.create_temporary()
@@ -81,9 +81,9 @@ class Transaction(Handle):
     def __exit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException],
                  trace: Optional[TracebackType]) -> None:
         if self._owned is not None and not self._usable:
-            return  # a forked child that leaves `with`: the transaction is its parent's
+            return  # a forked child leaves `with`: the transaction belongs to its parent
         log, self._owned = self._log, None
-        call("tx_commit" if kind is None else "tx_abort", log)  # else closing the log, which nobody keeps then, undoes it
+        call("tx_commit" if kind is None else "tx_abort", log)  # if this fails, closing the log undoes the changes
         call("tx_release", log, None)
         self._pool._keep_undo_log(self._bytes, log)
 
@@ -94,10 +94,10 @@ class Transaction(Handle):
         return self._open
 
     def add(self, what: Union[NDArray[Any], Object], offset: int = 0, bytes: Optional[int] = None) -> None:
-        """Before these bytes are stored to: an array of Object.array(), a slice of it, or `bytes` of an object from
-        `offset` on (None: all that follows). Old bytes are kept in whole lines of 64 bytes, also those between the
-        elements of a slice that has gaps. Errors: InvalidArgumentError; NoSpaceError, where the old bytes do not fit
-        into the undo log (Pool.transaction); UnavailableError, while another process writes the object."""
+        """Saves the old values; to be called before storing to these bytes. `what`: an array from Object.array(), a
+        slice of it, or an object; then `bytes` bytes from `offset` on (None: to the object's end). Saves whole lines of
+        64 bytes, including the gaps of a strided slice. Errors: InvalidArgumentError; NoSpaceError if the undo log
+        (Pool.transaction) is full; UnavailableError while another process writes the object."""
         log = self._log
         if isinstance(what, np.ndarray):
             owned = object_of(what)
@@ -117,8 +117,8 @@ class Transaction(Handle):
 
 @dataclass(frozen=True)
 class CheckpointInfo:
-    """`version` grows with each commit and is 0 before the first; `tag` is as given to it; `bytes` are those of one
-    copy: what was asked for, up to whole pages."""
+    """`version` grows with each commit and is 0 before the first. `tag` is the one passed to the last commit. `bytes`
+    is the size of one copy: the requested size, rounded up to whole pages."""
 
     version: int
     tag: int
@@ -126,8 +126,8 @@ class CheckpointInfo:
 
 
 class Checkpoint(Handle):
-    """Of Pool.checkpoint(): two copies of an array in the pool, one of which is valid. The processes of an MPI job
-    each call begin(), write() their parts and flush(); after a barrier one of them calls commit().
+    """The result of Pool.checkpoint(): two copies of an array in the pool, one of which is valid. Each process of an MPI
+    job calls begin(), write() for its part, and flush(); after a barrier one of them calls commit().
 
     >>> import penstock.pool
     >>> spec = penstock.pool.create_temporary()
@@ -149,7 +149,7 @@ class Checkpoint(Handle):
         self.close()
 
     def close(self) -> None:
-        """What was committed stays. A second time changes nothing."""
+        """Closes the handle; committed data stay. Does nothing the second time."""
         super().close()
 
     def destroy(self) -> None:
@@ -158,7 +158,7 @@ class Checkpoint(Handle):
         self.close()
 
     def info(self) -> CheckpointInfo:
-        """What is valid now."""
+        """Describes the valid version."""
         found = _library.CheckpointInfo()
         call("checkpoint_info", self._open, found)
         return CheckpointInfo(found.version, found.tag, found.bytes)
@@ -170,28 +170,29 @@ class Checkpoint(Handle):
         return version.value
 
     def write(self, source: ArrayLike, offset: int = 0) -> None:
-        """Copies an array into the version that was begun, `offset` bytes from its start on. Processes that write at
-        once write different words of 8 bytes. Errors: InvalidArgumentError; Error of status mismatch, when another
-        process has committed since."""
+        """Copies an array into the version that was begun, `offset` bytes from its start. Processes that write
+        concurrently must write different words of 8 bytes. Errors: InvalidArgumentError; Error with status mismatch if
+        another process has committed since begin()."""
         data = np.ascontiguousarray(source)
         checked_kind(data.dtype)
         call("checkpoint_write", self._open, offset, data.ctypes.data, data.nbytes)
 
     def flush(self) -> None:
-        """What was written here is at the device, or in the file: before the process that commits is told."""
+        """Waits until this process's writes have reached the device or the file. To be called before the process that
+        commits is notified."""
         call("checkpoint_flush", self._open)
 
     def commit(self, tag: int = 0) -> None:
-        """What was begun is valid from now on. By one process, when all have flushed."""
+        """Makes the version that was begun valid. To be called by one process, after all have flushed."""
         call("checkpoint_commit", self._open, tag)
 
     def update(self, tag: int = 0) -> Update:
-        """For one process: begins, and commits at the end of `with`, unless that is left by an exception."""
+        """For a single process: begins a version, and commits it at the end of `with` unless an exception leaves it."""
         return Update(self, tag)
 
     def read(self, shape: Optional[Shape] = None, dtype: DTypeLike = np.uint8, offset: int = 0) -> NDArray[Any]:
-        """A copy of the valid version, or a part of it from `offset` bytes on. Reads again while others commit.
-        Errors: InvalidArgumentError, also where nothing was committed yet."""
+        """Copies the valid version, or a part of it from `offset` bytes on. Retries if another process commits
+        meanwhile. Errors: InvalidArgumentError, also if nothing was committed yet."""
         kind = checked_kind(np.dtype(dtype))
         offset = size("offset", offset)
         while True:
@@ -213,7 +214,7 @@ class Checkpoint(Handle):
 
 
 class Update:
-    """The version that is being written: Checkpoint.update()."""
+    """The version that is being written; the result of Checkpoint.update()."""
 
     def __init__(self, checkpoint: Checkpoint, tag: int) -> None:
         self._checkpoint = checkpoint
@@ -229,7 +230,7 @@ class Update:
 
 
 def checkpoint_of(pool: Pool, name: str, bytes: Optional[int], lifetime: int) -> Checkpoint:
-    """As Pool.checkpoint()."""
+    """Implements Pool.checkpoint()."""
     by, more = ("checkpoint_open", ()) if bytes is None else ("checkpoint_create", (bytes, lifetime))
     owned = pool._open
     return Checkpoint(made(by, owned, name, *more, close="checkpoint_close", needs=owned))

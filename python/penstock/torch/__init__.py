@@ -5,9 +5,9 @@
 
     dist.init_process_group("penstock")
 
-The ranks of one host need nothing else; those of several hosts name a pool that all share by PENSTOCK_POOL.
-All collectives of torch.distributed for tensors of the CPU. Results of reductions do not depend on sizes, algorithms
-or timing: operands come in rank order, and 16- and 8-bit floats are accumulated in 32 bits.
+Ranks on one host need nothing else. Ranks on several hosts name a shared pool by PENSTOCK_POOL.
+The back end supports all collectives of torch.distributed for CPU tensors. Results of reductions do not depend on
+sizes, algorithms or timing: operands are combined in rank order, and 16- and 8-bit floats are accumulated in 32 bits.
 """
 
 import importlib
@@ -26,7 +26,7 @@ NAME = "penstock"
 
 
 def backend_module() -> ModuleType:
-    """The compiled part for the torch that is installed.
+    """Loads the compiled part for the installed torch.
 
     Errors: ImportError, which names the versions that were found and the command that builds the missing one.
     """
@@ -44,7 +44,7 @@ def backend_module() -> ModuleType:
 
 
 def _emulate_nodes(rank: int, size: int) -> None:
-    """PENSTOCK_NODES=n: the ranks of this host play n hosts, in blocks, the first ones longer."""
+    """With PENSTOCK_NODES=n, divides the ranks of this host into n emulated hosts: blocks, the first ones longer."""
     nodes = os.environ.get("PENSTOCK_NODES")
     if not nodes or "PENSTOCK_NODE" in os.environ:
         return
@@ -56,15 +56,16 @@ def _emulate_nodes(rank: int, size: int) -> None:
     os.environ["PENSTOCK_NODE"] = str(node)
 
 
-_leaves = 0  # the process that leaves its groups at its end
+_leaves = 0  # pid of the process that has registered to leave its groups at exit
 
 
 def _of_this_life(store: Any) -> Any:
-    """torchrun without a rendezvous service gives the workers that it restarts the store of those before them."""
+    """Separates the store's keys by restart: torchrun without a rendezvous service gives restarted workers the store of
+    the earlier ones."""
     environment = os.environ
     if "TORCHELASTIC_RESTART_COUNT" not in environment:
         return store
-    if environment.get("LOCAL_WORLD_SIZE") != environment.get("WORLD_SIZE"):  # launchers count restarts by themselves
+    if environment.get("LOCAL_WORLD_SIZE") != environment.get("WORLD_SIZE"):  # each launcher counts its own restarts
         return store
     return torch.distributed.PrefixStore(f"life {environment['TORCHELASTIC_RESTART_COUNT']}", store)
 
@@ -78,11 +79,11 @@ def _forget_name() -> None:
 
 
 def _create(options: Any, backend_options: Any = None) -> Any:
-    """torch.distributed calls it for each process group."""
+    """Makes a process group; torch.distributed calls this."""
     global _leaves
     module = backend_module()
     _emulate_nodes(options.group_rank, options.group_size)
-    if _leaves != os.getpid():  # before Python finalizes; and a process of multiprocessing has no other end
+    if _leaves != os.getpid():  # runs before Python finalizes, and also in multiprocessing's processes
         multiprocessing.util.Finalize(None, module.leave, exitpriority=0)
         _leaves = os.getpid()
     is_default = not torch.distributed.is_initialized()
@@ -98,7 +99,7 @@ def _create(options: Any, backend_options: Any = None) -> Any:
 
 
 def register() -> None:
-    """Makes "penstock" known to torch.distributed. Importing this module does it; a second time changes nothing."""
+    """Registers "penstock" with torch.distributed. Importing this module does that; a second call does nothing."""
     if hasattr(torch.distributed.Backend, NAME.upper()):
         return
     torch.distributed.Backend.register_backend(NAME, _create, extended_api=True, devices=["cpu", "cuda"])
