@@ -1,8 +1,8 @@
-"""The time of a whole run, shared among its experiments: `make bench` is done in ten minutes wherever it runs.
+"""Shares the time of a run among its experiments, so that `make bench` ends in ten minutes on any machine.
 
-Each experiment has an equal share of what is left when it begins; what it does not use is of those behind it. A round
-that would not end within the share, by the longest round before it, is not begun. The first round of an experiment
-is, as long as the run has time, and no program runs past the end of the run's.
+Each experiment gets an equal share of the time left when it begins; later experiments get the time that it does not
+use. A round is not begun if, judged by the longest earlier round, it would not end within the share. The first round of
+an experiment always begins while the run has time left. No program runs past the end of the run.
 
     >>> now = [0.0]
     >>> budget = Budget(100, 2, clock=lambda: now[0])
@@ -22,31 +22,31 @@ import math
 import time
 from typing import Callable
 
-DEFAULT = 540.0  # seconds: of ten minutes, one is for the build and the page
+DEFAULT = 540.0  # seconds; one of the ten minutes is for the build and the page
 Clock = Callable[[], float]
 
 
 class Share:
-    """An experiment's: `until` it should be done, `end` is the whole run's."""
+    """The time of one experiment. `until`: when it should be done; `end`: the end of the whole run."""
 
     def __init__(self, until: float, end: float, clock: Clock) -> None:
         self.until, self.end, self.clock = until, end, clock
 
     def fits(self, seconds: float) -> bool:
-        """May a round begin that takes so long?"""
+        """True if a round that takes so long may begin."""
         return self.clock() + seconds <= self.until
 
     def spent(self) -> bool:
-        """Has the run no time left for anything?"""
+        """True if the run has no time left."""
         return self.clock() >= self.end
 
     def timeout(self, most: float) -> float:
-        """Seconds that a program may take: `most`, and no more than the run has left."""
+        """The seconds that a program may take: `most`, but no more than the run has left."""
         return max(0.0, min(most, self.end - self.clock()))
 
 
 class Budget:
-    """`seconds` for so many experiments; math.inf: no bound."""
+    """Divides `seconds` among a number of experiments; math.inf: no limit."""
 
     def __init__(self, seconds: float, experiments: int, clock: Clock = time.monotonic) -> None:
         self.seconds, self.clock = seconds, clock
@@ -54,7 +54,7 @@ class Budget:
         self.waiting = experiments
 
     def share(self) -> Share:
-        """Of the next experiment."""
+        """The share of the next experiment."""
         left = max(0.0, self.end - self.clock())
         share = left / max(1, self.waiting)
         self.waiting -= 1

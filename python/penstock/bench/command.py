@@ -108,10 +108,10 @@ def not_empty(kind: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Of options.json, which the command's help, man pages and completion are made from too."""
+    """The parser made from options.json, the source of the command's help, man pages and completion too."""
     top = Parser(prog="penstock bench", description="Measure this machine: every table and figure of the papers that it "
                  "allows, with baselines in the same run.")
-    top.add_argument("--command", type=Path, help=argparse.SUPPRESS)  # who runs this
+    top.add_argument("--command", type=Path, help=argparse.SUPPRESS)  # the command that started this
     verbs = top.add_subparsers(dest="verb", required=True, parser_class=Parser)
     for verb, its in json.loads(Path(__file__).with_name("options.json").read_text(encoding="utf-8")).items():
         below = verbs.add_parser(verb, help=its["meaning"], description=its["meaning"], epilog=its.get("footer"), allow_abbrev=False)
@@ -132,7 +132,7 @@ def _add(parser: argparse.ArgumentParser, option: Mapping[str, Any]) -> None:
 
 
 def chosen(names: Sequence[str]) -> "Tuple[List[Experiment], List[str]]":
-    """Those of the names that there are, all without names; and complaints about the others."""
+    """The experiments with these names, or all without names; and messages about unknown names."""
     known = registry()
     complaints = []
     for name in names:
@@ -228,7 +228,7 @@ def measure(console: "Console", wanted: Sequence[Experiment], settings: Settings
 
 
 def leave(results: Results, options: argparse.Namespace) -> List[str]:
-    """Writes what was asked for; the paths."""
+    """Writes the files that were asked for, and returns their paths."""
     written = []
     for path, write in ((options.json, model.write), (options.csv, running.write_csv)):
         if path:
@@ -245,13 +245,13 @@ def leave(results: Results, options: argparse.Namespace) -> List[str]:
             complain(f"cannot write into {options.report}: {error.strerror}: make room, and name a folder by --report DIR")
         try:
             written += running.write_report(results, options.report)
-        except Exception as error:  # the figures are kept whatever the page says
+        except Exception as error:  # a failure of the page must not lose the figures
             complain(f"no page was drawn: {type(error).__name__}: {error}")
     return written
 
 
 def print_list(experiments: "Iterable[Experiment]") -> None:
-    """Without the package rich, which only measuring needs."""
+    """Prints the experiments, without the package rich, which only measuring needs."""
     rows = [("experiment", "what it measures", "source", "needs")]
     rows += [(each.name, each.title, each.source, each.needs) for each in experiments]
     widths = [max(map(len, column)) for column in zip(*rows)]

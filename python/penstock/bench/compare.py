@@ -1,8 +1,8 @@
-"""`penstock bench compare A.json B.json`: what became better or worse between two runs.
+"""`penstock bench compare A.json B.json`: reports which figures became better or worse between two runs.
 
-Figures are matched by experiment, series, group, operation, size, processes and metric. A difference is told only where
-it is greater than both spreads together; of a single round the spread is not known, and nothing but counts is judged. Published
-figures are left out. Times that more ranks than cores took are not judged: they show the scheduler.
+Figures are matched by experiment, series, group, operation, size, processes and metric. A difference counts only if it
+exceeds the sum of both spreads. A single round has no spread, so only counts are judged then. Published figures are
+skipped. Times with more ranks than cores are not judged, since they show the scheduler.
 
 `penstock bench compare --help` says what the exit status means.
 """
@@ -21,13 +21,13 @@ from penstock.bench.report.data import COUNTED, Figure, Report, beyond_spread, l
 
 EXIT_SAME, EXIT_ERROR, EXIT_WORSE = 0, 1, 3
 BETTER, WORSE, SAME, UNJUDGED = "better", "worse", "within the spread", "not judged"
-OF_A_RUN = ("load at the start", "hypervisor steal", "CPUs of this process")  # facts that differ on one machine too
+OF_A_RUN = ("load at the start", "hypervisor steal", "CPUs of this process")  # differ between runs on the same machine
 Key = Tuple[str, str, str, Optional[int], Optional[int], str]
 
 
 @dataclass(frozen=True)
 class Change:
-    """One figure in both runs. `times`: how many times better the second is; None where that cannot be said: `why`."""
+    """One figure in both runs. `times`: how many times better the second run is; None if unknown, and `why` says why."""
 
     experiment: str
     first: Figure
@@ -39,7 +39,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Comparison:
-    """`notes`: what one of the two lacks; `machines`: the facts that differ; `formulas`: what, and how it grows in each."""
+    """`notes`: figures that one run lacks; `machines`: facts that differ; `formulas`: subjects and their growth in each run."""
 
     changes: Sequence[Change]
     notes: Sequence[str]
@@ -54,7 +54,7 @@ class Comparison:
         return EXIT_WORSE if self.of(WORSE) else EXIT_SAME
 
     def as_dict(self) -> Dict[str, Any]:
-        """As --json prints it."""
+        """The comparison as --json prints it."""
         return {"machines_differ": list(self.machines), "notes": list(self.notes), "worse": len(self.of(WORSE)),
                 "better": len(self.of(BETTER)),
                 "formulas": [{"of": what, "first": one, "second": other} for what, one, other in self.formulas],
@@ -95,7 +95,7 @@ def _formulas(report: Report, name: str) -> Dict[str, str]:
 
 
 def _missing(name: str, which: str, lost: Sequence[Key]) -> List[str]:
-    """What only one run has, by series."""
+    """Describes the figures that only one run has, by series."""
     series = list(dict.fromkeys(key[0] for key in lost))
     if not series:
         return []
@@ -104,7 +104,7 @@ def _missing(name: str, which: str, lost: Sequence[Key]) -> List[str]:
 
 
 def compare(first: Mapping[str, Any], second: Mapping[str, Any]) -> Comparison:
-    """Of two results as results.json holds them.
+    """Compares two results in the format of results.json.
 
     >>> compare({"experiments": {"halo": {}}}, {}).notes
     ['halo: only the first run has it']
@@ -139,7 +139,7 @@ def _line(change: Change) -> List[str]:
 
 
 def told(found: Comparison, everything: bool = False) -> str:
-    """As text: the worst first; `everything`: also what did not change or is not judged."""
+    """The comparison as text, worst changes first. `everything`: includes unchanged and unjudged figures."""
     shown = [*found.of(WORSE), *found.of(BETTER)]
     shown.sort(key=lambda each: each.times or 0)
     if everything:
@@ -162,7 +162,7 @@ def told(found: Comparison, everything: bool = False) -> str:
 
 
 def run(first: Path, second: Path, as_json: bool = False, everything: bool = False) -> int:
-    """Prints the comparison of two files; the exit status."""
+    """Prints the comparison of two files, and returns the exit status."""
     try:
         found = compare(model.read(first).as_dict(), model.read(second).as_dict())
     except model.ModelError as error:

@@ -1,9 +1,9 @@
-"""What an experiment is, and what it is given while it runs.
+"""The interface of experiments.
 
-A module penstock/bench/experiments/NAME.py with `EXPERIMENT = Experiment(...)` is an experiment: it needs no other
-registration. Its `run` measures by `Run.rounds`, which takes all variants in turn, round after round, so that what
-disturbs the machine disturbs all alike, and keeps what was measured also when it is interrupted. It raises `Absent`
-where there is nothing to measure with; where a part is missing it says so by `Run.lacks` and goes on.
+Each module penstock/bench/experiments/NAME.py with `EXPERIMENT = Experiment(...)` is an experiment; it needs no other
+registration. Its `run` measures by `Run.rounds`, which runs all variants in turn, round after round, so that
+disturbances of the machine hit all alike. An interruption keeps the figures measured so far. `run` raises `Absent` if
+it cannot measure at all; if only a part is missing, it reports that by `Run.lacks` and continues.
 
     def run(run):
         figures = {"Penstock": lambda: {Key("latency", "latency_us", 8): 0.4}}
@@ -25,16 +25,16 @@ from penstock.bench.model import Formula, Outcome, Plot, Row
 
 
 class Absent(Exception):
-    """There is nothing to measure with: what is missing, and the command that brings it."""
+    """The experiment cannot run here. The text names what is missing and the command that installs it."""
 
 
 class Failed(Exception):
-    """A measurement did not succeed; the others go on."""
+    """A measurement failed; the others continue."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What the user asked for. None: the experiment's own default."""
+    """The user's options. None: the experiment's own default."""
 
     sizes: Optional[Tuple[int, ...]] = None
     procs: Optional[Tuple[int, ...]] = None
@@ -42,13 +42,13 @@ class Settings:
     quick: bool = False
     modes: Optional[Tuple[str, ...]] = None
     timeout: float = 120.0  # seconds for one measurement
-    limit: Optional[float] = None  # seconds of an experiment after which no further round begins
+    limit: Optional[float] = None  # seconds after which an experiment begins no further round
     budget: Optional[float] = None  # seconds of the whole run
     osu: Optional[str] = None  # a folder of OSU's or Intel's programs, to print beside ours
     stream: Optional[str] = None  # STREAM as published, to print beside ours
     peer: Optional[str] = None  # another host, HOST or HOST:PORT
-    pool: Optional[str] = None  # measured in place of temporary pools, where the experiment can
-    before: Optional[model.Results] = None  # an earlier run, to stand beside this one
+    pool: Optional[str] = None  # used instead of temporary pools, if the experiment supports it
+    before: Optional[model.Results] = None  # an earlier run to show beside this one
     metrics: Optional[Tuple[str, ...]] = None  # keys of model.METRICS
     series: Optional[Tuple[str, ...]] = None  # parts of their names
 
@@ -67,11 +67,11 @@ class Settings:
         return self.series is None or any(part in name for part in self.series)
 
     def seconds(self) -> float:
-        """Of an experiment. Rounds that were asked for are made however long they take."""
+        """The time limit of an experiment. An explicit number of rounds has no limit."""
         return self.limit or (math.inf if self.repeat else 8.0 if self.quick else 30.0)
 
     def whole(self) -> float:
-        """Seconds of all experiments together; not less than one of them may take.
+        """The time limit of all experiments together; at least that of one experiment.
 
         >>> Settings(limit=3600).whole()
         3600
@@ -87,7 +87,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Key:
-    """What a figure is of; the fields are Row's."""
+    """Identifies a figure; the fields are those of Row."""
 
     op: str
     metric: str
@@ -96,7 +96,7 @@ class Key:
     procs: int = 1
     wall: bool = True
     serialized: Optional[float] = None
-    series: Optional[str] = None  # where one measurement has several
+    series: Optional[str] = None  # if one measurement yields several series
 
 
 Figures = Mapping[Key, Union[float, Sequence[float]]]
@@ -104,7 +104,7 @@ Measure = Callable[[], Figures]
 
 
 class Run:
-    """One experiment's run: its settings, its tools, and the outcome that it fills."""
+    """The run of one experiment: its settings, its tools, and the outcome that it fills."""
 
     def __init__(self, settings: Settings, tools: Any, outcome: Outcome,
                  progress: Callable[[int, int, str], None] = lambda done, most, words: None,
@@ -117,7 +117,7 @@ class Run:
         self._until = self.share.clock() + settings.seconds()
 
     def timeout(self, measurements: int = 1) -> float:
-        """Seconds that a program may take which makes so many measurements. Errors: Absent where the run's time is over."""
+        """The seconds that a program with so many measurements may take. Errors: Absent if the run has no time left."""
         if self.share.spent():
             raise Absent(self.over())
         return self.share.timeout(measurements * self.settings.timeout)
@@ -135,7 +135,7 @@ class Run:
         self.outcome.formulas.extend(formulas)
 
     def lacks(self, words: str) -> None:
-        """A part of the experiment is missing: what, why, and how it comes."""
+        """Reports that a part of the experiment is missing: which, why, and how to get it."""
         said = self.outcome.reason
         if said and words in said:
             return
@@ -143,10 +143,11 @@ class Run:
 
     def rounds(self, measurements: Mapping[str, Measure], default_rounds: int, quick_rounds: int = 2,
                baselines: Collection[str] = ()) -> None:
-        """Measures all in turn `--repeat` times, or until the experiment's time is up (`Budget`); each round beginning with another one, and adds a row for each key.
+        """Runs all measurements in turn `--repeat` times, or until the experiment's time is up (`Budget`), and adds a row
+        for each key. Each round begins with a different measurement.
 
-        `measurements`: series -> what gives its figures; `baselines`: the series that Penstock is compared with. A
-        measurement that fails twice is left out from then on, and said to be missing.
+        `measurements`: maps a series to the function that measures it; `baselines`: the series that Penstock is compared
+        with. A measurement that fails twice is dropped and reported as missing.
         """
         measurements = {name: each for name, each in measurements.items() if self.settings.wants_series(name)}
         count = self.settings.repeat or (quick_rounds if self.settings.quick else default_rounds)
@@ -176,7 +177,7 @@ class Run:
         self._say_failures(failures, succeeded)
 
     def _measure(self, name: str, measure: Measure, gathered: Dict[Tuple[str, Key], List[float]]) -> Optional[str]:
-        """Why it failed; None where it did not."""
+        """Runs one measurement. Returns the reason if it failed, else None."""
         try:
             self.timeout()
             for key, values in measure().items():
@@ -187,7 +188,7 @@ class Run:
         return None
 
     def _say_failures(self, failures: Mapping[str, Sequence[str]], succeeded: Collection[str]) -> None:
-        """Those that failed for one reason together; a round that failed once among others is no matter."""
+        """Reports failed measurements, grouped by reason. A single failed round among good ones is not reported."""
         why: Dict[Tuple[str, str], List[str]] = {}
         for name, words in failures.items():
             if words and (len(words) == 2 or name not in succeeded):
@@ -204,7 +205,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Experiment:
-    """`title`, `about`, `source`, `emulated`: as in Outcome; `order`: the place among all, for `run` without names."""
+    """`title`, `about`, `source`, `emulated`: as in Outcome; `order`: the position in a `run` of all experiments."""
 
     name: str
     title: str
@@ -221,7 +222,7 @@ class Experiment:
 
 
 def registry() -> Dict[str, Experiment]:
-    """All experiments in their order."""
+    """All experiments, in their order."""
     from penstock.bench import experiments
 
     found = []

@@ -1,4 +1,4 @@
-"""How a figure grows with the number of ranks, as a formula that is fitted to what was counted.
+"""Fits a formula to counted figures: how a figure grows with the number of ranks.
 
     >>> fitted([(64, 640), (256, 2560), (1024, 10240)]).text
     '10 n'
@@ -20,15 +20,15 @@ from typing import Callable, List, Optional, Sequence, Tuple
 
 Point = Tuple[float, float]  # ranks, figure
 
-# The simplest first: of those that fit about as well the first is taken.
+# The simplest first: among formulas that fit about equally well, the first wins.
 SHAPES: List[Tuple[str, Callable[[float], float]]] = [
     ("log2 n", math.log2), ("n", lambda n: n), ("n log2 n", lambda n: n * math.log2(n)), ("n²", lambda n: n * n)]
-GOOD = 0.03  # an error that no better formula is sought for
+GOOD = 0.03  # with an error this small, no better formula is sought
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """`text` in n, the number of ranks; `error`: the greatest, of a figure, as its share."""
+    """`text`: the formula in n, the number of ranks; `error`: the greatest relative error of a figure."""
 
     text: str
     error: float
@@ -72,7 +72,7 @@ def _lines(points: Sequence[Point], shape: Callable[[float], float]) -> List[Tup
 
 
 def fitted(points: Sequence[Point]) -> Optional[Fitted]:
-    """None of fewer than two points."""
+    """The formula for the points; None for fewer than two."""
     if len({n for n, _ in points}) < 2:
         return None
     middle = sum(value for _, value in points) / len(points)

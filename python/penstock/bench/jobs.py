@@ -1,7 +1,7 @@
-"""Programs that are run and end: MPI jobs over each transport, and the product's own measuring programs.
+"""Runs programs to their end: MPI jobs over each transport, and our own measuring programs.
 
-The baselines are those of MPICH: TCP (libfabric's tcp, also between ranks of a host), its own shared memory, libfabric's
-shm; beside them Penstock in each mode, two emulated hosts.
+The baselines use MPICH: TCP (libfabric's tcp, also between ranks of a host), MPICH's own shared memory, and libfabric's
+shm. Penstock runs in each mode on two emulated hosts.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ Transport = Tuple[Dict[str, str], List[str]]  # environment, launcher
 
 
 def penstock(mode: str) -> str:
-    """The name of its series."""
+    """The name of Penstock's series in this mode."""
     return f"Penstock {mode}"
 
 
 def enough_cores(ranks: int) -> bool:
-    """With fewer, times show the scheduler."""
+    """True if each rank has a core; otherwise times show the scheduler."""
     return ranks <= usable_cores()
 
 
@@ -48,7 +48,7 @@ def clean_environment() -> Dict[str, str]:
 
 
 def transports(run: Run, ranks: int, names: Sequence[str]) -> Dict[str, Transport]:
-    """Those of `names`; each rank is bound to a core of its own where there are enough."""
+    """The transports in `names`. Each rank is bound to a core of its own if there are enough."""
     mpiexec = run.tools.mpiexec()
     bound = enough_cores(ranks)
     netmod = {"MPIR_CVAR_CH4_NETMOD": "ofi"}
@@ -65,19 +65,19 @@ def transports(run: Run, ranks: int, names: Sequence[str]) -> Dict[str, Transpor
 
 
 def counting(run: Run, ranks: int, series: str) -> List[str]:
-    """The option by which an MPI program counts messages through the pool, where times would show the scheduler."""
+    """The option that makes an MPI program count messages through the pool, if times would show the scheduler."""
     if enough_cores(ranks) or not series.startswith("Penstock"):
         return []
     return ["--peers", shlex.join([str(run.tools.command), "ps", "--peers", "--json"])]
 
 
 def own_modes(run: Run, usual: Sequence[str] = ("software", "hardware")) -> List[str]:
-    """The names of the series of Penstock that are wanted."""
+    """The modes of Penstock whose series are wanted."""
     return [penstock(mode) for mode in run.settings.modes or usual]
 
 
 def output(command: Sequence[str], timeout: float, environment: Mapping[str, str]) -> str:
-    """Standard output. Errors: Failed, also of a program that is not done in time; then it is gone."""
+    """Runs a command and returns its standard output. Errors: Failed; also after a timeout, which ends the program."""
     before = set(SHM.glob(SEGMENTS))
     job = subprocess.Popen(list(command), env=dict(environment), text=True, stdin=subprocess.DEVNULL,
                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -99,7 +99,8 @@ def not_done(command: Sequence[str], timeout: float) -> str:
 
 
 def end(job: "subprocess.Popen[str]") -> None:
-    """A launcher ends its ranks when it is asked to. A program that is ended while it makes its temporary pool leaves it."""
+    """Ends a job. A launcher asked to end also ends its ranks. A program that is killed while it makes its temporary pool
+    leaves the pool behind."""
     try:
         _ended(job)
     finally:
@@ -109,7 +110,7 @@ def end(job: "subprocess.Popen[str]") -> None:
 
 
 def remove_segments(before: Collection[Path]) -> None:
-    """The memory that ranks of MPICH have left which were ended: of no name in `before`, and mapped by nobody."""
+    """Removes shared memory that ended MPICH ranks have left: segments that are not in `before` and that no process maps."""
     for _ in range(20):
         held = _mapped()
         left = [path for path in SHM.glob(SEGMENTS) if path not in before]
@@ -118,7 +119,7 @@ def remove_segments(before: Collection[Path]) -> None:
                 path.unlink(missing_ok=True)
         if not held.intersection(map(str, left)):
             return
-        time.sleep(0.05)  # the launcher is gone before its last rank
+        time.sleep(0.05)  # the launcher may exit before its last rank
 
 
 def _mapped() -> Set[str]:
@@ -126,7 +127,7 @@ def _mapped() -> Set[str]:
     for maps in Path("/proc").glob("[0-9]*/maps"):
         try:
             found.update(re.findall(rf"{SHM}/mpich_shm_\S+", maps.read_text(errors="replace")))
-        except OSError:  # it has ended, or is another user's, as is then what it maps
+        except OSError:  # it has ended, or belongs to another user
             continue
     return found
 
@@ -135,7 +136,7 @@ def _ended(job: "subprocess.Popen[str]") -> None:
     job.terminate()
     try:
         job.communicate(timeout=20)
-    except BaseException as error:  # a second Ctrl-C, too
+    except BaseException as error:  # also a second Ctrl-C
         job.kill()
         job.communicate()
         if not isinstance(error, subprocess.TimeoutExpired):
@@ -143,14 +144,14 @@ def _ended(job: "subprocess.Popen[str]") -> None:
 
 
 def lines_of(run: Run, transport: Transport, command: Sequence[str], measurements: int = 1) -> List[List[str]]:
-    """The words of the lines that an MPI program prints over this transport, without remarks."""
+    """Runs an MPI program over this transport. Returns the words of its output lines, without remarks."""
     environment, launcher = transport
     out = output([*launcher, *command], run.timeout(measurements), {**clean_environment(), **environment})
     return [line.split() for line in out.splitlines() if line.strip() and not line.startswith("#")]
 
 
 def figures_of(run: Run, command: Sequence[str], **fields: Any) -> Figures:
-    """What a measuring program has written as figures by its --json; `fields` replace those of all keys."""
+    """Runs a measuring program and returns the figures of its --json output; `fields` replace fields of all keys."""
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
         file = Path(folder) / "figures.json"
         output([*command, "--json", str(file)], run.timeout(), clean_environment())
@@ -158,7 +159,7 @@ def figures_of(run: Run, command: Sequence[str], **fields: Any) -> Figures:
 
 
 def limits_of(run: Run, modes: Sequence[str], pool: Optional[str] = None) -> Figures:
-    """What `penstock bench limits` measures in a round."""
+    """Runs a round of `penstock bench limits`."""
     command = [str(run.tools.command), "bench", "limits", "--rounds", "1", "--mode", ",".join(modes), "--json"]
     return _figures(json.loads(output([*command, *(["--pool", pool] if pool else [])], run.timeout(), clean_environment())), {})
 
@@ -175,7 +176,7 @@ def _key(figure: Mapping[str, Any], fields: Mapping[str, Any]) -> Key:
 
 
 class TemporaryPool:
-    """In software mode, in memory or in a file of this folder; removed at the end. Errors: Failed."""
+    """A pool in software mode, in memory or in a file in this folder; removed at the end. Errors: Failed."""
 
     def __init__(self, run: Run, folder: Optional[str] = None, size: int = 256 << 20) -> None:
         name = f"penstock-bench-{os.getpid()}-software"

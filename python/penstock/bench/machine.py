@@ -1,4 +1,4 @@
-"""What machine the figures are of, and which of its settings spoil them."""
+"""Describes the machine of a run, and its settings that distort figures."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def text_of(path: str) -> Optional[str]:
 
 
 def said(*command: str) -> Optional[str]:
-    """Its output; None where it is absent or fails."""
+    """The output of a command; None if it is absent or fails."""
     if not shutil.which(command[0]):
         return None
     try:
@@ -38,7 +38,7 @@ def said(*command: str) -> Optional[str]:
 
 
 def cpu_times() -> Tuple[int, int]:
-    """Jiffies of all CPUs since the start, and of those the ones that a hypervisor took."""
+    """The jiffies of all CPUs since boot, and those that a hypervisor stole."""
     fields = (text_of("/proc/stat") or "cpu 0").splitlines()[0].split()[1:]
     numbers = [int(field) for field in fields[:8]]
     return sum(numbers), numbers[7] if len(numbers) > 7 else 0
@@ -114,7 +114,7 @@ def _frequency() -> Dict[str, Fact]:
 
 
 def _devices() -> Dict[str, Fact]:
-    """CXL and RDMA devices, as the tools that are there name them."""
+    """CXL and RDMA devices, as named by the installed tools."""
     lspci = said("lspci")
     wanted = re.compile(r"CXL|Infiniband|RoCE|ConnectX|Ethernet", re.IGNORECASE)
     lines = [line for line in (lspci or "").splitlines() if wanted.search(line)]
@@ -135,7 +135,7 @@ def _short(text: Optional[str], program: str) -> str:
 
 
 def record() -> Dict[str, Fact]:
-    """Flat facts, null where this system does not tell."""
+    """Facts about the machine, without nesting; None if this system does not provide one."""
     compiler = said("cc", "--version")
     facts = {**_processor(), **_memory(), **_frequency(), **_devices()}
     facts["system"] = f"{platform.system()} {platform.release()}"
@@ -145,7 +145,7 @@ def record() -> Dict[str, Fact]:
 
 
 def warnings(facts: Dict[str, Fact]) -> List[str]:
-    """Settings that spoil figures, each with what mends it."""
+    """Settings that distort figures, each with its remedy."""
     found = []
     cores = usable_cores()
     if cores < 2:
@@ -169,7 +169,7 @@ def warnings(facts: Dict[str, Fact]) -> List[str]:
 
 
 class Steal:
-    """How much of the CPUs a hypervisor took meanwhile."""
+    """Measures the share of CPU time that a hypervisor steals."""
 
     def __init__(self) -> None:
         self._start = cpu_times()

@@ -1,16 +1,16 @@
-"""The results of a run as DIR/results.json holds them: schema 1.
+"""The results of a run, in the format of DIR/results.json: schema 1.
 
     {"schema": 1, "penstock": "0.3.0", "commit": "dfed3b7" or null, "command": "penstock bench run pt2pt",
      "started": "2026-01-02T03:04:05+00:00", "seconds": 12.5, "quick": false,
      "machine": {"processor": "…", …}, "warnings": ["…", …],
      "experiments": {NAME: {"title": "…", "about": one sentence, "source": "cMPI, Table 1",
-                            "emulated": one sentence on what stands in for what here,
+                            "emulated": one sentence on what is emulated here,
                             "status": "ok", "reason": null, "seconds": 3.5, "rows": [ROW, …], "plots": [PLOT, …],
                             "formulas": [FORMULA, …]}}}
 
-A row is one figure of one series: the statistics of its rounds, see `Row`. A plot says which rows make a figure, see
-`Plot`. `machine` is flat: the values are words, numbers or null. The file is written after each experiment, so that an
-interrupted run leaves what it measured. Units: MB = 10^6 bytes; microseconds; seconds. `read()` refuses other schemas.
+A row is one figure of one series: the statistics of its rounds, see `Row`. A plot selects the rows of a figure, see
+`Plot`. `machine` is flat: its values are words, numbers or null. The file is written after each experiment, so an
+interrupted run keeps its figures. Units: MB = 10^6 bytes; microseconds; seconds. `read()` refuses other schemas.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
 SCHEMA = 1
 STATUSES = ("ok", "partial", "absent", "failed", "interrupted")
-BEFORE = ", before"  # behind the name of a series: of an earlier run, shown beside (`penstock bench run --before`)
+BEFORE = ", before"  # suffix of a series of an earlier run (`penstock bench run --before`)
 Fact = Union[str, int, float, bool, None]
 
-# What each metric is in words, and whether less of it is better; None: neither is.
+# Each metric's description, and whether less is better; None: neither is.
 METRICS: Dict[str, "tuple[str, Optional[bool]]"] = {
     "latency_us": ("latency, microseconds", True),
     "time_us": ("time of a call, microseconds", True),
@@ -67,21 +67,20 @@ METRICS: Dict[str, "tuple[str, Optional[bool]]"] = {
 
 
 class ModelError(Exception):
-    """A file of results that cannot be read, with what was found and what was needed."""
+    """A results file cannot be read. The text says what was found and what was needed."""
 
 
 @dataclass
 class Row:
     """One figure.
 
-    `series`: who was measured ("Penstock, software", "TCP"); `group`: which of several tables it belongs to, null where
-    there is one; `op`: what it did ("latency", "put pscw"). `bytes`: of a message, null where it has no size; `procs`:
-    ranks, processes or threads. `metric`: a key of METRICS. `median` = `p50`, `p99`, `min`, `max` are over the `rounds`
-    interleaved rounds, each round's figure being itself the mean or median of many operations; `spread` is
-    (p75 - p25) / median, 0 of one round. `baseline`: what Penstock is compared with; `theirs`: published, not measured here (its
-    statistics are all the one number). `serialized`: device accesses that follow each other in one operation, for
-    a model of real latencies, null where they are not known. `wall`: False where more ranks than cores ran: times then
-    show the scheduler, and no ratio of them may be printed.
+    `series`: the system measured ("Penstock, software", "TCP"); `group`: its table, null if there is only one; `op`: the
+    operation ("latency", "put pscw"). `bytes`: size of a message, or null; `procs`: ranks, processes or threads.
+    `metric`: a key of METRICS. `median` = `p50`, `p99`, `min`, `max` are taken over the `rounds` interleaved rounds; each
+    round's figure is itself the mean or median of many operations. `spread` is (p75 - p25) / median, 0 for one round.
+    `baseline`: Penstock is compared with it; `theirs`: published, not measured here (all statistics are the same
+    number). `serialized`: dependent device accesses in one operation, for a model of real latencies; null if unknown.
+    `wall`: False if more ranks than cores ran: times then show the scheduler, and no ratio of them may be printed.
     """
 
     series: str
@@ -103,15 +102,15 @@ class Row:
     wall: bool = True
 
     def key(self) -> "tuple[str, str, str, int, int, str]":
-        """What names the same figure in another run."""
+        """Identifies the same figure in another run."""
         return (self.series, self.group or "", self.op, self.bytes or 0, self.procs, self.metric)
 
 
 @dataclass
 class Plot:
-    """A figure: the rows whose fields equal those of `where`, `y` over `x`, one line for each value of `split`.
+    """A plot of the rows that match `where`: `y` over `x`, one line for each value of `split`.
 
-    `x`: "bytes", "procs" or "series" (bars). `unit`: the words beside the y axis.
+    `x`: "bytes", "procs" or "series" (bars). `unit`: the label of the y axis.
     """
 
     id: str
@@ -127,7 +126,7 @@ class Plot:
 
 @dataclass
 class Formula:
-    """How the rows of a series, a group, an operation and a metric grow with `procs`: `text` in n, with its error."""
+    """How the rows of a series, group, operation and metric grow with `procs`: `text`, a formula in n, and its error."""
 
     series: str
     op: str
@@ -138,7 +137,7 @@ class Formula:
 
 @dataclass
 class Outcome:
-    """What one experiment has left."""
+    """The outcome of one experiment."""
 
     title: str
     about: str
@@ -154,7 +153,7 @@ class Outcome:
 
 @dataclass
 class Results:
-    """All of a run."""
+    """The results of a whole run."""
 
     penstock: str
     commit: Optional[str]
@@ -168,7 +167,7 @@ class Results:
     schema: int = SCHEMA
 
     def as_dict(self) -> Dict[str, Any]:
-        """As results.json holds it, and as penstock.bench.report.write takes it."""
+        """The results in the format of results.json, which penstock.bench.report.write takes."""
         return dataclasses.asdict(self)
 
 
@@ -183,7 +182,7 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def row(series: str, op: str, metric: str, values: Sequence[float], **facts: Any) -> Row:
-    """The row of the figures of all rounds; `facts`: Row's other fields.
+    """Makes a row from the figures of all rounds. `facts`: Row's other fields.
 
     >>> figure = row("TCP", "latency", "latency_us", [3.0, 1.0, 2.0], bytes=8, procs=2)
     >>> figure.median, figure.min, figure.max, figure.rounds, round(figure.spread, 2)
@@ -196,12 +195,12 @@ def row(series: str, op: str, metric: str, values: Sequence[float], **facts: Any
 
 
 def theirs(series: str, op: str, metric: str, value: float, **facts: Any) -> Row:
-    """A published figure."""
+    """Makes a row for a published figure."""
     return row(series, op, metric, [value], theirs=True, **facts)
 
 
 def write(results: Results, path: Path) -> None:
-    """Replaces the file at once: whoever reads it finds a whole one."""
+    """Replaces the file atomically, so that readers always find a complete one."""
     young = path.with_name(path.name + ".new")
     young.write_text(json.dumps(results.as_dict(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     os.replace(young, path)
@@ -224,7 +223,7 @@ def _made(kind: Any, found: Any, where: str) -> Any:
 
 
 def read(path: Path) -> Results:
-    """Errors: ModelError, also of a file that is no JSON or of another schema. Fields of later versions are ignored."""
+    """Reads a results file. Errors: ModelError, also for invalid JSON or another schema. Ignores fields of later versions."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -1,6 +1,6 @@
-"""RDMA's latency and bandwidth by perftest (ib_write_lat, ib_write_bw), where the machine has a device for it.
+"""RDMA latency and bandwidth by perftest (ib_write_lat, ib_write_bw), if the machine has an RDMA device.
 
-Without a peer both ends are on this host, through the device. With one, its servers are to run there:
+Without a peer both ends are on this host and use its device. With a peer, these servers must run there:
 `while ib_write_lat -p 18515; do :; done & while ib_write_bw -p 18516; do :; done`.
 """
 
@@ -18,12 +18,12 @@ from penstock.bench.experiment import Absent, Failed, Figures, Key, Measure, Run
 
 DEVICES = Path("/sys/class/infiniband")
 SIZES = (8, 1 << 20)
-# program -> (op, metric, port, column of its table, what turns it into the metric's unit: its MB are 2^20 bytes)
+# program -> (op, metric, port, column of its table, factor to the metric's unit: perftest's MB are 2^20 bytes)
 TESTS = {"ib_write_lat": ("latency", "latency_us", 18515, 4, 1.0), "ib_write_bw": ("bandwidth", "bandwidth_MBps", 18516, 3, 1.048576)}
 
 
 def device() -> str:
-    """The first. Errors: Absent."""
+    """The first RDMA device. Errors: Absent."""
     found = sorted(each.name for each in DEVICES.iterdir()) if DEVICES.is_dir() else []
     if not found:
         raise Absent("RDMA is theirs only: this machine has no RDMA device")
@@ -31,7 +31,7 @@ def device() -> str:
 
 
 def measurements(run: Run) -> Dict[str, Measure]:
-    """Errors: Absent, with what is missing."""
+    """The measurements by perftest. Errors: Absent, which names what is missing."""
     name = device()
     lost = [program for program in TESTS if shutil.which(program) is None]
     if lost:
@@ -52,7 +52,7 @@ def measure(run: Run, program: str, name: str, host: Optional[str], series: str)
 
 
 def _said(run: Run, command: List[str], host: Optional[str]) -> str:
-    """What the client prints."""
+    """Runs server and client; returns the client's output."""
     if host:
         return jobs.output([*command, host], run.timeout(), jobs.clean_environment())
     server = subprocess.Popen(command, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

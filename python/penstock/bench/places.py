@@ -1,7 +1,7 @@
-"""Where things lie: the command, the measuring programs, the sources of MPI programs, the MPI.
+"""Finds the command, the measuring programs, the sources of MPI programs, and the MPI.
 
-In an installation they lie below one prefix (bin/penstock, lib/penstock/bench, share/penstock); the build tree has the
-same folders, as links.
+In an installation they are below one prefix (bin/penstock, lib/penstock/bench, share/penstock). The build tree has the
+same folders as links.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from penstock.bench.experiment import Absent, Failed
 
 
 class Tools:
-    """All of them, found when they are first needed. `close()` removes what was compiled."""
+    """All tools, each found when first needed. `close()` removes the compiled programs."""
 
     def __init__(self, command: Path, mpiexec: Optional[str] = None) -> None:
         self.command = command
@@ -38,7 +38,7 @@ class Tools:
         self.close()
 
     def program(self, name: str) -> Path:
-        """A measuring program of this product."""
+        """One of our measuring programs."""
         for folder in (self.prefix / "lib/penstock/bench", self.prefix / "bin"):
             if os.access(folder / name, os.X_OK):
                 return folder / name
@@ -53,7 +53,7 @@ class Tools:
         return path
 
     def mpiexec(self) -> str:
-        """MPICH's: the baselines are chosen by its variables."""
+        """MPICH's mpiexec, since MPICH's variables select the baselines."""
         beside = str(Path(sys.executable).parent / "mpiexec")
         found = self._mpiexec or (beside if os.access(beside, os.X_OK) else shutil.which("mpiexec"))
         if not found or not os.access(found, os.X_OK):
@@ -72,7 +72,7 @@ class Tools:
         return done.stdout
 
     def compiled(self, source: str, with_penstock: bool = False, mpi: bool = True) -> Path:
-        """The program: of MPI by the mpicc beside mpiexec; with libpenstock where it uses pools itself."""
+        """Compiles a program: MPI programs with the mpicc beside mpiexec; with libpenstock if it uses pools itself."""
         key = f"{source} {with_penstock}"
         if key not in self._compiled:
             self._compiled[key] = self._compile(self.source(source), with_penstock, self._mpicc() if mpi else self._cc())

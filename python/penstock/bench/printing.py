@@ -1,4 +1,4 @@
-"""Results as people read them: tables on the terminal, by rich."""
+"""Prints results as tables on the terminal, by rich."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from rich.table import Table
 from penstock.bench import sizes
 from penstock.bench.model import METRICS, Outcome, Row
 
-Part = Tuple[str, str, str, int]  # group, op, metric, procs where several were measured
+Part = Tuple[str, str, str, int]  # group, op, metric, procs (if several were measured)
 TIMES = ("latency_us", "time_us", "bandwidth_MBps", "rate_per_s")
 STYLES = {"ok": "green", "partial": "yellow", "absent": "yellow", "failed": "red", "interrupted": "yellow"}
 
 
 class Output(Console):
-    """Rich would exit with 1 where the reader goes away: `penstock.bench.__main__` ends as other commands do."""
+    """A console that passes broken pipes on to `penstock.bench.__main__`; rich would exit with status 1."""
 
     def on_broken_pipe(self) -> None:
         raise
 
 
 def console() -> Console:
-    """As wide as the terminal; a file has no width, and tables are not broken there."""
+    """A console as wide as the terminal. In a file, tables are not wrapped."""
     made = Output(highlight=False)
     return made if made.is_terminal else Output(highlight=False, width=160)
 
 
 def figure(value: float) -> str:
-    """Three or more digits that mean something.
+    """Formats a number with at least three significant digits.
 
     >>> figure(0.1234), figure(12.345), figure(12345.6)
     ('0.123', '12.35', '12346')
@@ -38,7 +38,7 @@ def figure(value: float) -> str:
 
 
 def parts_of(rows: Iterable[Row]) -> Dict[Part, List[Row]]:
-    """The rows of each table, in the order in which they were measured."""
+    """Groups rows by table, in the order of measurement."""
     found: Dict[Part, List[Row]] = {}
     for row in rows:
         found.setdefault((row.group or "", row.op, row.metric, row.procs), []).append(row)
@@ -46,12 +46,12 @@ def parts_of(rows: Iterable[Row]) -> Dict[Part, List[Row]]:
 
 
 def comparable(part: Part, rows: Sequence[Row]) -> bool:
-    """May ratios of these be printed? Not of times with more ranks than cores."""
+    """True if ratios of these rows may be printed: not for times with more ranks than cores."""
     return part[2] not in TIMES or all(row.wall for row in rows)
 
 
 def times_better(metric: str, own: float, other: float) -> Optional[float]:
-    """How many times better `own` is than `other`; None where neither is better, or nothing was measured."""
+    """How many times better `own` is than `other`; None if neither is better or one was not measured."""
     less = METRICS.get(metric, ("", None))[1]
     if less is None or not own or not other:
         return None
@@ -88,7 +88,7 @@ def print_part(console: Console, part: Part, rows: Sequence[Row]) -> None:
 
 
 def _add_ratios(table: Table, metric: str, series: Dict[str, Dict[int, Row]], columns: Sequence[int]) -> None:
-    """Of each of ours, how many times better it is than each baseline."""
+    """Adds lines that say how many times better each of our series is than each baseline."""
     def is_baseline(name: str) -> bool:
         return any(row.baseline for row in series[name].values())
 
@@ -120,7 +120,7 @@ def print_outcome(console: Console, name: str, outcome: Outcome) -> None:
 
 
 def print_growth(console: Console, outcome: Outcome) -> None:
-    """What has a formula: a table for each group, a line for each figure, a column for each number of processes."""
+    """Prints the figures with formulas: a table per group, a line per figure, a column per number of processes."""
     formulas = {(each.group, each.op, each.metric, each.series): each.text for each in outcome.formulas}
     growing = {key[:3] for key in formulas}
     rows = [row for row in outcome.rows if (row.group, row.op, row.metric) in growing]
@@ -150,7 +150,7 @@ def print_growth(console: Console, outcome: Outcome) -> None:
 
 
 def _first(lines: Mapping[Tuple[str, str, str], object], key: Tuple[str, str, str]) -> Tuple[str, str, str]:
-    """The first line of the same operation and metric: those of several series stand together."""
+    """The first line with the same operation and metric, so that lines of several series are kept together."""
     return next(each for each in lines if each[:2] == key[:2])
 
 
@@ -164,7 +164,7 @@ def print_machine(console: Console, facts: Mapping[str, object], warned: Sequenc
 
 
 def progress_line(console: Console) -> Tuple[Callable[[str, int, int, str], None], Callable[[], None]]:
-    """What shows how far an experiment is, on a terminal; and what ends it."""
+    """Returns a function that shows an experiment's progress on a terminal, and one that ends the display."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     bar = Progress(TextColumn("{task.fields[name]}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),

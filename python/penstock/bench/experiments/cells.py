@@ -1,4 +1,4 @@
-"""Figure 9 of cMPI: the cell size of the published ring, beside the channel that adapts."""
+"""Figure 9 of cMPI: cell sizes of the published ring, compared with our adaptive channel."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CELLS = [16384, 32768, 65536, 131072]
 
 
 def pairs(run: Run, mode: str, ranks: int, sizes: Sequence[int]) -> Figures:
-    """Pairs that stream at the same time. Times only where each rank has a core."""
+    """Measures pairs that stream concurrently. Times are measured only if each rank has a core."""
     wall = jobs.enough_cores(ranks)
     command = [str(run.tools.program("cells_bench")), "--rounds", "1", "--mode", mode, "--ranks", str(ranks), "--cells",
                jobs.sizes_argument(CELLS), "--sizes", jobs.sizes_argument(sizes)]

@@ -1,4 +1,4 @@
-"""Figure 11 of cMPI: what a write-back costs by instruction and by width of the stores; and the reader's half."""
+"""Figure 11 of cMPI: the cost of a write-back by instruction and store width; and the cost on the reader's side."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LARGEST = 1 << 22
 
 
 def mode_of(run: Run) -> Optional[str]:
-    """Of the pool that was named; None without one."""
+    """The mode of the named pool; None without one."""
     if not run.settings.pool:
         return None
     done = subprocess.run([str(run.tools.command), "pool", "info", "--json", run.settings.pool], capture_output=True, text=True,

@@ -1,4 +1,4 @@
-"""MPI's collectives over each transport, by messages and through the pool, beside the raw limit of the same run."""
+"""MPI's collectives over each transport, as messages and through the pool, with the raw limit of the same run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAMES = {"broadcast": "bcast"}
 
 
 def transports(run: Run, ranks: int, names: Sequence[str]) -> Dict[str, jobs.Transport]:
-    """And the same MPI whose collectives are messages."""
+    """The transports, and Penstock once more with collectives as messages."""
     kinds = jobs.transports(run, ranks, [*names, SOFTWARE])
     environment, launcher = kinds[SOFTWARE]
     wanted = {name: kinds[name] for name in names}
@@ -42,7 +42,7 @@ def times(run: Run, transport: jobs.Transport, program: str, sizes: Sequence[int
 
 def usage(run: Run, transport: jobs.Transport, program: str, sizes: Sequence[int], ranks: int, ops: Sequence[str] = tuple(OPS),
           iterations: int = 0, parts: int = 1) -> Figures:
-    """`iterations`: 0, as many as the size bears; `parts`: measurements as which this one counts."""
+    """Runs one job. `iterations`: 0 chooses the number by size; `parts`: number of measurements that this one counts as."""
     figures: Dict[Key, float] = {}
     iterations = iterations or (20 if run.settings.quick else 0)
     few = ["--iterations", str(iterations)] if iterations else []
@@ -55,7 +55,7 @@ def usage(run: Run, transport: jobs.Transport, program: str, sizes: Sequence[int
 
 
 def counts(run: Run, sizes: Sequence[int], ranks: int) -> None:
-    """Of the rank that does most, from the schedules: bytes of the pool, and serialized device accesses."""
+    """Adds pool bytes and serialized device accesses of the busiest rank, computed from the schedules."""
     try:
         program = run.tools.program("collective_counts")
     except Absent as error:

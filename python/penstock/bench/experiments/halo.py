@@ -1,4 +1,4 @@
-"""A step of examples/halo.c over each transport."""
+"""The time of a step of examples/halo.c over each transport."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Collectives in a switch that computes: what they cost a host, beside the plain pool and TCP. Counts, no times."""
+"""Collectives in a computing switch: their cost on the hosts, compared with the plain pool and TCP. Counts, no times."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ RANKS, QUICK_RANKS = [2, 4, 8, 16], [2, 4]
 OPS = ["allreduce", "reduce_scatter"]
 COUNTED = ["bytes_up", "bytes_down", "packets", "bytes_reduced"]
 NAMES = {"one_shot": "plain pool, one shot", "two_shot": "plain pool, two shots", "switch": "switch"}
-MEMORY = 2 << 30  # of inputs and outputs together
-MOST = 32  # ranks, as bench/switch_counts.cpp has it
-LONG = 64 << 20  # bytes of all ranks of which one call is enough
+MEMORY = 2 << 30  # bytes of all inputs and outputs
+MOST = 32  # ranks, as in bench/switch_counts.cpp
+LONG = 64 << 20  # bytes of all ranks from which on one call suffices
 
 
 def parts(ranks: int, size: int) -> int:
-    """As how many measurements one of so many bytes counts: cores are few, and each rank copies and adds."""
+    """The number of measurements that one of this size counts as: cores are few, and each rank copies and adds."""
     return 1 + ranks * size // LONG
 
 
 def counted(run: Run, program: str, ranks: int, size: int) -> None:
-    """Of the rank that does most: a link's bytes, packets, bytes reduced; CPU time of ranks and of the switch."""
+    """Adds link bytes, packets and reduced bytes of the busiest rank, and CPU time of ranks and switch."""
     calls = 1 if run.settings.quick or ranks * size > LONG else 3
     command = [program, "--ranks", str(ranks), "--sizes", str(size), "--calls", str(calls)]
     for line in jobs.output(command, run.timeout(parts(ranks, size)), jobs.clean_environment()).splitlines():

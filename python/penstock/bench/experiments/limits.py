@@ -1,4 +1,4 @@
-"""What the machine gives without a protocol, and what a receiver with many senders costs."""
+"""The machine's limits without a protocol, and the cost of a receiver with many senders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Receives that wait, and messages that nobody waits for: what many of them cost, what a flood takes of memory, and when a sender waits."""
+"""Many posted receives and many unexpected messages: their cost, the memory that a flood takes, and when a sender waits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WORDS = {"posted": "receives posted", "unexpected": "messages unexpected"}
 
 
 def measure(run: Run, transport: jobs.Transport, program: str) -> Figures:
-    """What bench/mpi/matching.c prints."""
+    """Runs bench/mpi/matching.c and returns its figures."""
     figures: Dict[Key, float] = {}
     counts = run.settings.sizes_or(COUNTS, QUICK_COUNTS)
     flood = QUICK_FLOOD if run.settings.quick else FLOOD

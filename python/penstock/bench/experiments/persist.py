@@ -1,4 +1,4 @@
-"""What it costs to make changes last: transactions and checkpoints in a pool, beside plain stores and files."""
+"""The cost of durable changes: transactions and checkpoints in a pool, compared with plain stores and files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ METRICS = {"publish": "stored and published", "transaction": "transaction", "che
 
 def measure(run: Run, program: str, spec: str, sizes: Sequence[int], series: str, files: Sequence[str],
             iterations: int) -> Figures:
-    """What bench/persist.c prints."""
+    """Runs bench/persist.c and returns its figures."""
     command = [program, spec, "--sizes", jobs.sizes_argument(sizes), "--iterations", str(iterations)]
     for each in files:
         command += ["--file", each]
@@ -31,7 +31,7 @@ def measure(run: Run, program: str, spec: str, sizes: Sequence[int], series: str
 
 
 def disk_folder() -> Optional[str]:
-    """Where programs keep what lasts: a folder of a file system that is no memory."""
+    """A folder on a file system that is not in memory."""
     memory = {line.split()[1] for line in Path("/proc/mounts").read_text().splitlines() if line.split()[2] in ("tmpfs", "ramfs")}
     for folder in (Path.cwd(), Path.home(), Path("/var/tmp"), Path(tempfile.gettempdir())):
         mounts = [str(each) for each in (folder.resolve(), *folder.resolve().parents) if each.is_mount()]

@@ -1,4 +1,4 @@
-"""OMB-CXL: where the buffers of a message lie, in host memory (H) or in the pool (D), also with TCP as the network."""
+"""OMB-CXL: message buffers in host memory (H) or in the pool (D), also with TCP as the network."""
 
 from __future__ import annotations
 

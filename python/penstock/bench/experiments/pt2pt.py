@@ -1,5 +1,5 @@
-"""Figures 7 and 8 of cMPI: two-sided messages, with what the paper leaves out: the raw socket, the raw limit, the
-published ring without an MPI around it, CPU time, and other programs' figures beside ours."""
+"""Figures 7 and 8 of cMPI: two-sided messages. Adds what the paper leaves out: the raw socket, the raw limit, the
+published ring without an MPI, CPU time, and other programs' figures."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from penstock.bench.model import Plot
 
 SIZES = [8, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304]
 QUICK_SIZES = [8, 65536]
-WITHIN_THE_WINDOW = 896  # bytes that travel as lines which a receiver reads in one batch (docs/protocols/channel.md)
+WITHIN_THE_WINDOW = 896  # bytes in lines that a receiver reads in one batch (docs/protocols/channel.md)
 TESTS = {"latency": "latency_us", "bandwidth": "bandwidth_MBps", "bibw": "bandwidth_MBps", "exchange": "time_us", "self": "time_us"}
 BESIDE = {"latency": ("cpu_us", "bytes_socket", "messages", "bytes_pool"), "bandwidth": ("cpu_s_per_GB",)}
-SWAPS = ("exchange", "self")  # what `penstock model scaling --measured` needs besides latencies
+SWAPS = ("exchange", "self")  # figures that `penstock model scaling --measured` needs besides latencies
 
 
 def serialized(name: str, size: int) -> Optional[int]:
-    """One on each side: the line, and the look that finds it."""
+    """Serialized accesses of a message: the store of the line, and the load that finds it."""
     return 2 if name.startswith("Penstock software") and size <= WITHIN_THE_WINDOW else None
 
 
 def measure(run: Run, name: str, transport: jobs.Transport, command: Sequence[str], test: str, ranks: int,
             sizes: Sequence[int], group: Optional[str] = None) -> Figures:
-    """What bench/mpi/messages.c prints. Times only where each rank has a core."""
+    """Runs bench/mpi/messages.c. Times are measured only if each rank has a core."""
     figures: Dict[Key, float] = {}
     wall = jobs.enough_cores(ranks)
     few = ["--iterations", "20"] if run.settings.quick or not wall else []
@@ -66,7 +66,7 @@ def with_mpi(run: Run, ranks: int, sizes: Sequence[int]) -> Dict[str, Measure]:
 
 
 def without_mpi(run: Run, sizes: Sequence[int]) -> Dict[str, Measure]:
-    """The raw socket; the raw limit of the pool and the published ring; each once a round."""
+    """Measures the raw socket, the pool's raw limit and the published ring, each once a round."""
     modes = ",".join(run.settings.modes or ("software", "hardware"))
     length = ["--sizes", jobs.sizes_argument(sizes)]
     found: Dict[str, Measure] = {
@@ -78,12 +78,12 @@ def without_mpi(run: Run, sizes: Sequence[int]) -> Dict[str, Measure]:
 
 
 def _program(run: Run, name: str, options: Sequence[str]) -> Figures:
-    """Errors: Absent where the program is not built."""
+    """Runs a measuring program. Errors: Absent if it is not built."""
     return jobs.figures_of(run, [str(run.tools.program(name)), "--rounds", "1", *options])
 
 
 def independent(run: Run, sizes: Sequence[int]) -> Dict[str, Measure]:
-    """OSU's and Intel's programs, where --osu names a folder of them."""
+    """Measurements by OSU's and Intel's programs, if --osu names a folder of them."""
     if not run.settings.osu:
         return {}
     folder = Path(run.settings.osu)
@@ -106,7 +106,7 @@ def _independent(run: Run, kind: jobs.Transport, path: Path, op: str, sizes: Seq
     else:
         try:
             lines = jobs.lines_of(run, kind, [str(path), "-m", f"1:{max(sizes)}", "-i", "200"])
-        except Failed:  # before version 5 there was no -m
+        except Failed:  # versions before 5 have no -m
             lines = jobs.lines_of(run, kind, [str(path), "-i", "20"])
     for line in lines:
         numeric = len(line) >= (4 if imb else 2) and re.fullmatch(r"\d+", line[0])

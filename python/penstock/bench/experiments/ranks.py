@@ -1,5 +1,5 @@
-"""What grows with the number of ranks: start, memory, waiting, fences and messages of real processes, and the accesses to the
-device of simulated ones. CPU time and counts only: there are never so many cores."""
+"""Costs that grow with the number of ranks: start, memory, waiting, fences and messages of real processes, and device
+accesses of simulated ones. CPU time and counts only, since there are never enough cores."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from penstock.bench.model import Formula, Plot, Row, row
 
 REAL, QUICK_REAL = [2, 8, 32, 128, 512], [2, 8]
 SIMULATED, QUICK_SIMULATED = [64, 256, 1024, 4096, 8192], [16, 64]
-RANKS_A_NODE = 64  # of simulated jobs
+RANKS_A_NODE = 64  # in simulated jobs
 LEAST_NODES = 4
-ALL_TO_ALL = 64  # ranks, above which not each sends to each: their channels would fill the machine
-LEFT_FREE = 0.2  # of the memory
+ALL_TO_ALL = 64  # most ranks that all send to each other: more channels would fill the machine
+LEFT_FREE = 0.2  # share of the memory that stays free
 REAL_GROUP, SIMULATED_GROUP = "real processes", "simulated ranks"
 SERIES = {REAL_GROUP: "Penstock software", SIMULATED_GROUP: "Penstock"}
 
-# What bench/mpi/ranks.c prints: operation, metric, factor.
+# The output of bench/mpi/ranks.c: operation, metric, factor.
 FIGURES: Dict[str, Tuple[str, str, float]] = {
     "start_cpu_s": ("MPI_Init", "cpu_s", 1), "start_pool": ("MPI_Init", "pool_MB", 1e-6),
     "barrier_cpu_us": ("barrier", "cpu_us", 1), "allreduce_cpu_us": ("allreduce", "cpu_us", 1),
@@ -40,14 +40,14 @@ def free_bytes() -> int:
 
 
 class Room:
-    """Whether the next size fits into the time and the memory that are left, as far as the last one tells."""
+    """Estimates from the last size whether the next one fits into the time and memory left."""
 
     def __init__(self, run: Run, limit: float) -> None:
         self.run, self.until = run, run.share.clock() + limit
         self.last: Optional[Tuple[int, float, float]] = None  # ranks, seconds, bytes
 
     def refuses(self, ranks: int) -> Optional[str]:
-        """Why not; None where it fits."""
+        """The reason why a size does not fit; None if it fits."""
         if self.last is None:
             return None
         before, seconds, taken = self.last
@@ -96,7 +96,7 @@ def real(run: Run, limit: float) -> None:
 
 
 def simulated(run: Run, limit: float) -> None:
-    """What simulated_ranks prints: a phase, lines read and written by all, and by the rank with most; serialized accesses, time."""
+    """Runs simulated_ranks: lines read and written in each phase by all ranks and by the busiest; serialized accesses; time."""
     program = str(run.tools.program("simulated_ranks"))
     room = Room(run, limit)
     for ranks in run.settings.procs_or(SIMULATED, QUICK_SIMULATED):

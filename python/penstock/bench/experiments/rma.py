@@ -1,4 +1,4 @@
-"""Figures 5 and 6 of cMPI: one-sided operations, Put as well as Get, by each synchronization; the raw copy beside them."""
+"""Figures 5 and 6 of cMPI: Put and Get with each kind of synchronization, compared with a raw copy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BY = {"pscw": "post, start, complete, wait", "fence": "fence", "lock": "lock and
 
 
 def measure(run: Run, name: str, transport: jobs.Transport, command: Sequence[str], ranks: int, with_raw: bool) -> Figures:
-    """What bench/mpi/one_sided.c prints of both tests."""
+    """Runs both tests of bench/mpi/one_sided.c."""
     figures: Dict[Key, float] = {}
     wall = jobs.enough_cores(ranks)
     few = ["--iterations", "10"] if run.settings.quick or not wall else []
@@ -57,7 +57,7 @@ def with_mpi(run: Run, ranks: int, sizes: Sequence[int]) -> Dict[str, Measure]:
 
 
 def native(run: Run) -> Dict[str, Measure]:
-    """libfabric's put and get without MPI; absent where the provider is not built."""
+    """Measures libfabric's put and get without MPI; empty if the provider is not built."""
     try:
         program = str(run.tools.program("rma_bench"))
     except Absent as error:

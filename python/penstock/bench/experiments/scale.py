@@ -1,4 +1,4 @@
-"""Collectives on pools of several devices that nobody here has: `penstock model collectives`, docs/scale.md."""
+"""Modeled collectives on pools of several devices: `penstock model collectives`, docs/scale.md."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def fraction_of(found: Mapping[str, Any], name: str) -> float:
 
 
 def add_devices(run: Run) -> None:
-    """Pools of more devices, for more and more nodes."""
+    """Adds figures for pools of more devices and for more nodes."""
     size, nodes = ("1M", "2,4,8") if run.settings.quick else ("8M", "2,4,6,8,12,16")
     for devices in (1, 6) if run.settings.quick else DEVICES:
         found = modelled(run, "--collective", "allreduce,allgather,alltoall", "--nodes", nodes, "--sizes", size, "--set",

@@ -28,7 +28,7 @@ def add(run: Run, case: Mapping[str, Any]) -> None:
 
 
 def draw(run: Run, found: Mapping[str, Any]) -> None:
-    """Each program and set by hosts, and where the time goes on the most of them."""
+    """Plots each program and data set by number of hosts, and how its time divides on the most hosts."""
     units = {each["name"]: each["unit"] for each in found["programs"]}
     most = max(case["nodes"] for case in found["cases"])
     for program, set_ in dict.fromkeys((case["program"], case["set"]) for case in found["cases"]):

@@ -1,4 +1,4 @@
-"""CG on two ranks, measured and simulated: does `penstock model scaling`, calibrated by messages, say what CG takes?"""
+"""Checks `penstock model scaling`: compares CG on two ranks, measured and simulated with measured messages."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from penstock.bench.experiments import pt2pt
 from penstock.bench.model import Plot, row
 
 ALLOWED = 0.10
-# Between two of them the model takes a line: closer than pt2pt's, for protocols change in between.
+# The model interpolates between two sizes. They are denser than pt2pt's, since protocols change in between.
 SIZES = [8, *(1 << power for power in range(10, 21)), 1 << 22]
-# As src/model/cg.cpp has them: elements of a vector, entries of a row; and outer iterations of a run. A fifth as many
-# come before, untimed: a channel first grows, and what the model is calibrated by is measured when it has.
+# As in src/model/cg.cpp: elements of a vector, entries of a row; and outer iterations of a run. A fifth as many run
+# untimed before, until the channels have grown: the model is calibrated with grown channels too.
 CLASSES: Dict[str, Tuple[int, int, int]] = {"S": (1400, 7, 400), "W": (7000, 8, 200), "A": (14000, 11, 100), "B": (75000, 13, 20)}
 QUICK_CLASSES = ("S",)
 MESSAGES, WHOLE, COMPUTING = "messages alone", "with computation", "computation"
@@ -30,7 +30,7 @@ def op_of(name: str, what: str) -> str:
 
 
 def measure(run: Run, series: str, kind: jobs.Transport, messages: str, cg: str, classes: Sequence[str]) -> Figures:
-    """Messages of each size, and outer iterations of CG."""
+    """Measures messages of each size, and outer iterations of CG."""
     sizes = pt2pt.QUICK_SIZES if run.settings.quick else SIZES
     figures = {key: value for test in ("latency", *pt2pt.SWAPS)
                for key, value in pt2pt.measure(run, series, kind, [messages], test, 2, sizes).items() if key.metric != "bytes_socket"}
@@ -46,7 +46,7 @@ def measure(run: Run, series: str, kind: jobs.Transport, messages: str, cg: str,
 
 
 def simulated(run: Run, name: str, folder: Path) -> Mapping[str, float]:
-    """Microseconds of communication in an outer iteration, over each network that was measured."""
+    """The simulated microseconds of communication in an outer iteration, for each measured network."""
     rows = [dataclasses.asdict(each) for each in run.outcome.rows]
     file = folder / "results.json"
     file.write_text(json.dumps({"experiments": {"pt2pt": {"rows": rows}}}))
@@ -62,7 +62,7 @@ def compare(run: Run, classes: Sequence[str]) -> None:
         for name in classes:
             try:
                 found = simulated(run, name, Path(folder))
-            except Failed as error:  # messages that no model meets: of a machine that does other things, too
+            except Failed as error:  # figures that fit no model, as on a busy machine
                 run.lacks(f"CG class {name} is not simulated: {error}")
                 continue
             for series, communication in found.items():

@@ -16,10 +16,10 @@ from penstock.bench.model import Plot
 KERNELS = ("copy", "scale", "add", "triad")
 QUICK = ["--elements", "262144", "--any-size", "--ntimes", "3"]
 FULL = ["--smallest"]
-DIRECT = "App-Direct in memory"  # a class of ours: no device, the library's work alone
+DIRECT = "App-Direct in memory"  # our own class: the library's work alone, without a device
 WAYS = ("pmem", "pmem+persist", "pmem+tx", "pmem+tx-nosnap")
 LOCAL = "local"  # the class of a socket's own memory
-ROUND = 5  # a round has many series: so many times the time for one measurement
+ROUND = 5  # a round has many series: it may take this many times the time of one measurement
 
 
 def read(file: Path) -> Dict[str, List[Mapping[str, Any]]]:
@@ -34,7 +34,7 @@ def options(run: Run) -> List[str]:
 
 
 def measure(run: Run, group: str, environment: Mapping[str, str], arguments: Sequence[str]) -> Figures:
-    """One round of all series; `group` "" takes the class that each belongs to."""
+    """Measures one round of all series. `group`: "" uses each series' own class."""
     with tempfile.TemporaryDirectory(prefix="penstock-stream-") as folder:
         file = Path(folder) / "stream.json"
         jobs.output([str(run.tools.command), "bench", "stream", *options(run), "--json", str(file), *arguments],
@@ -54,13 +54,13 @@ def measure(run: Run, group: str, environment: Mapping[str, str], arguments: Seq
 
 
 def direct(run: Run) -> Figures:
-    """libpmemobj over this host's memory: its write-backs, its transactions, but no device."""
+    """Measures libpmemobj over this host's memory: its write-backs and transactions, without a device."""
     with tempfile.TemporaryDirectory(prefix="penstock-stream-", dir="/dev/shm") as folder:
         return measure(run, DIRECT, {"PMEM_IS_PMEM_FORCE": "1"}, ["--target", "memory", *(f"{way}:{folder}" for way in WAYS)])
 
 
 def published(run: Run, program: str) -> Figures:
-    """One round of STREAM as published, by threads that each have a core. Errors: Failed, where it did not validate."""
+    """Runs one round of STREAM as published, one thread per core. Errors: Failed if the validation failed."""
     figures: Dict[Key, float] = {}
     cores = places.usable_cores()
     for threads in [each for each in run.settings.procs or sorted({1, cores}) if each <= cores]:

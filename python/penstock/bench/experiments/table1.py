@@ -1,5 +1,5 @@
-"""Table 1 of cMPI, with the rows that it lacks: the reader's side of a flush, a read sweep of the pool, and the hand-over
-of a line, which alone predicts the latency of a message."""
+"""Table 1 of cMPI, with additional rows: the reader's side of a flush, a read sweep of the pool, and the transfer of a
+line, which alone predicts the latency of a message."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ GROUP = "cMPI, Table 1"
 
 
 def threads(run: Run) -> List[int]:
-    """The paper sweeps 2 to 32; no more than there are cores."""
+    """The numbers of threads: the paper's 2 to 32, but no more than there are cores."""
     wanted = run.settings.procs_or([1, 2, 4, 8, 16, 32], [1])
     return [each for each in wanted if each <= usable_cores()] or [1]
 
 
 def memory(run: Run, what: str, size: str) -> Measure:
-    """A round of bench/memory_bench."""
+    """Makes a measurement that runs a round of bench/memory_bench."""
     pool, mode = run.settings.pool, (run.settings.modes or ("software",))[0]
     command = [str(run.tools.program("memory_bench")), "--rounds", "1", "--what", what, "--mode", mode, "--threads",
                jobs.sizes_argument(threads(run)), "--size", size, "--sizes", "64", *(["--pool", pool] if pool else [])]
@@ -29,7 +29,7 @@ def memory(run: Run, what: str, size: str) -> Measure:
 
 
 def one_line(run: Run) -> Figures:
-    """Only the whole line by the widest stores: the table's row; the experiment coherence has all widths."""
+    """Measures a whole line with the widest stores, as in the table. The experiment coherence measures all widths."""
     found: Dict[Key, Union[float, Sequence[float]]] = {}
     for key, values in memory(run, "write-back,reader", "16M")().items():
         if key.op == "store and write back" and key.series in ("libc memset", "whole lines"):
@@ -46,7 +46,7 @@ def hand_over(run: Run) -> Figures:
 
 
 def others(run: Run) -> Dict[str, Measure]:
-    """Through a network, where there is one: a socket to --peer, and RDMA."""
+    """Network measurements, if there is a network: a socket to --peer, and RDMA."""
     found: Dict[str, Measure] = {}
     if run.settings.peer:
         socket = [str(run.tools.program("socket_bench")), "--rounds", "1", "--sizes", "8,1048576", "--peer", run.settings.peer]

@@ -1,4 +1,4 @@
-"""Collectives of PyTorch's tensors through the pool and over gloo, and steps of examples/train.py."""
+"""PyTorch's collectives through the pool and over gloo, and steps of examples/train.py."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RAW = "raw limit"
 
 
 def python_with_torch(run: Run) -> str:
-    """This Python, or the source tree's .venv-torch: one that has torch."""
+    """A Python with torch: this one, or that of the source tree's .venv-torch."""
     for python in (sys.executable, str(run.tools.prefix.parent / ".venv-torch/bin/python")):
         if os.access(python, os.X_OK) and subprocess.run([python, "-c", "import torch"], capture_output=True,
                                                          check=False).returncode == 0:
@@ -33,7 +33,7 @@ def python_with_torch(run: Run) -> str:
 
 
 def package_folder(run: Run) -> str:
-    """Of the package whose back end is built."""
+    """The folder of the package with the compiled back end."""
     for folder in (run.tools.prefix / "python", run.tools.prefix.parent):
         if any((folder / "penstock/torch").glob("_c10d_*.so")):
             return str(folder)
@@ -47,7 +47,7 @@ def free_port() -> int:
 
 
 class Ranks:
-    """Jobs of one rank a process; each bound to a core where there are enough."""
+    """Jobs with one rank a process. Each rank is bound to a core if there are enough."""
 
     def __init__(self, run: Run, ranks: int) -> None:
         self.run, self.ranks = run, ranks
@@ -55,7 +55,7 @@ class Ranks:
         self.python = python_with_torch(run)
 
     def said(self, command: Sequence[str]) -> str:
-        """What rank 0 prints."""
+        """Runs the job; returns the output of rank 0."""
         cores = sorted(os.sched_getaffinity(0))
         shared = {**jobs.clean_environment(), "PYTHONPATH": self.folder, "OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1",
                   "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(self.ranks), "PENSTOCK_NODES": str(min(self.ranks, 2)),
