@@ -1,7 +1,7 @@
-"""What papers 1 to 3 publish, as data: each point with its source, and with what it is.
+"""Published figures of papers 1 to 3, as data: each point with its source and its kind.
 
-`TEXT`: stands in the paper's prose. `DATA`: the authors' public data behind a figure. The figures' own pixels are not
-used: what neither prose nor data say is not drawn. `ACCESS_US` is what the model of a real CXL device rests on.
+`TEXT`: from the paper's prose. `DATA`: from the authors' public data behind a figure. Nothing is read off the pixels of
+figures. `ACCESS_US` is the basis of the model of a real CXL device.
 
     cMPI: SC'25, Table 1 and Figures 5 to 11     OMB-CXL: PEARC'24     STREAMer: SC'23 workshops, Figures 5 to 8
 """
@@ -17,7 +17,7 @@ from penstock.bench import streamer
 from penstock.bench.model import METRICS, Row, theirs
 
 TEXT, DATA = "text point", "authors' data"
-CLASSES = ("1a", "1b", "1c", "2a", "2b")  # of STREAMer's tests
+CLASSES = ("1a", "1b", "1c", "2a", "2b")  # STREAMer's test classes
 KB, MB = 1 << 10, 1 << 20
 
 # One serialized access to a CXL device, microseconds (cMPI, Table 1): a load that misses every cache (Intel MLC), and a
@@ -27,12 +27,12 @@ ACCESS_SOURCE = "cMPI, Table 1"
 
 
 def class_of(group: Optional[str]) -> Optional[str]:
-    """STREAMer's class that a group names, or None."""
+    """The class of STREAMer that a group names, or None."""
     return next((each for each in (group or "").replace(":", " ").split() if each in CLASSES), None)
 
 
 def fits_words(wanted: Iterable[str], op: str, group: Optional[str]) -> bool:
-    """Whether an operation is what these words say.
+    """True if all these words describe the operation.
 
     >>> fits_words(("get", "pscw"), "get latency", "post, start, complete, wait"), fits_words(("get", "pscw"), "put pscw", None)
     (True, False)
@@ -45,8 +45,8 @@ def fits_words(wanted: Iterable[str], op: str, group: Optional[str]) -> bool:
 class Point:
     """One published figure, or one that holds for a range of message sizes (`low` to `high` bytes).
 
-    `op`: words that the operation's name must hold, for example ("get", "pscw"); `procs`: processes or threads, where
-    the paper says so; `about`: the figure is said to be approximate or a bound; `words`: what the paper says of it.
+    `op`: words that the operation's name must contain, for example ("get", "pscw"); `procs`: processes or threads, if
+    the paper gives them; `about`: the paper calls the figure approximate or a bound; `words`: the paper's words.
     """
 
     experiment: str
@@ -65,11 +65,11 @@ class Point:
 
     @property
     def place(self) -> str:
-        """Its table or figure, and which part of it."""
+        """The paper's table or figure, and the part of it."""
         return f"{self.source}, {self.group}" if self.group else self.source
 
     def fits(self, op: str, metric: str, group: Optional[str]) -> bool:
-        """Whether rows of this operation measure the same thing."""
+        """True if rows of this operation measure the same thing."""
         of_group = self.group is None or group is None or self.group in group.replace(":", " ").split()
         classless = self.kind == DATA and class_of(group) is None
         return metric == self.metric and (of_group or classless) and fits_words(self.op, op, group)
@@ -77,7 +77,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Crossover:
-    """The message size above which the paper sees the network win."""
+    """The message size above which, in the paper, the network is faster."""
 
     experiment: str
     op: Tuple[str, ...]
@@ -103,7 +103,7 @@ def _table1() -> List[Point]:
 
 
 def _one_sided() -> List[Point]:
-    """The extended OSU programs that were run measure Get with post, start, complete and wait within the time."""
+    """Points of the extended OSU programs, which time Get including post, start, complete and wait."""
     get = ("get", "pscw")
 
     def bandwidth(series: str, value: float, words: str, procs: int, low: int, high: int, about: bool = False) -> Point:
@@ -202,13 +202,13 @@ def stream_data() -> Tuple[Point, ...]:
 
 @functools.lru_cache(maxsize=None)
 def points() -> Tuple[Point, ...]:
-    """All of them."""
+    """All published points."""
     text: Iterable[Point] = (*_table1(), *_one_sided(), *_two_sided(), *_cells(), *_coherence(), *_placement())
     return (*text, *stream_data())
 
 
 def rows(experiment: str) -> List[Row]:
-    """What the papers' text says of the same, beside what this experiment measures: at the smallest size that it is said of.
+    """Rows from the papers' text for an experiment, each at the smallest size that it holds for.
 
     >>> [(row.series, row.op, row.median) for row in rows("table1")][-1]
     ('CXL, with flush', 'bandwidth', 9500)

@@ -1,4 +1,4 @@
-"""Runs experiments one after the other, and keeps what they measured after each."""
+"""Runs experiments one after the other, and saves the results after each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.bench.experiment import Absent, Experiment, Failed, Run, Settings
 from penstock.bench.model import BEFORE, Outcome, Results
 from penstock.bench.places import Tools
 
-Progress = Callable[[str, int, int, str], None]  # experiment, done, most, what is measured
+Progress = Callable[[str, int, int, str], None]  # experiment, rounds done, total, current measurement
 Finished = Callable[[str, Outcome], None]
 
 
@@ -39,7 +39,7 @@ def check_outputs(files: Sequence[Path], folder: Optional[Path]) -> None:
 
 
 def commit_of(folder: Path) -> Optional[str]:
-    """Of the source tree that this code lies in; None in an installation."""
+    """The commit of the source tree that contains this code; None in an installation."""
     def git(*words: str) -> Optional[str]:
         done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, check=False)
         return done.stdout.strip() if done.returncode == 0 else None
@@ -60,7 +60,7 @@ def begin(command: str, version: str, settings: Settings) -> Results:
 
 
 def run_one(experiment: Experiment, settings: Settings, tools: Tools, outcome: Outcome, progress: Progress, share: Share) -> None:
-    """Fills `outcome`, whatever happens; only an interruption is passed on."""
+    """Runs one experiment and always fills `outcome`. Only interruptions propagate."""
     begun = time.monotonic()
     name = experiment.name
     run = Run(settings, tools, outcome, lambda done, most, words: progress(name, done, most, words), share)
@@ -82,14 +82,14 @@ def run_one(experiment: Experiment, settings: Settings, tools: Tools, outcome: O
     except KeyboardInterrupt:
         _ended(outcome, "interrupted", "ended by the user; the rows are of the rounds that were done")
         raise
-    except Exception as error:  # a defect of one experiment is no reason to lose the others
+    except Exception as error:  # a defect in one experiment must not lose the others
         _ended(outcome, "failed", f"{type(error).__name__}: {error}")
     finally:
         outcome.seconds = round(time.monotonic() - begun, 1)
 
 
 def add_before(outcome: Outcome, name: str, before: Optional[Results]) -> None:
-    """The figures of the earlier run that this one has too, and its formulas."""
+    """Adds the earlier run's figures that this run has too, and its formulas."""
     if before is None:
         return
     earlier = before.experiments.get(name)
@@ -113,7 +113,7 @@ def _ended(outcome: Outcome, status: str, reason: str) -> None:
 
 def run_all(experiments: Sequence[Experiment], settings: Settings, tools: Tools, results: Results, folder: Optional[Path],
             progress: Progress, finished: Finished) -> bool:
-    """False when it was interrupted. After each experiment DIR/results.json and results.csv hold what there is."""
+    """Runs all experiments; False if interrupted. Updates DIR/results.json and results.csv after each experiment."""
     begun = time.monotonic()
     steal = machine.Steal()
     warned = list(results.warnings)
@@ -136,7 +136,7 @@ def run_all(experiments: Sequence[Experiment], settings: Settings, tools: Tools,
 
 
 def _try_to_keep(results: Results, folder: Path, warned: List[str]) -> None:
-    """A full disk is no reason to lose the experiments that follow: they are printed, and there may be room at the end."""
+    """Saves results. A full disk does not end the run: later experiments are printed, and there may be room at the end."""
     try:
         keep(results, folder)
     except OSError as error:
@@ -151,7 +151,7 @@ def keep(results: Results, folder: Path) -> None:
 
 
 def write_csv(results: Results, path: Path) -> None:
-    """A line for each row, with its experiment first."""
+    """Writes a line for each row, beginning with its experiment."""
     names = [each.name for each in dataclasses.fields(model.Row)]
     young = path.with_name(path.name + ".new")
     with open(young, "w", newline="", encoding="utf-8") as file:
@@ -164,7 +164,7 @@ def write_csv(results: Results, path: Path) -> None:
 
 
 def write_report(results: Results, folder: Path) -> List[str]:
-    """Paths of the page, [] where the part of the package that draws it is absent, or what it needs."""
+    """Writes the page and returns its paths; [] if the report package or its dependencies are absent."""
     try:
         from penstock.bench import report
     except ImportError:

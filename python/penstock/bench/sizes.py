@@ -1,4 +1,4 @@
-"""Sizes as people write and read them."""
+"""Parses and formats sizes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MOST = 1 << 34
 
 
 def parse(text: str) -> int:
-    """Bytes.
+    """Parses a size; returns bytes.
 
     >>> parse("8"), parse("64K"), parse("1MiB"), parse("4 KB")
     (8, 65536, 1048576, 4096)

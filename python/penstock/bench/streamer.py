@@ -1,6 +1,6 @@
 """STREAMer's public data behind its Figures 5 to 8: MB/s of each kernel, by class, cores_memory_affinity and threads.
 
-`penstock.bench.published.stream_data` says what the names are.
+`penstock.bench.published.stream_data` explains the names.
 """
 
 CSV = """\

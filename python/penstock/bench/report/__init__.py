@@ -1,11 +1,11 @@
-"""The report of `penstock bench`: what results.json holds, as a page for people.
+"""The report of `penstock bench`: the contents of results.json as a page for people.
 
     write(results, folder)      folder/report.html: one file, nothing loaded, light and dark, screen and paper
     page(results)               the same as Markdown, for docs/results
-    keep(results, folder)       that page with its plots as files, and the index of all pages, in docs/results
+    keep(results, folder)       the Markdown page with its plots as files, and the index of all pages, in docs/results
 
-`results` is what results.json holds (penstock.bench.model): a mapping, for example `model.Results.as_dict()`. Nothing in
-it is believed: what is missing or no number is left out. Without matplotlib the pages have no plots, and say so.
+`results` has the format of results.json (penstock.bench.model): a mapping, for example `model.Results.as_dict()`. It is
+not trusted: missing or invalid values are left out. Without matplotlib the pages have no plots, and say so.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Makes the pages of results that lie in a file.
+"""Makes pages from a file of results.
 
     python -m penstock.bench.report build/bench/results.json                          # report.html beside it
-    python -m penstock.bench.report build/bench/results.json --keep docs/results      # and a page of docs/results
+    python -m penstock.bench.report build/bench/results.json --keep docs/results      # also a page in docs/results
     python -m penstock.bench.report --index docs/results                              # only the index of the pages
 """
 

@@ -1,4 +1,4 @@
-"""From which message size on TCP wins: the most useful number of cMPI's figures, per operation and count of processes."""
+"""The message size from which on TCP is faster, for each operation and number of processes: cMPI's most useful figure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LACKING = ("No crossover can be computed: no experiment of this run holds Pensto
 
 @dataclass(frozen=True)
 class Crossover:
-    """`size`: about where the two are even; None where TCP wins at no size, at all, or here and there: `text` says which."""
+    """`size`: where both are about equal; None if TCP wins at no size, at every size, or irregularly: `text` says which."""
 
     experiment: Experiment
     subject: Subject
@@ -29,19 +29,19 @@ class Crossover:
 
     @property
     def brief(self) -> str:
-        """Without the sizes that it lies between."""
+        """The text without the two sizes around the crossover."""
         return self.text.split(" (")[0]
 
     @property
     def published(self) -> str:
-        """What the paper says of the same, or nothing."""
+        """The paper's statement on this crossover, or ""."""
         return "; ".join(f"{each.words} ({each.source})" for each in published.crossovers()
                          if each.experiment == self.experiment.name and each.metric == self.subject.metric
                          and published.fits_words(each.op, self.subject.op, self.subject.group))
 
 
 def _even_size(before: Pair, after: Pair) -> int:
-    """Where the ratio is 1 on the straight line between two sizes, both axes logarithmic; two significant digits."""
+    """The size at which the ratio is 1, interpolated between two sizes on logarithmic axes, to two significant digits."""
     low, high = before.place[0] or 0, after.place[0] or 0
     if low <= 0:
         return high
@@ -54,7 +54,7 @@ def _even_size(before: Pair, after: Pair) -> int:
 
 
 def judged(found: Sequence[Pair]) -> "tuple[Optional[int], str]":
-    """The size and the words of it, of pairs in the order of their sizes."""
+    """The crossover size and its description, for pairs sorted by size."""
     span = f"{words.size(found[0].place[0])} to {words.size(found[-1].place[0])}"
     lost = [pair for pair in found if pair.times < 1 and not pair.even]
     won = [pair for pair in found if pair.times > 1 and not pair.even]

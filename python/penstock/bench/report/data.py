@@ -1,7 +1,7 @@
-"""The results as the report sees them: cleaned of what cannot be shown, and sorted by what may be compared.
+"""The results for the report: without values that cannot be shown, and grouped by comparability.
 
-Results come from a file that a user names: any field may be missing or of another type. What is no finite number is
-None, and is shown as a dash.
+Results come from a file that a user names: any field may be missing or of another type. A value that is not a finite
+number is None, and is shown as a dash.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from penstock.bench.report import words
 _LIMIT = re.compile(r"\blimit\b|\braw copy\b|\bcopy (into|out of) the pool\b", re.IGNORECASE)
 _RING = re.compile(r"^(cmpi|published) ring\b", re.IGNORECASE)
 _OURS = re.compile(r"penstock\b|pool\b", re.IGNORECASE)
-# Two series that both name one of a kind, and not the same, are of different things.
+# Two series that name different members of one of these kinds must not be compared.
 _KINDS = tuple(re.compile(words_) for words_ in (r"\b(software|hardware|uncached|simulated)\b", r"\b(HH|HD|DH|DD)\b"))
 WALL_CLOCK = ("latency_us", "time_us", "bandwidth_MBps", "rate_per_s")
 TIMES = ("latency_us", "time_us")
@@ -26,7 +26,7 @@ COUNTED = ("accesses", "bytes_device", "lines_flushed", "copies", "model_us", "g
 
 @dataclass(frozen=True)
 class Figure:
-    """model.Row with None for each number that is none."""
+    """model.Row, with None for each value that is not a finite number."""
 
     series: str
     op: str
@@ -47,12 +47,12 @@ class Figure:
 
     @property
     def limit(self) -> bool:
-        """Of the raw limit: what the machine gives without a protocol."""
+        """True for the raw limit: what the machine achieves without a protocol."""
         return not self.theirs and bool(_LIMIT.search(self.series))
 
     @property
     def base(self) -> bool:
-        """What Penstock is compared with, the raw limit apart."""
+        """True for baselines that Penstock is compared with, except the raw limit."""
         return not self.theirs and not self.limit and (self.baseline or bool(_RING.search(self.series)))
 
     @property
@@ -61,27 +61,27 @@ class Figure:
 
     @property
     def ours(self) -> bool:
-        """Penstock's, or of memory of a pool; a series that is only shown, such as another program's, is neither this nor a base."""
+        """True for Penstock's series and for pool memory. A series that is only shown is neither ours nor a base."""
         return not (self.theirs or self.limit or self.base) and bool(_OURS.match(self.series))
 
     @property
     def comparable(self) -> bool:
-        """False of times that more ranks than cores took: they show the scheduler."""
+        """False for times with more ranks than cores, which show the scheduler."""
         return self.wall or self.metric not in WALL_CLOCK
 
     @property
     def real_us(self) -> Optional[Tuple[float, float]]:
-        """The model of a real device: serialized accesses x the published latencies of one; None where it says nothing."""
+        """The modeled time on a real device: serialized accesses x its published latencies; None if it does not apply."""
         from penstock.bench.published import ACCESS_US
 
         if self.serialized is None or self.theirs or self.base or self.metric not in (*TIMES, "accesses"):
-            return None  # a baseline goes to no device
+            return None  # a baseline accesses no device
         return self.serialized * ACCESS_US[0], self.serialized * ACCESS_US[1]
 
 
 @dataclass(frozen=True)
 class Line:
-    """A plot, as model.Plot has it."""
+    """model.Plot."""
 
     id: str
     title: str
@@ -107,7 +107,7 @@ class Growth:
 
 @dataclass(frozen=True)
 class Experiment:
-    """model.Outcome; `id`: its name as one that HTML and file systems take, of no other experiment of the report."""
+    """model.Outcome; `id`: a unique name that is valid in HTML and in file systems."""
 
     name: str
     id: str
@@ -125,7 +125,7 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Report:
-    """All of a run."""
+    """The results of a whole run."""
 
     penstock: str
     commit: str
@@ -139,7 +139,7 @@ class Report:
 
     @property
     def machine_name(self) -> str:
-        """The processor, with its family and model where the name says little."""
+        """The processor's name, with family and model if the name is not specific."""
         facts = dict(self.machine)
         name = facts.get("processor", "unknown machine")
         numbers = [f"{word} {facts[f'processor {word}']}" for word in ("family", "model")
@@ -156,7 +156,7 @@ def _items(value: object) -> List[Any]:
 
 
 def _words(value: object, otherwise: str = "") -> str:
-    """Without what neither HTML nor XML may hold: control characters and halves of surrogate pairs."""
+    """The text without characters that HTML and XML forbid: control characters and unpaired surrogates."""
     return otherwise if value is None else re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]", "\ufffd", str(value))
 
 
@@ -205,7 +205,7 @@ def _fact(value: object) -> str:
 
 
 def report_of(results: Mapping[str, Any]) -> Report:
-    """What results.json holds, cleaned. It never raises."""
+    """The contents of results.json, cleaned. Never raises."""
     return Report(_words(results.get("penstock"), "unknown"), _words(results.get("commit"), "unknown"),
                   _words(results.get("command"), "unknown"), _words(results.get("started"), "unknown"),
                   words.finite(results.get("seconds")), bool(results.get("quick")),
@@ -217,7 +217,7 @@ def report_of(results: Mapping[str, Any]) -> Report:
 
 @dataclass(frozen=True)
 class Subject:
-    """What a table is about: the figures of one operation by one metric."""
+    """The subject of a table: the figures of one operation and one metric."""
 
     group: Optional[str]
     op: str
@@ -235,12 +235,12 @@ def metric_words(metric: str) -> str:
 
 
 def less_is_better(metric: str) -> Optional[bool]:
-    """None where neither is, and of metrics that are not known."""
+    """Whether less is better; None if neither is, or if the metric is unknown."""
     return model.METRICS.get(metric, (metric, None))[1]
 
 
 def subjects(figures: Iterable[Figure]) -> Dict[Subject, List[Figure]]:
-    """In the order in which they were measured."""
+    """Groups figures by subject, in the order of measurement."""
     found: Dict[Subject, List[Figure]] = {}
     for each in figures:
         found.setdefault(Subject(each.group, each.op, each.metric), []).append(each)
@@ -259,12 +259,12 @@ def by_place(figures: Iterable[Figure]) -> Dict[str, Dict[Place, Figure]]:
 
 
 def order(place: Place) -> Tuple[int, int]:
-    """By processes, then by size; what has none comes first."""
+    """Sort key: by processes, then by size; missing values come first."""
     return (-1 if place[1] is None else place[1], -1 if place[0] is None else place[0])
 
 
 def times_better(ours: Figure, other: Figure) -> Optional[float]:
-    """How many times better ours is; None where the two must not be compared, or cannot be."""
+    """How many times better ours is; None if the two cannot or must not be compared."""
     less = less_is_better(ours.metric)
     if less is None or not ours.comparable or not other.comparable or not ours.median or not other.median:
         return None
@@ -274,7 +274,7 @@ def times_better(ours: Figure, other: Figure) -> Optional[float]:
 
 
 def alike(ours: str, other: str) -> bool:
-    """Whether two series may be compared: of one mode and placement; what is measured without an MPI not with an MPI.
+    """True if two series may be compared: same mode and placement, and both with or both without an MPI.
 
     >>> alike("Penstock software, HH", "TCP, HH"), alike("Penstock software", "raw limit, hardware")
     (True, False)
@@ -290,7 +290,7 @@ def alike(ours: str, other: str) -> bool:
 
 
 def beyond_spread(one: Figure, other: Figure) -> bool:
-    """Whether the two medians differ by more than both spreads together. A single round has no spread: True."""
+    """True if the medians differ by more than both spreads together. True for single rounds, which have no spread."""
     if one.median is None or other.median is None:
         return False
     return abs(one.median - other.median) > abs(one.median) * (one.spread or 0) + abs(other.median) * (other.spread or 0)

@@ -1,7 +1,7 @@
-"""Sentences that the data carry: ratios to the baselines, distance to the raw limit, CPU time, the model of a real device.
+"""Sentences derived from the data: ratios to baselines, distance to the raw limit, CPU time, the model of a real device.
 
-A sentence is made of figures of this run alone. What is missing is left out, or said to be missing (`LACKING`). Times
-that more ranks than cores took enter none of them.
+Each sentence uses figures of this run only. Missing figures are left out, or reported as missing (`LACKING`). Times with
+more ranks than cores are never used.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LACKING = {
     MODEL: "Nothing can be said of a real device: this run holds no counts of serialized accesses.",
 }
 BEATEN = (" Where that is better than the limit, the two sides' work overlaps, or stays in caches that the bare way goes past.")
-FEW = 3  # subjects that get a sentence each; more are told of together
+FEW = 3  # up to this number each subject gets its own sentence; more are summarized
 _UNITS = {"latency_us": " µs", "time_us": " µs", "model_us": " µs", "bandwidth_MBps": " MB/s", "rate_per_s": " a second", "cpu_us": " µs"}
 _NOUNS = {"latency_us": "latency", "time_us": "time", "bandwidth_MBps": "bandwidth", "rate_per_s": "rate",
           "cpu_us": "CPU time of a call", "cpu_s_per_GB": "CPU time for each GB", "accesses": "count of device accesses",
@@ -46,7 +46,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Pair:
-    """One figure of ours beside the other's at the same place."""
+    """One figure of ours and the other's at the same size and number of processes."""
 
     subject: Subject
     place: Place
@@ -73,7 +73,7 @@ def pairs(subject: Subject, ours: Dict[Place, Figure], other: Dict[Place, Figure
 
 
 def _compared(experiment: Experiment, limit: bool) -> Iterator[Tuple[str, str, List[Pair]]]:
-    """(ours, theirs, what both measured) of each subject, in order."""
+    """(our series, the other series, pairs of figures) of each subject, in order."""
     for subject, figures in subjects(experiment.figures).items():
         series = by_place(figures)
         own = [name for name, places in series.items() if all(each.ours for each in places.values())]
@@ -91,7 +91,7 @@ def _better_word(metric: str) -> Tuple[str, str]:
 
 
 def _against(found: Sequence[Tuple[str, Pair]]) -> str:
-    """'14× lower than TCP, 1.3× than shm; 1.2× higher than …', or what the ratios say else."""
+    """The comparison in words, such as '14× lower than TCP, 1.3× than shm; 1.2× higher than …'."""
     better, worse = _better_word(found[0][1].subject.metric)
     parts = []
     for word, chosen in ((better, [each for each in found if each[1].times > 1 and not each[1].even]),
@@ -105,7 +105,7 @@ def _against(found: Sequence[Tuple[str, Pair]]) -> str:
 
 
 def named(subject: Subject) -> str:
-    """Group and operation, without what only repeats the metric: 'lock and unlock, put' of 'put latency'."""
+    """Group and operation, without words that repeat the metric: 'lock and unlock, put' for 'put latency'."""
     op = "" if noun(subject.metric).startswith(subject.op) else subject.op.removesuffix(" " + noun(subject.metric))
     return ", ".join(part for part in (subject.group, op) if part)
 
@@ -114,7 +114,7 @@ Compared = List[Tuple[str, str, List[Pair]]]
 
 
 def _each(compared: Compared) -> Iterator[str]:
-    """A sentence for each subject and series of ours, at the least and the greatest size of the fewest processes."""
+    """A sentence per subject and series of ours, at the smallest and largest size with the fewest processes."""
     gathered: Dict[Tuple[Subject, str], Dict[Place, List[Tuple[str, Pair]]]] = {}
     for ours, other, found in compared:
         for pair in found:
@@ -132,7 +132,7 @@ def _each(compared: Compared) -> Iterator[str]:
 
 
 def _together(compared: Compared) -> Iterator[str]:
-    """A sentence for each metric, series of ours and baseline, over all operations and sizes."""
+    """A sentence per metric, series of ours and baseline, over all operations and sizes."""
     gathered: Dict[Tuple[str, str, str], List[Pair]] = {}
     for ours, other, found in compared:
         gathered.setdefault((found[0].subject.metric, ours, other), []).extend(found)
@@ -161,7 +161,7 @@ def _case(pair: Pair) -> str:
 
 
 def ratios(experiment: Experiment) -> List[Finding]:
-    """Of few operations each by itself, of many all together."""
+    """Ratios to baselines: one sentence per operation if they are few, otherwise a summary."""
     by_metric: Dict[str, Compared] = {}
     for ours, other, found in _compared(experiment, limit=False):
         if found[0].subject.metric != "cpu_s_per_GB":
@@ -174,7 +174,7 @@ def ratios(experiment: Experiment) -> List[Finding]:
 
 
 def limits(experiment: Experiment) -> List[Finding]:
-    """How far ours is from what the machine gives without a protocol."""
+    """How far our figures are from the raw limit."""
     gathered: Dict[Tuple[str, str, str], List[Pair]] = {}
     for ours, other, found in _compared(experiment, limit=True):
         gathered.setdefault((found[0].subject.metric, ours, other), []).extend(found)
@@ -193,7 +193,7 @@ def limits(experiment: Experiment) -> List[Finding]:
 
 
 def cpu(experiment: Experiment) -> List[Finding]:
-    """CPU-seconds for each GB at the largest size that all series have. These count also with more ranks than cores."""
+    """CPU-seconds per GB at the largest size that all series have. Valid also with more ranks than cores."""
     sentences = []
     for subject, figures in subjects(experiment.figures).items():
         if subject.metric != "cpu_s_per_GB":
@@ -215,7 +215,7 @@ def cpu(experiment: Experiment) -> List[Finding]:
 
 
 def model(experiment: Experiment) -> List[Finding]:
-    """Serialized accesses x the published latency of one, at the smallest size of each operation."""
+    """Serialized accesses x the published access latency, at the smallest size of each operation."""
     makers: Dict[Tuple[str, float], List[str]] = {}
     for subject, figures in subjects(experiment.figures).items():
         for name, places in by_place(figures).items():
@@ -238,7 +238,7 @@ def of_experiment(experiment: Experiment) -> List[Finding]:
 
 
 def oversubscribed(report: Report) -> Optional[str]:
-    """What is said of times that more ranks than cores took."""
+    """A note on times with more ranks than cores, if there are any."""
     count = sum(not figure.comparable for each in report.experiments for figure in each.figures)
     if not count:
         return None
@@ -247,7 +247,7 @@ def oversubscribed(report: Report) -> Optional[str]:
 
 
 def single_rounds(report: Report) -> Optional[str]:
-    """What is said of figures without a spread."""
+    """A note on figures without a spread, if there are any."""
     measured = [each for experiment in report.experiments for each in experiment.figures
                 if not each.theirs and each.metric not in COUNTED]
     single = sum(each.rounds == 1 for each in measured)
@@ -259,7 +259,7 @@ def single_rounds(report: Report) -> Optional[str]:
 
 @dataclass(frozen=True)
 class Highlight:
-    """A figure for the top of the page, what it is, and where it was measured."""
+    """A figure for the top of the page, its description, and where it was measured."""
 
     value: str
     words: str
@@ -267,7 +267,7 @@ class Highlight:
 
 
 def highlights(report: Report) -> List[Highlight]:
-    """At most four, of several rounds: the smallest message against each TCP, and the largest against the nearest raw limit."""
+    """At most four figures of several rounds: the smallest message against each TCP, the largest against the raw limit."""
     found: List[Highlight] = []
     for experiment in report.experiments:
         if experiment.name not in ("pt2pt", "rma"):
@@ -276,7 +276,7 @@ def highlights(report: Report) -> List[Highlight]:
         largest: List[Tuple[str, str, Pair]] = []
         for ours, other, both in _compared(experiment, limit=False):
             if both[0].subject.metric == "latency_us" and both[0].other.tcp and not both[0].even and _of_rounds(both[0]):
-                against.setdefault(other, (ours, both[0]))  # of one mode and operation
+                against.setdefault(other, (ours, both[0]))  # same mode and operation
         for ours, other, both in _compared(experiment, limit=True):
             last = max(both, key=lambda pair: pair.place[0] or 0)
             if last.subject.metric == "bandwidth_MBps" and _of_rounds(last):

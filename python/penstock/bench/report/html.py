@@ -1,4 +1,4 @@
-"""The page: one file of HTML with its styles, script and plots in it. It loads nothing."""
+"""The page: one HTML file that contains its styles, script and plots, and loads nothing."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ MARKS = {
     "model": "Shaded: a model, serialized accesses × the published latency of one.",
 }
 OPEN_TABLES = 2
-MANY_COLUMNS = 9  # do not fit on paper without smaller letters
+MANY_COLUMNS = 9  # from here on a table needs smaller letters on paper
 
 
 def told(text: str) -> str:
-    """A sentence as HTML, with its ratios set off."""
+    """A sentence as HTML, with its ratios emphasized."""
     text = text[:1].upper() + text[1:]
     return re.sub(r"(?<![\w.])(\d[\d.,–]*×|\d+(?: to \d+)? %)", r"<strong>\1</strong>", escape(text))
 
 
 def anchor(experiment: Experiment) -> str:
-    """The id of its section."""
+    """The id of the experiment's section."""
     return f"x-{experiment.id}"
 
 
@@ -50,7 +50,7 @@ def table(of: Table) -> str:
 
 
 def _folded(of: Table, open_: bool = False, bulk: bool = False) -> str:
-    """`bulk`: stays folded on paper."""
+    """A folded table. `bulk`: it stays folded on paper."""
     return (f'<details{" class=" + chr(34) + "bulk" + chr(34) if bulk else ""}{" open" if open_ else ""}><summary>{escape(of.title)} '
             f"<small>{words.count(len(of.rows), 'line')}</small></summary>{table(of)}</details>")
 
@@ -68,7 +68,7 @@ def _tiles(report: Report) -> str:
 
 
 def summary(report: Report) -> str:
-    """What the data carry, by kind; of an experiment with many sentences the first stand here, the others in its section."""
+    """The findings by kind. If an experiment has many, only the first are here; its section has the others."""
     single = findings.single_rounds(report)
     parts = [_tiles(report), f'<p class="warnings">{escape(single)}</p>' if single else ""]
     for kind, heading in findings.HEADINGS.items():
@@ -111,7 +111,7 @@ def _figure(drawn: plots.Drawn) -> str:
 
 
 def drawn_of(experiment: Experiment, styles: plots.Styles, page: bool = True) -> List[plots.Drawn]:
-    """Its plots that have a point. Empty without matplotlib."""
+    """The experiment's plots that have points. Empty without matplotlib."""
     if not plots.available():
         return []
     found = []
@@ -183,7 +183,7 @@ READING = (
 
 
 def page(report: Report) -> str:
-    """The whole file."""
+    """The whole HTML file."""
     styles = plots.Styles(report)
     title, subtitle = _title(report)
     sections = "\n".join(section(each, styles) for each in report.experiments)

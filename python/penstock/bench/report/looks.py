@@ -1,4 +1,4 @@
-"""What the page looks like: colours of light and dark, wide, narrow and printed. A module, so that it is installed with the rest."""
+"""The page's style sheet and script: light and dark, wide, narrow and printed. A module, so that it is installed too."""
 
 STYLE = """\
 :root {

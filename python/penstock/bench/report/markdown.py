@@ -1,4 +1,4 @@
-"""The pages of docs/results: the same sentences and tables as Markdown, plots as files beside them."""
+"""The pages of docs/results: the same sentences and tables in Markdown, with plots in separate files."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ compared by `penstock bench compare`. [The report](../report.md) says how the se
 | date | machine | commit |
 |---|---|---|
 """
-MOST_TABLES = 12  # of one experiment; more are in results.json
+MOST_TABLES = 12  # per experiment; results.json has the others
 
 
 def _cell(text: str) -> str:
-    """Nothing in it ends the cell or is markup."""
+    """Escapes markup and characters that would end the cell."""
     return re.sub(r"([\\`*_\[\]<>|#&])", r"\\\1", re.sub(r"\s+", " ", text))
 
 
@@ -71,7 +71,7 @@ def _section(experiment: Experiment, files: Mapping[str, str]) -> List[str]:
 
 
 def page(report: Report, files: Mapping[str, Mapping[str, str]]) -> str:
-    """`files`: of each experiment its plots, title -> path as the page links it."""
+    """The page. `files`: the plots of each experiment, title -> path for links."""
     facts = [(name, value) for name, value in tables.environment(report) if name != "penstock"]
     lines = [f"# {_cell(report.started[:10])}, {_cell(report.machine_name)}", "", "| | |", "|---|---|",
              f"| penstock | {_cell(report.penstock)} |", f"| commit | {_cell(report.commit)} |",
@@ -111,7 +111,7 @@ def keep(report: Report, folder: Path) -> Path:
 
 
 def index(folder: Path) -> None:
-    """The list of all pages in the folder, newest first; those that older versions wrote too."""
+    """Writes the list of all pages in the folder, newest first, including pages of older versions."""
     rows = []
     for each in sorted(folder.glob("20*.md"), reverse=True):
         text = each.read_text(encoding="utf-8")

@@ -1,7 +1,7 @@
-"""The plots of the report, drawn by matplotlib as SVG with text as text.
+"""The plots of the report: SVG by matplotlib, with text as text.
 
-The colours are those of the page, as CSS variables (`PAGE`), or fixed ones (`FILE`) for a file that stands alone. No
-series is told by its colour alone: each has a marker, published points are hollow, limits dashed.
+Colours are CSS variables of the page (`PAGE`), or fixed (`FILE`) for a separate file. Colour is never the only
+distinction: each series has a marker, published points are hollow, limits are dashed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from penstock.bench import published
 from penstock.bench.report import words
 from penstock.bench.report.data import TIMES, WALL_CLOCK, Experiment, Figure, Line, Report, metric_words
 
-# Okabe and Ito's colours, told apart with every kind of colour vision; the first is ours.
+# Okabe and Ito's colours, which all kinds of colour vision distinguish; the first is ours.
 LIGHT = ("#0072b2", "#d55e00", "#008f68", "#a8528a", "#8a6d00", "#2a8fc4", "#5c5c5c", "#b03a48")
 DARK = ("#56b4e9", "#ff8a4c", "#3fd0a4", "#e39bc8", "#e6c229", "#9fd5f5", "#b8b8b8", "#ff97a3")
 MARKERS = "osD^vPX*"
@@ -29,7 +29,7 @@ HINT = "matplotlib is absent, so nothing is drawn: pip install matplotlib, or ci
 
 
 class Styles:
-    """A colour and a marker for each series, as far as they suffice the same in all plots of a report."""
+    """A colour and a marker for each series; the same in all plots of a report as far as possible."""
 
     def __init__(self, report: Report) -> None:
         counts: Dict[str, int] = {}
@@ -41,7 +41,7 @@ class Styles:
         self._of = {name: index for index, name in enumerate(ordered)}
 
     def of(self, names: Sequence[str]) -> "Dict[str, Tuple[str, str]]":
-        """(colour, marker) of each in one plot: no two alike while there are enough."""
+        """(colour, marker) of each series in one plot; distinct while there are enough."""
         taken: Dict[int, str] = {}
         for name in sorted(names, key=lambda each: self._of.get(each, len(self._of))):
             wanted = self._of.get(name, len(self._of))
@@ -53,7 +53,7 @@ class Styles:
 
 @dataclass(frozen=True)
 class Drawn:
-    """`left_out`: why points are not in it, or nothing; `marks`: the kinds of what was not measured here that are."""
+    """`left_out`: why points are missing, or ""; `marks`: the kinds of points in it that were not measured here."""
 
     plot: Line
     svg: str
@@ -64,7 +64,7 @@ class Drawn:
 
 @dataclass
 class Curve:
-    """What one legend entry stands for: points, and levels that hold from one x to another."""
+    """The data of one legend entry: points, and constant levels over a range of x."""
 
     name: str
     points: List[Tuple[float, float]]
@@ -92,7 +92,7 @@ def _selected(experiment: Experiment, plot: Line) -> List[Figure]:
 
 
 def _value(figure: Figure, name: str) -> Optional[float]:
-    """None also of what no axis can hold."""
+    """The figure's value; None also if no axis can show it."""
     found = words.finite(getattr(figure, name, None))
     return None if found is None or abs(found) > 1e20 else found
 
@@ -112,7 +112,7 @@ def _curves(plot: Line, figures: Sequence[Figure]) -> List[Curve]:
 
 
 def _references(experiment: Experiment, plot: Line, figures: Sequence[Figure]) -> List[Curve]:
-    """The published points of the same operation, where the plot is of one."""
+    """The published points of the plot's operation, if it shows only one."""
     subjects = {(each.op, each.metric, each.group) for each in figures if not each.theirs}
     if not subjects or any(each.theirs for each in figures):
         return []
@@ -123,7 +123,7 @@ def _references(experiment: Experiment, plot: Line, figures: Sequence[Figure]) -
             continue
         if point.kind == published.DATA and all(published.class_of(group) is None for _, _, group in subjects):
             if "CXL" not in point.series or point.group not in ("1b", "2a"):
-                continue  # a plot of no class: only the curves of the device
+                continue  # the plot has no class: show the curves of the device only
         kind = "data" if point.kind == published.DATA else "text"
         ranks = f", {point.procs} processes" if point.procs and plot.x == "bytes" else ""
         name = f"{point.series}{ranks} ({point.source}, {kind})"
@@ -199,7 +199,7 @@ def _draw_curve(axes: Any, curve: Curve, style: Tuple[str, str]) -> None:
 
 
 def _draw_reference(axes: Any, curve: Curve, number: int, least: float) -> None:
-    """`least`: the smallest x that was measured; levels begin there."""
+    """Draws published points. `least`: the smallest measured x, where levels begin."""
     marker = MARKERS[number % len(MARKERS)]
     look: Dict[str, Any] = {"color": PUBLISHED, "linestyle": (0, (1, 2 + number % 3)), "linewidth": 1.3, "marker": marker,
                             "markersize": 5, "markerfacecolor": "none"}
@@ -210,12 +210,12 @@ def _draw_reference(axes: Any, curve: Curve, number: int, least: float) -> None:
     if curve.points:
         points = sorted(curve.points)
         if not curve.name.endswith("data)"):
-            look["linestyle"] = "none"  # nothing is known between two points
+            look["linestyle"] = "none"  # values between two points are unknown
         axes.plot([x for x, _ in points], [y for _, y in points], label=label, **look)
 
 
 def _draw_model(axes: Any, plot: Line, figures: Sequence[Figure], styles: Mapping[str, Tuple[str, str]]) -> bool:
-    """Serialized accesses of our first series that has them x the published latencies, as a band."""
+    """Draws a band: serialized accesses of our first series that has them x the published latencies."""
     counted = [each for each in figures if each.ours and each.real_us and _value(each, plot.x)]
     if not counted or plot.x != "bytes" or plot.y != "median":
         return False
@@ -231,7 +231,7 @@ def _draw_model(axes: Any, plot: Line, figures: Sequence[Figure], styles: Mappin
 
 
 def _dots(plot: Line, figures: Sequence[Figure], styles: Styles) -> Tuple[Any, List[Tuple[str, float]]]:
-    """Of x = "series": a dot for each, with its name above and its value beside it."""
+    """For x = "series": a dot for each series, with its name above and its value beside it."""
     shown = [each for each in figures if _value(each, plot.y) is not None and (not plot.logy or (_value(each, plot.y) or 0) > 0)][:24]
     values = [(each.series, _value(each, plot.y) or 0.0) for each in shown]
     canvas, axes = _axes(0, 0.45 + 0.34 * max(len(shown), 1))
@@ -290,13 +290,13 @@ def _lines(experiment: Experiment, plot: Line, figures: Sequence[Figure], curves
 
 
 def _described(plot: Line, curves: Sequence[Tuple[str, Sequence[float]]]) -> str:
-    """The plot in words, for those who do not see it."""
+    """A text description of the plot, for screen readers."""
     parts = [f"{name} from {words.number(min(values))} to {words.number(max(values))}" for name, values in curves if values]
     return f"{metric_words(plot.unit or plot.y)} over {plot.x}: " + "; ".join(parts) + "." if parts else "no points"
 
 
 def draw(experiment: Experiment, plot: Line, styles: Styles, prefix: str, page: bool = True) -> Optional[Drawn]:
-    """The plot, or None where it has no point. `prefix`: of the ids within the SVG; `page`: colours of the page."""
+    """Draws the plot; None if it has no points. `prefix`: for ids in the SVG; `page`: use the page's colours."""
     import matplotlib
 
     chosen = _selected(experiment, plot)
@@ -308,7 +308,7 @@ def draw(experiment: Experiment, plot: Line, styles: Styles, prefix: str, page: 
                 "font.sans-serif": ["DejaVu Sans"], "text.parse_math": False}
     marks: Tuple[str, ...] = ()
     with matplotlib.rc_context(settings), warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # names in scripts that its font lacks: the browser has others
+        warnings.simplefilter("ignore", UserWarning)  # characters that its font lacks: the browser has other fonts
         if plot.x == "series":
             if not any(_value(each, plot.y) is not None for each in figures):
                 return None
@@ -331,7 +331,7 @@ def _short_numbers(attribute: "re.Match[str]") -> str:
 
 
 def _tidy(svg: str, prefix: str, title: str, said: str, page: bool) -> str:
-    """One element with its own ids, short numbers, a title and a description, in the colours that are wanted."""
+    """Cleans an SVG: unique ids, short numbers, a title and a description, and the requested colours."""
     svg = svg[svg.index("<svg"):]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.S)
     svg = re.sub(r"<!--.*?-->", "", svg, flags=re.S)

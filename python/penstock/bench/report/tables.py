@@ -19,7 +19,7 @@ MOST_LINES = 400
 
 @dataclass(frozen=True)
 class Cell:
-    """`sort`: what the line is sorted by; `kind`: "better", "worse", "faint" or nothing."""
+    """A cell. `sort`: the sort key; `kind`: "better", "worse", "faint" or ""."""
 
     text: str
     sort: Optional[float] = None
@@ -28,7 +28,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """`numeric` of the columns: they are aligned to the right."""
+    """A table. `numeric`: the columns that are right-aligned."""
 
     title: str
     columns: Sequence[str]
@@ -77,7 +77,7 @@ def _notes(figures: Sequence[Figure]) -> str:
 
 
 def by_size(subject: Subject, figures: Sequence[Figure]) -> Table:
-    """A line for each size and count of processes, a column for each series; then ratios and the model."""
+    """A line for each size and number of processes, a column for each series; then ratios and the model."""
     series: Dict[str, Dict[Place, Figure]] = by_place(figures)
     places = sorted({place for each in series.values() for place in each}, key=order)
     own = [name for name, each in series.items() if all(figure.ours for figure in each.values())]
@@ -97,7 +97,7 @@ def by_size(subject: Subject, figures: Sequence[Figure]) -> Table:
 
 
 def by_series(subject: Subject, figures: Sequence[Figure]) -> Table:
-    """Of one size only: a line for each series."""
+    """For a single size: a line for each series."""
     modelled = any(each.real_us for each in figures)
     rows = []
     for each in figures:
@@ -108,7 +108,7 @@ def by_series(subject: Subject, figures: Sequence[Figure]) -> Table:
 
 
 def of_growth(experiment: Experiment) -> List[Table]:
-    """Of what has a formula, a table for each group: a line for each operation, metric and series, a column for each number of ranks."""
+    """Tables of figures with formulas, one per group: a line per operation, metric and series, a column per rank count."""
     formulas = {(each.group, each.op, each.metric, each.series): each.text for each in experiment.formulas}
     growing = {key[:3] for key in formulas}
     own = [each for each in experiment.figures if (each.group, each.op, each.metric) in growing]
@@ -130,7 +130,7 @@ def of_growth(experiment: Experiment) -> List[Table]:
 
 
 def of_experiment(experiment: Experiment) -> List[Table]:
-    """What grows with the ranks; then one for each subject that was measured; what is published only is in `of_paper`."""
+    """Tables of growth, then a table for each measured subject. Figures that are only published are in `of_paper`."""
     found = of_growth(experiment)
     growing = {(each.group, each.op, each.metric) for each in experiment.formulas}
     for subject, figures in subjects(experiment.figures).items():
@@ -169,7 +169,7 @@ def _range(low: Optional[int], high: Optional[int]) -> str:
 
 
 def of_paper(experiment: Experiment) -> Optional[Table]:
-    """What the papers' prose publishes of the same; the authors' data are drawn, and lie in the package as a file."""
+    """Figures from the papers' prose. The authors' data appear in plots, and are in the package as a file."""
     points = [each for each in published.points() if each.experiment == experiment.name and each.kind == published.TEXT]
     rows = []
     for each in points:
@@ -185,7 +185,7 @@ def of_paper(experiment: Experiment) -> Optional[Table]:
 
 
 def of_crossovers(found: Sequence[Crossover]) -> Table:
-    """A line for each operation, count of processes, series of ours and TCP."""
+    """A line for each operation, number of processes, series of ours and TCP series."""
     rows = []
     for each in found:
         operation = ", ".join(part for part in (named(each.subject), noun(each.subject.metric)) if part)
@@ -198,7 +198,7 @@ def of_crossovers(found: Sequence[Crossover]) -> Table:
 
 
 def of_run(report: Report) -> Table:
-    """The experiments, what came of them, and why."""
+    """The experiments, their status and its reason."""
     rows = []
     for each in report.experiments:
         kind = {"ok": "better", "partial": "", "absent": "faint"}.get(each.status, "worse")
@@ -209,7 +209,7 @@ def of_run(report: Report) -> Table:
 
 
 def environment(report: Report) -> List[Tuple[str, str]]:
-    """Name and value of what the figures depend on."""
+    """Names and values of the facts that figures depend on."""
     return [("penstock", f"{report.penstock}, commit {report.commit}"), ("command", report.command),
             ("started", report.started), ("took", words.seconds(report.seconds) + (", --quick" if report.quick else "")),
             *report.machine]

@@ -1,4 +1,4 @@
-"""Numbers, sizes and ratios as people read them."""
+"""Formats numbers, sizes and ratios for people."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def number(value: Optional[float]) -> str:
 
 
 def ratio(value: float) -> str:
-    """How many times.
+    """A ratio as a multiple.
 
     >>> ratio(15.04), ratio(0.756), ratio(1234.0), ratio(0.0004)
     ('15×', '0.76×', '1,234×', '0.0004×')
@@ -53,7 +53,7 @@ def ratio(value: float) -> str:
 
 
 def size(count: Optional[int]) -> str:
-    """A size of messages: powers of two by the units of OSU's programs.
+    """A message size, in powers of two as in OSU's programs.
 
     >>> [size(each) for each in (0, 8, 1536, 65536, 8 << 20, 3 << 30, None)]
     ['0 B', '8 B', '1.5 KB', '64 KB', '8 MB', '3 GB', '–']
