@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """libfabric's fabtests over the provider: server and client as two processes on two emulated hosts.
 
-The lists of tests are read from runfabtests.sh of the fabtests that are given, so that each version is
-run by its own lists; what of them does not apply is in NOT_APPLICABLE. Exit status: 0 when all that
-applies passed, 1 otherwise, 77 when there are no fabtests.
+The lists of tests come from the runfabtests.sh of the given fabtests, so each version runs its own lists.
+NOT_APPLICABLE names the tests that do not apply. Exit status: 0 if all applicable tests passed, 1
+otherwise, 77 if there are no fabtests.
 """
 
 import argparse
@@ -26,9 +26,9 @@ SETS = ["unit", "functional", "short", "standard"]
 MODES = ["software", "hardware", "simulated"]
 UNAVAILABLE = 77
 LISTENS_WITHIN_S = 10
-OTHER_SIDE_S = 20  # what one side may go on after the other has failed
+OTHER_SIDE_S = 20  # seconds that one side may run after the other has failed
 
-# Features that this RDM provider does not have, each with its reason: docs/fabtests.md.
+# Features that this RDM provider lacks, each with its reason: docs/fabtests.md.
 NOT_APPLICABLE = [
     (r"^fi_msg|-e msg", "connected endpoints (FI_EP_MSG) are not offered"),
     (r"^fi_cm_data", "connection management belongs to FI_EP_MSG"),
@@ -48,7 +48,7 @@ def why_not(test):
 
 
 def read_lists(script):
-    """set name -> its tests, from the arrays NAME_tests=( ... ) of runfabtests.sh."""
+    """Maps set names to tests, from the arrays NAME_tests=( ... ) in runfabtests.sh."""
     with open(script) as file:
         text = file.read()
     return {name: re.findall(r'^\s*"([^"]+)"', body, re.M)
@@ -62,7 +62,7 @@ def free_port():
 
 
 def listens(port):
-    """Whether a process of this host listens there; asking must not take the connection away."""
+    """True if a process of this host listens at the port. Does not connect, since that would use up the connection."""
     wanted = f":{port:04X}"
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         try:
@@ -135,7 +135,7 @@ class Suite:
         return os.path.join(self.logs, f"{self.mode}-{self.number:03d}-{side}.log")
 
     def run(self, kind, test):
-        """"" when it passed, else what went wrong."""
+        """Runs a test; returns "" if it passed, else what went wrong."""
         self.number += 1
         command = self.program(test)
         if command is None:
@@ -172,7 +172,7 @@ class Suite:
 
 
 def run_mode(mode, lists, options, logs):
-    """Counts of what passed, failed and does not apply."""
+    """Runs all tests in a mode; returns the numbers of passed, failed and inapplicable ones."""
     counts = {"pass": 0, "FAIL": 0, "n/a": 0}
     with Suite(options, mode, logs) as suite:
         for kind in options.sets:

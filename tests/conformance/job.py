@@ -1,4 +1,4 @@
-"""Runs a command with a deadline and ends all that it has started, but nothing else."""
+"""Runs a command with a deadline, and ends every process that it has started, but no others."""
 
 import os
 import signal
@@ -15,11 +15,11 @@ class Outcome:
     status: int
     output: str
     seconds: float
-    ended: str = ""  # why it was ended by us, "" when it ended by itself
+    ended: str = ""  # why we ended it; "" if it ended by itself
 
 
 def _parents():
-    """pid -> parent pid of all processes that can be seen."""
+    """Maps the pid of each visible process to its parent's."""
     parents = {}
     for name in os.listdir("/proc"):
         if not name.isdigit():
@@ -57,12 +57,12 @@ def _session(pid):
 
 
 def _left(family, sessions):
-    """Those still there; a pid that another has by now is no longer in a session of ours."""
+    """The processes of the job that still run. A reused pid is not in one of our sessions."""
     return [pid for pid in family if _session(pid) in sessions]
 
 
 def _end(process):
-    """First the launcher, which ends its ranks and cleans up; then by force what is left."""
+    """Ends the launcher first, which ends its ranks and cleans up; then kills the remaining processes."""
     family = set(descendants(process.pid))
     _signal([process.pid], signal.SIGTERM)
     try:
@@ -72,7 +72,7 @@ def _end(process):
         _signal([process.pid], signal.SIGKILL)
         process.wait()
     sessions = {process.pid, *family}
-    end = time.monotonic() + GRACE_S  # what cleans up after a dead launcher may need a moment
+    end = time.monotonic() + GRACE_S  # cleanup after a dead launcher may take a moment
     while _left(family, sessions) and time.monotonic() < end:
         time.sleep(0.2)
     _signal(_left(family, sessions), signal.SIGKILL)
@@ -88,7 +88,7 @@ def end_on_signals():
 
 
 def run(command, environment, log_path, deadline_s, stalled=None, cwd=None):
-    """`stalled()` is asked every second; a text that it gives ends the job and says why."""
+    """Runs the command. `stalled()` is called every second; if it returns a text, the job ends with that reason."""
     with tempfile.TemporaryDirectory(prefix="penstock-tmp-", ignore_cleanup_errors=True) as own:
         return _run(command, {**environment, "TMPDIR": own}, log_path, deadline_s, stalled, cwd)
 
@@ -122,7 +122,7 @@ def _run(command, environment, log_path, deadline_s, stalled, cwd):
 
 
 def clean_environment(extra):
-    """This environment without what would choose a transport, and with `extra`."""
+    """This environment without variables that select a transport, plus `extra`."""
     own = ("FI_", "MPIR_", "MPICH_", "OMPI_", "PMIX_", "PRTE_", "I_MPI_", "PENSTOCK_", "UCX_")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(own)}
     return {**kept, **extra}

@@ -1,4 +1,4 @@
-"""How ranks are started over Penstock and over the yardstick."""
+"""Starts ranks over Penstock and over the reference transport."""
 
 import os
 import re
@@ -41,7 +41,7 @@ def kind_of(mpiexec):
 
 
 def complete(options, parser):
-    """Fills in what was not said; ends with a message where something is missing."""
+    """Fills in missing options; exits with a message if a requirement is missing."""
     venv = os.path.join(ROOT, VENVS[options.mpi or "mpich"], "bin")
     beside_mpiexec = options.mpiexec and os.path.join(os.path.dirname(options.mpiexec), "python")
     options.python = (options.python or first_that_exists(beside_mpiexec,

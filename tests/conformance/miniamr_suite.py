@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Mantevo's miniAMR under SimGrid, once: are its messages those that `penstock model scaling` simulates, and what
-does a whole run of it take when it is replayed?
+"""Runs Mantevo's miniAMR under SimGrid: compares its messages with those that `penstock model scaling` simulates, and
+replays a whole run to measure its time.
 
-Builds the program unmodified and keeps nothing of it. Exit status: 0 when all messages are equal, 1 otherwise,
-77 when there is no source or no SimGrid.
+Builds the program unmodified and keeps no copy. Exit status: 0 if all messages are equal, 1 otherwise, 77 if the
+source or SimGrid is missing.
 """
 
 import argparse
@@ -24,8 +24,8 @@ PLATFORM = """<?xml version='1.0'?>
  <cluster id="c" prefix="n" suffix="" radical="0-{last}" speed="1Gf" bw="10GBps" lat="1us" loopback_bw="10GBps" loopback_lat="1us"/>
 </platform>
 """
-# A ball that moves through the mesh, which refines where its surface is. Loads are not balanced: that takes sums over parts of the
-# ranks, which SimGrid's traces do not tell from sums over all.
+# A ball moves through the mesh, which is refined at the ball's surface. Load balancing is off: it needs sums over parts of
+# the ranks, which SimGrid's traces do not distinguish from sums over all ranks.
 MOVING = "--lb_opt 0 --num_refine 2 --num_objects 1 --object 2 0 -0.2 -0.2 -0.2 0.08 0.08 0.08 0.2 0.2 0.2 0 0 0".split()
 
 
@@ -45,7 +45,7 @@ def run(words, **more):
 
 
 def capture(program, folder, ranks, steps, more):
-    """The traces of a run: the file that names them."""
+    """Runs the program with tracing; returns the file that lists the traces."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "platform.xml").write_text(PLATFORM.format(last=ranks - 1))
     (folder / "hosts").write_text("".join(f"n{rank}\n" for rank in range(ranks)))
@@ -57,20 +57,20 @@ def capture(program, folder, ranks, steps, more):
 
 
 def messages(path):
-    """What a rank begins, and what all take part in, without what is computed and how it is waited for."""
+    """The messages and collectives that a rank begins, without computations and waits."""
     with open(path) as file:
         words = [line.split()[1:] for line in file]
     return [tuple(each) for each in words if each and each[0] in ("irecv", "isend", "allreduce")]
 
 
 def steps_of(sequence):
-    """From the first exchange of faces on."""
+    """The part of a sequence from the first exchange of faces on."""
     first = next((at for at, each in enumerate(sequence) if each[0] != "allreduce" and each[2] in FACE_TAGS), len(sequence))
     return sequence[first:]
 
 
 def differences(penstock, listed, folder, ranks, steps):
-    """The ranks whose messages in so many time steps are not those that are simulated, and how many were compared."""
+    """The ranks whose messages differ from the simulated ones, and the number of messages compared."""
     own = folder / "own"
     run([penstock, "model", "scaling", "--program", "miniamr", "--nodes", max(ranks // 8, 1), "--per-node", min(ranks, 8), "--traces",
          own])

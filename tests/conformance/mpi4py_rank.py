@@ -23,7 +23,7 @@ class Notes:
 
 
 def note_results(notes):
-    """Each outcome that unittest's text result is told is written down too."""
+    """Makes unittest's text result also write each outcome to the notes."""
     result = unittest.TextTestResult
 
     def wrap(method, event):

@@ -1,4 +1,4 @@
-"""Obtains mpi4py's test suite at the version that it is run at. Nothing of it is kept in git."""
+"""Obtains mpi4py's test suite at a fixed version. No part of it is in git."""
 
 import os
 import subprocess
@@ -39,7 +39,7 @@ def obtain(source=None, cache=None):
 
 
 def _download(directory):
-    """pip looks at the metadata of what it downloads, which takes some seconds; nothing is built."""
+    """Downloads by pip, which reads the metadata for some seconds but builds nothing."""
     python = launchers.first_that_exists(os.path.join(launchers.ROOT, ".venv", "bin", "python"))
     command = [python or sys.executable, "-m", "pip", "download", "--quiet", "--no-deps",
                "--no-binary", "mpi4py", "--dest", directory, f"mpi4py=={VERSION}"]

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """mpi4py's own test suite over Penstock, with the MPI's own shared memory as the yardstick.
 
-What fails over Penstock is run over the yardstick too (with --whole-yardstick: everything is).
-Exit status: 0 when nothing fails over Penstock that does not fail over the yardstick, 1 otherwise,
-77 when the suite cannot be had.
+Tests that fail over Penstock also run over the yardstick (with --whole-yardstick: all tests do).
+Exit status: 0 if no test fails over Penstock only, 1 otherwise, 77 if the suite is not available.
 """
 
 import argparse
@@ -22,10 +21,10 @@ import launchers
 import mpi4py_source
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-EXCLUDED = ["spawn", "dynproc"]  # processes that are created while the program runs
-RESTARTS = 5  # after tests that hang or crash, which are then left out
+EXCLUDED = ["spawn", "dynproc"]  # tests that create processes at run time
+RESTARTS = 5  # after tests that hang or crash, which are then skipped
 UNAVAILABLE = 77
-# (MPI, test, why it fails over every libfabric provider, that MPI's shared memory being no provider)
+# (MPI, test, why it fails over every libfabric provider); the MPI's shared memory uses no provider
 OF_THE_MPI = [
     ("openmpi", r"test_ulfm\.\w+\.testRevoke",
      "pml/cm cannot revoke; the same over libfabric's tcp"),
@@ -35,17 +34,17 @@ OF_THE_MPI = [
 
 
 class Run:
-    """One run of the suite over one transport, restarted without tests that end it."""
+    """One run of the suite over one transport. Restarts without tests that hang or crash."""
 
     def __init__(self, name, main_py, options, ranks, launcher, log_dir, tests=()):
-        self.tests = list(tests)  # by name; none: all that the options include
+        self.tests = list(tests)  # names; empty: all tests that the options include
         self.name, self.main_py, self.options, self.ranks = name, main_py, options, ranks
         self.environment, self.launcher = launcher
         self.log_dir = log_dir
         self.outcomes = {}  # test -> "passed", "failed", "skipped", "hang", "crash"
         self.texts = {}
         self.seconds = 0.0
-        self.trouble = []  # what cannot be laid on a test
+        self.trouble = []  # problems that belong to no test
 
     def go(self):
         left_out = []
@@ -84,7 +83,7 @@ class Run:
         return f"no test began or ended for {quiet:.0f} s" if quiet > self.options.stall else ""
 
     def take_notes(self, notes_dir, outcome):
-        """Merges the ranks' notes; gives the tests that the run did not survive."""
+        """Merges the ranks' notes; returns the tests that ended the run."""
         culprits, ended, files = set(), 0, sorted(glob.glob(os.path.join(notes_dir, "*.jsonl")))
         for file in files:
             running = None
@@ -135,7 +134,7 @@ def report(run):
 
 
 def reason_of(text):
-    """The line of a traceback that says what was wrong."""
+    """The line of a traceback that names the error."""
     lines = text.strip().splitlines() or ["?"]
     return next((line for line in reversed(lines) if re.match(r"[\w.]+(Error|Exception)\b", line)),
                 lines[-1])
@@ -147,7 +146,7 @@ def why_of_the_mpi(mpi, test):
 
 
 def compare(ours, yardstick, mpi):
-    """Prints the tests that fail over Penstock only; true when there are none."""
+    """Prints the tests that fail over Penstock only; True if there are none."""
     more = sorted(ours.failing() - yardstick.failing())
     for test in more:
         if why := why_of_the_mpi(mpi, test):

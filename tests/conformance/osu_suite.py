@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""OSU micro-benchmarks with their own validation over Penstock: does each complete, is all right?
+"""OSU micro-benchmarks over Penstock: checks that each completes and passes its own validation.
 
-Builds nothing: --osu-bin names a tree in which the built programs lie. Exit status: 0 when all
+Builds nothing: --osu-bin names a tree that contains the built programs. Exit status: 0 if all
 passed, 1 otherwise.
 """
 
@@ -18,22 +18,22 @@ import launchers
 TWO_RANKS = ["osu_latency", "osu_bw", "osu_bibw"]
 ONE_SIDED = ["osu_put_latency", "osu_get_latency", "osu_put_bw", "osu_get_bw", "osu_put_bibw",
              "osu_acc_latency", "osu_get_acc_latency", "osu_fop_latency", "osu_cas_latency"]
-PAIRS = ["osu_multi_lat", "osu_mbw_mr"]  # of an even number of ranks
+PAIRS = ["osu_multi_lat", "osu_mbw_mr"]  # need an even number of ranks
 COLLECTIVES = ["osu_allgather", "osu_allgatherv", "osu_allreduce", "osu_alltoall", "osu_alltoallv",
                "osu_alltoallw", "osu_barrier", "osu_bcast", "osu_gather", "osu_gatherv", "osu_reduce",
                "osu_reduce_scatter", "osu_reduce_scatter_block", "osu_scatter", "osu_scatterv"]
 NONBLOCKING = [name.replace("osu_", "osu_i") for name in COLLECTIVES]
 PERSISTENT = [name + "_persistent" for name in COLLECTIVES if name != "osu_reduce_scatter_block"]  # 7.4 lacks it
-# the one-sided cannot, or only for one size
+# One-sided programs cannot validate, or only for one size.
 NOTHING_TO_VALIDATE = {"osu_barrier", "osu_ibarrier", "osu_barrier_persistent", *ONE_SIDED}
 
-# Their default type, MPI_CHAR, is none that MPI can sum, and Open MPI's result then fails validation
-# over any transport.
+# MPI cannot sum their default type, MPI_CHAR, and Open MPI's result then fails validation over any
+# transport.
 REDUCTIONS = {name for name in COLLECTIVES + NONBLOCKING + PERSISTENT if "reduce" in name}
 
 
 def find_programs(tree):
-    """name -> path of the executable programs below `tree`."""
+    """Maps the names of the executable programs below `tree` to their paths."""
     found = {}
     for directory, subdirectories, names in os.walk(tree):
         subdirectories[:] = [name for name in subdirectories if name != ".libs"]
@@ -53,7 +53,7 @@ def programs_for(ranks, kind):
 def arguments_for(program, options):
     arguments = ["-i", str(options.iterations), "-x", str(options.warm_up)]
     if program in ONE_SIDED:
-        # A window of the ranks' own memory: those that MPI allocates it may share within a host.
+        # Windows over the ranks' own memory: MPI may share the windows that it allocates within a host.
         return arguments + ["-m", f":{options.max_bytes}", "-w", "create"]
     if program in REDUCTIONS:
         arguments += ["-T", "mpi_float"]
@@ -63,7 +63,7 @@ def arguments_for(program, options):
 
 
 def judge(program, outcome):
-    """"" when the program completed and its validation passed, else what is wrong."""
+    """"" if the program completed and its validation passed, else the error."""
     if outcome.ended:
         return outcome.ended
     if outcome.status != 0:

@@ -1,9 +1,9 @@
-"""Runs cases of torch's distributed tests in one interpreter; what torch_suite.py starts.
+"""Runs cases of torch's distributed tests in one interpreter; torch_suite.py starts this.
 
 torch_cases.py NOTES BACKEND FILE|wheel [--cases REGEX] [--only TEST ...] [--leave TEST ...]
 
-A test that asks for gloo, or for MPI, gets BACKEND: penstock, or gloo as a yardstick. Ranks are forked, not spawned: a
-rank then costs no import of torch. NOTES gets a line of JSON when a test begins and when it ends.
+A test that asks for gloo or MPI gets BACKEND: penstock, or gloo as a yardstick. Ranks are forked, not spawned, so that
+they need not import torch. NOTES gets a line of JSON when a test begins and when it ends.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from torch.distributed import distributed_c10d
 
 
 def in_place(wanted):
-    """init_process_group and the like give groups over `wanted` where gloo or MPI is asked for."""
+    """Makes init_process_group and the like use `wanted` if a test asks for gloo or MPI."""
     def ours(backend):
         return re.sub("gloo|mpi", wanted, backend) if isinstance(backend, str) else backend
 
@@ -52,7 +52,7 @@ def in_place(wanted):
 
 
 def in_place_of_the_class():
-    """Of groups that a test makes without init_process_group."""
+    """The same for groups that a test makes without init_process_group."""
     import penstock.torch
     real = dist.ProcessGroupGloo
 
@@ -68,7 +68,7 @@ def in_place_of_the_class():
 
 
 def with_our_titles(of):
-    """Events of the profiler are named by the back end."""
+    """Adapts expected profiler events, whose names contain the back end's name."""
     told = of.get_profiling_event
 
     def get_profiling_event(name, *arguments, **named):

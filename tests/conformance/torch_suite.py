@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """torch's own distributed tests with the back end penstock in gloo's place, and gloo as the yardstick.
 
-distributed_test of torch.testing, which every wheel has, and files of torch's test/distributed where --torch-tests
-names that folder. What fails over penstock is run over gloo too. Exit status: 0 when nothing fails over penstock only,
-but for what DIFFERENT names with its reason; 1 otherwise; 77 when torch, or what its tests need, cannot be had.
+Runs distributed_test of torch.testing, which every wheel has, and files of torch's test/distributed if --torch-tests
+names that folder. Tests that fail over penstock run over gloo too. Exit status: 0 if no test fails over penstock only,
+except those in DIFFERENT; 1 otherwise; 77 if torch or its tests' dependencies are not available.
 """
 
 import argparse
@@ -20,10 +20,10 @@ import launchers
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 UNAVAILABLE = 77
-RESTARTS = 5  # after tests that hang or crash, which are then left out
+RESTARTS = 5  # after tests that hang or crash, which are then skipped
 EXPECTTEST = "expecttest==0.3.0"  # torch's tests import it
-# (run, backend that the tests are told, cases, ranks at least): from the wheel. Only tests for MPI have all-to-all on the
-# CPU; those of smaller groups want 8 ranks.
+# (run, backend that the tests see, cases, minimum of ranks): from the wheel. Only the tests for MPI have all-to-all on the
+# CPU; tests of smaller groups need 8 ranks.
 WHEEL = [("distributed_test", "gloo", "", 0), ("distributed_test, all-to-all", "mpi", "all_to_all", 0),
          ("distributed_test, groups", "gloo", "_group(_|$)", 8)]
 # Files of test/distributed that use no GPU.
@@ -35,7 +35,7 @@ FILES = ["test_c10d_gloo.py", "test_c10d_object_collectives.py", "test_functiona
          "_composable/test_replicate.py", "_composable/fsdp/test_fully_shard_training.py",
          "_composable/fsdp/test_fully_shard_comm.py", "_composable/fsdp/test_fully_shard_clip_grad_norm_.py",
          "_composable/fsdp/test_fully_shard_mixed_precision.py", "_composable/fsdp/test_fully_shard_state_dict.py"]
-# (test, why another back end than gloo fails it)
+# (test, why any back end but gloo fails it)
 DIFFERENT = [
     (r".*\.test_monitored_barrier\w*", "torch has monitored_barrier for gloo only"),
     (r".*\.test_barrier_timeout_(full_group|global|group)", "asks for gloo's words: ours name the rank that is missing"),
@@ -53,7 +53,7 @@ def why_different(test):
 
 
 class Run:
-    """The cases of a file over one back end, restarted without those that end it."""
+    """The cases of a file over one back end. Restarts without cases that hang or crash."""
 
     def __init__(self, name, file, told, backend, ranks, options, logs):
         self.name, self.file, self.told, self.backend, self.ranks = name, file, told, backend, ranks
@@ -88,7 +88,7 @@ class Run:
         return environment
 
     def take(self, path):
-        """The test that was running at the end, and whether all came to their ends."""
+        """Reads the notes: the test that was running at the end, and whether all tests ended."""
         running, ended = None, False
         if not os.path.exists(path):
             return running, ended
@@ -124,7 +124,7 @@ def reason_of(text):
 
 
 def measure(name, file, told, cases, ranks, options, logs):
-    """Prints what fails over penstock only; true where there is nothing."""
+    """Prints the tests that fail over penstock only; True if there are none."""
     ours = Run(name, file, told, "penstock", ranks, options, logs).go(cases)
     ours.report()
     failing = [test for test in ours.failing() if not why_different(test)]
@@ -144,7 +144,7 @@ def measure(name, file, told, cases, ranks, options, logs):
 
 
 def obtain_site(python):
-    """A folder with what torch's tests import and torch does not need, fetched once; None: it cannot be had."""
+    """A folder with the packages that only torch's tests need, fetched once; None if they are not available."""
     site = os.path.join(launchers.ROOT, ".cache", "conformance", "torch-site")
     if not os.path.isdir(os.path.join(site, "expecttest")):
         done = subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-deps", "--target", site, EXPECTTEST],

@@ -1,4 +1,4 @@
-"""The time of a run of penstock bench, by a clock that the tests turn; and programs of others, which the tests play."""
+"""The time limits of penstock bench, with a simulated clock; and other vendors' programs, which the tests imitate."""
 
 import sys
 import types
@@ -22,10 +22,10 @@ class Clock:
 
 
 class Budget(unittest.TestCase):
-    """Experiments whose measurements take as long as they say."""
+    """Experiments whose measurements take a given time on the simulated clock."""
 
     def ran(self, settings, *durations, rounds=100):
-        """The outcomes of experiments, of whose two variants each takes so many seconds; and the time at the end."""
+        """Runs experiments with two variants that take the given seconds each. Returns outcomes and end time."""
         clock, outcomes = Clock(), {}
         shares = budget.Budget(settings.whole(), len(durations), clock)
         for number, duration in enumerate(durations):
@@ -89,7 +89,7 @@ class Rounds(unittest.TestCase):
 
 
 class Others(Case):
-    """Programs that print as perftest and STREAM do."""
+    """Programs that imitate the output of perftest and STREAM."""
 
     def program(self, name, text):
         path = self.folder / name

@@ -1,4 +1,4 @@
-"""Made-up results of `penstock bench`, for tests of what reads them. The figures are drawn from a formula and a fixed seed."""
+"""Artificial results of `penstock bench`, for tests of their readers. The figures come from a formula and a fixed seed."""
 
 import random
 
@@ -98,7 +98,7 @@ def _stream(sample):
 
 
 def full():
-    """A run as it should be, with some experiments absent."""
+    """The results of a good run, with some experiments absent."""
     sample = Sample()
     experiments = {"table1": _table1(sample), "pt2pt": _pt2pt(sample), "rma": _rma(sample), "collectives": _collectives(sample),
                    "stream": _stream(sample),

@@ -1,4 +1,4 @@
-"""penstock bench: figures of this machine. That they are printed, never what they are."""
+"""penstock bench on this machine: checks that figures are printed, never their values."""
 import csv
 import json
 import os
@@ -58,14 +58,14 @@ MPICH_OWN = "MPICH's own shared memory"
 
 
 class Experiments(Case):
-    """penstock bench run on tiny sizes: each experiment measures, and says what it cannot."""
+    """penstock bench run with tiny sizes: each experiment measures, and reports what it cannot measure."""
 
     def bench(self, *arguments, status=0, **more):
         environment = clean_environment(PENSTOCK_PYTHON=PYTHON, **more)
         return self.penstock("bench", *arguments, status=status, timeout=220, environment=environment)
 
     def measured(self, name, *arguments, statuses=("ok", "partial")):
-        """The outcome of an experiment, as results.json has it; all its figures are numbers above 0."""
+        """Runs an experiment and returns its outcome from results.json; checks that all figures are positive."""
         folder = self.folder / "report"
         self.pid = self.bench("run", name, "--quick", "--repeat", "1", "--report", folder, "--mpiexec", MPIEXEC, *arguments).pid
         results = json.loads((folder / "results.json").read_text())
@@ -87,7 +87,7 @@ class Experiments(Case):
                 and all(row[name] == value for name, value in fields.items())}
 
     def assert_measured(self, outcome, series, **fields):
-        """A baseline may miss where the experiment says why: MPICH's own memory sometimes never ends on busy cores."""
+        """A baseline may be missing with a stated reason: MPICH's shared memory sometimes hangs on busy cores."""
         excused = {MPICH_OWN} if re.search(f"without [^:]*{MPICH_OWN}", outcome["reason"] or "") else set()
         self.assertLessEqual(set(series) - excused, self.series(outcome, **fields), fields)
 
@@ -147,7 +147,7 @@ class Experiments(Case):
         self.assertIn(f"{ranks} ranks on", outcome["reason"])
 
     def test_programs_of_others_stand_beside_ours(self):
-        """One that takes OSU's options and prints as OSU's do."""
+        """A program with OSU's options and output format."""
         folder = self.folder / "osu"
         folder.mkdir()
         program = folder / "osu_latency"
@@ -211,7 +211,7 @@ class Experiments(Case):
                 self.assertEqual(row["median"], 400, row)  # all of them
 
     def test_ranks(self):
-        """Of real processes and simulated ones; and beside an earlier run."""
+        """Measures real and simulated processes, and compares with an earlier run."""
         outcome = self.measured("ranks", "--procs", "2,4")
         real, simulated = {"series": "Penstock software", "group": "real processes"}, {"series": "Penstock", "group": "simulated ranks"}
         for op, metric in (("MPI_Init", "cpu_s"), ("fence", "cpu_us"), ("waiting", "reads_per_s"), ("at the end", "private_MB")):
@@ -314,7 +314,7 @@ class Experiments(Case):
         self.assertIn("PENSTOCK_PYTHON=/nowhere is no program", done.stderr)
 
     def installed(self):
-        """The command and its package alone, without the other files of a build."""
+        """Installs only the command and its package, without a build's other files."""
         (self.folder / "bin").mkdir()
         (self.folder / "lib/penstock/python").mkdir(parents=True)
         shutil.copy(PENSTOCK, self.folder / "bin")

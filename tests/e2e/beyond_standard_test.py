@@ -1,4 +1,4 @@
-"""Reductions beyond the standard's table go through the pool with the MPI's own meaning, and only the rest stays with it."""
+"""Reductions beyond the standard's table go through the pool with the MPI's own semantics; only the rest stay with the MPI."""
 
 import os
 import re

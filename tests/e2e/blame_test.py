@@ -1,4 +1,4 @@
-"""Who is named when a job fails: whoever aborted, raised or crashed first, and how."""
+"""The report on a failed job names the rank that aborted, raised or crashed first, and how it ended."""
 
 import os
 import re
@@ -18,8 +18,8 @@ class Blame(Case):
         return program
 
     def blamed(self, *command, venv=VENV, runs=3, others=0):
-        """What each of several runs says of rank 2: who came first is a race between the launcher and the ranks.
-        `others` of them at most may name another."""
+        """The lines of several runs that name rank 2. Launcher and ranks race, so at most `others` runs may name another
+        rank."""
         lines = [self.verdict(*command, venv=venv) for _ in range(runs)]
         of_two = [line for line in lines if re.match(r"penstock run: rank 2 \(pid \d+, emulated node 1\) ", line)]
         self.assertGreaterEqual(len(of_two), runs - others, lines)
@@ -29,7 +29,7 @@ class Blame(Case):
         done = self.penstock("run", "--mpiexec", venv / "bin/mpiexec", "-n", "4", "--nodes", "2", "--", *command,
                              status=None, start_new_session=True)
         self.assertNotEqual(done.returncode, 0)
-        # a launcher that is ended may have begun a line
+        # A launcher that was killed may have left an incomplete line.
         lines = [line[line.find("penstock run:"):] for line in done.stderr.splitlines() if "the job was ended" in line]
         self.assertEqual(len(lines), 1, done.stderr)
         return lines[0]
@@ -47,12 +47,12 @@ class Blame(Case):
                 self.assertIn(says, line)
 
     def test_errors_that_mpi_ends_the_job_for(self):
-        """Its launcher may kill those who wait first."""
+        """This launcher may kill waiting ranks before the failed one."""
         program = self.compiled()
         for how in "error", "truncated":
             for line in self.blamed(program, how, runs=4):
                 self.assertIn("met an error that MPI ended the job for", line)
-        # errors that return to the program are the program's
+        # Errors that return to the program are the program's responsibility.
         for line in self.blamed(program, "returned"):
             self.assertIn("exited with status 6", line)
 
@@ -60,7 +60,7 @@ class Blame(Case):
         program = self.folder / "raises.py"
         program.write_text("from mpi4py import MPI\nc = MPI.COMM_WORLD\nc.Barrier()\n"
                            "if c.rank == 2: raise ValueError('boom')\nc.Barrier()\n")
-        # the exception of one that waited may end it first, where the cores are taken: 4 of 400 runs
+        # On busy cores the exception of a waiting rank may end the job first: 4 of 400 runs.
         for line in self.blamed(PYTHON, program, runs=8, others=2):
             self.assertRegex(line, "exited with status 1|left MPI while others waited for it")
         for line in self.blamed(PYTHON, "-m", "mpi4py", program):
@@ -95,7 +95,7 @@ class Blame(Case):
         self.assertNotIn("rank 0 (", output)
 
     def test_what_hides_no_cause(self):
-        """Where no process attached, what the program said is not talked over."""
+        """If no process attached, the launcher adds nothing to the program's output."""
         done = self.penstock("run", "-n", "2", "--", "sh", "-c", "echo no such luck >&2; exit 3", status=None)
         self.assertIn("no such luck", done.stderr)
         self.assertIn("before a process of the job had attached", done.stderr)

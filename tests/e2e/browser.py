@@ -1,4 +1,4 @@
-"""A headless Chromium, driven by the DevTools protocol over two pipes: pages as people see them, with what went wrong."""
+"""A headless Chromium, driven by the DevTools protocol over two pipes. Shows pages and collects their errors."""
 
 import base64
 import json
@@ -14,8 +14,8 @@ INSTALL = "ci/install.sh browser"
 
 
 class Browser:
-    """`with Browser() as browser:`; one page. `complaints`: what the console and the log of the page said, errors of
-    scripts and requests that left the file. The process and its profile go away with it."""
+    """`with Browser() as browser:` opens one page. `complaints`: messages of the page's console and log, script errors,
+    and requests outside the file. The end of `with` ends the process and removes its profile."""
 
     def __init__(self, timeout=150):
         self.deadline = time.monotonic() + timeout
@@ -24,7 +24,7 @@ class Browser:
         self._profile = tempfile.TemporaryDirectory(prefix="penstock-browser-", ignore_cleanup_errors=True)
         theirs_in, self._out = os.pipe()
         self._in, theirs_out = os.pipe()
-        # The browser finds the pipes at 3 and 4: a shell puts them there, whatever numbers they have here.
+        # The browser expects the pipes at descriptors 3 and 4: a shell moves them there.
         words = [PROGRAM, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
                  "--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars",
                  f"--user-data-dir={self._profile.name}", "--remote-debugging-pipe", "about:blank"]
@@ -55,7 +55,7 @@ class Browser:
         self._profile.cleanup()
 
     def call(self, method, **parameters):
-        """The result of one command; what happens meanwhile is noted."""
+        """Sends one command and returns its result; records events meanwhile."""
         self._number += 1
         message = {"id": self._number, "method": method, "params": parameters}
         if self._session:
@@ -95,7 +95,7 @@ class Browser:
             self._loaded = True
 
     def open(self, path, width, height=1000, dark=False):
-        """Shows the file in a window of this size, and waits until it is there."""
+        """Opens the file in a window of this size, and waits until it is loaded."""
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600)
         self.call("Emulation.setEmulatedMedia", media="screen",
                   features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
@@ -105,7 +105,7 @@ class Browser:
             self._note(self._next())
 
     def value(self, script):
-        """What a script in the page evaluates to."""
+        """Evaluates a script in the page."""
         result = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in result:
             raise RuntimeError(result["exceptionDetails"])
@@ -116,7 +116,7 @@ class Browser:
         path.write_bytes(base64.b64decode(data))
 
     def pdf(self, path):
-        """As it is printed, on A4."""
+        """Prints the page on A4."""
         data = self.call("Page.printToPDF", printBackground=True, paperWidth=8.27, paperHeight=11.69,
                          preferCSSPageSize=True)["data"]
         path.write_bytes(base64.b64decode(data))

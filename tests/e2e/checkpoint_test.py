@@ -1,4 +1,4 @@
-"""examples/checkpoint: a job that is killed goes on with other numbers of ranks, and ends as an undisturbed one."""
+"""examples/checkpoint: a killed job continues with another number of ranks, and ends like an undisturbed one."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ class Checkpoint(Case):
             self.skipTest(f"{PYTHON} or {PACKAGE} is absent: ci/install.sh test")
 
     def goes_on(self, spec, launcher, *more):
-        """The output of a series of killed jobs."""
+        """Runs a series of killed jobs and returns their output."""
         folder = self.folder / "compare"
         folder.mkdir()
         done = subprocess.run([PYTHON, str(KILL), "--pool", spec, "--launcher", launcher, "--points", "64", "--steps",

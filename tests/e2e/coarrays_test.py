@@ -1,4 +1,4 @@
-"""Coarrays of gfortran, by OpenCoarrays, on nodes that are not coherent: images load plainly what others put before an event."""
+"""gfortran's coarrays with OpenCoarrays on incoherent nodes: plain loads find data that others put before an event."""
 
 import os
 import subprocess
@@ -28,7 +28,7 @@ class Coarrays(Case):
         return program
 
     def static(self):
-        """As OpenCoarrays' own compiler wrapper links."""
+        """Links as OpenCoarrays' own compiler wrapper does."""
         return self.compiled(FOLDERS[0] / "libcaf_openmpi.a")
 
     def shared(self):
@@ -53,7 +53,7 @@ class Coarrays(Case):
         self.run_images(self.static(), 4, "software")
 
     def test_without_penstock(self):
-        """What the program wants is so of the MPI's own windows."""
+        """Checks that the MPI's own windows fulfil the program's expectations."""
         done = subprocess.run([MPIEXEC, "--oversubscribe", "-n", "2", self.static()], capture_output=True, text=True, timeout=100,
                               env=clean_environment(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1"))
         self.assertRegex(done.stdout, r"coarrays: ok: +2 images", done.stderr)

@@ -1,4 +1,4 @@
-"""penstock doctor coherence: two processes as two hosts, on memory that is coherent and that is not."""
+"""penstock doctor coherence: two processes act as two hosts, on coherent and on incoherent memory."""
 
 import json
 import os
@@ -12,7 +12,7 @@ LASTING = "evict=0,prefetch=0,drop_early=0,keep=1000"
 
 class Coherence(Case):
     def sides(self, spec, *arguments, second=("--node", "1"), **variables):
-        """Both sides' exit status and lines; the first is emulated node 0."""
+        """Runs both sides; returns their exit status and lines. The first side is emulated node 0."""
         environment = clean_environment(**variables)
         first = self.start("doctor", "coherence", spec, "--node", "0", *arguments,
                            environment=environment)

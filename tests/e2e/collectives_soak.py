@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Random collectives and messages (programs/collectives.py) again and again: other seeds, ranks, nodes, modes, MPIs.
+"""Repeats random collectives and messages (programs/collectives.py) with other seeds, ranks, nodes, modes and MPIs.
 
     tests/e2e/collectives_soak.py --minutes 60
     tests/e2e/collectives_soak.py --seed 7 --jobs 1             # the job that failed with this seed, again
@@ -19,7 +19,7 @@ MODES = ["software", "software", "hardware", "simulated"]  # the first is what r
 
 
 def job_of(seed, mpis, calls, mode):
-    """What the job is called, its environment, its command; all of it follows from the seed."""
+    """The job's name, environment and command, all derived from the seed."""
     draw = random.Random(seed)
     ranks = draw.randint(2, 5)
     nodes = draw.randint(2, ranks)
@@ -35,7 +35,7 @@ def job_of(seed, mpis, calls, mode):
 
 
 def run(environment, command, calls):
-    """What went wrong; "" if nothing did."""
+    """Runs a job; returns its error, or ""."""
     ranks = int(command[command.index("-n") + 1])
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, env=environment)

@@ -1,4 +1,4 @@
-"""Blocking collectives of unmodified programs through the pool: right answers, deaths, communicators without number."""
+"""Blocking collectives of unmodified programs through the pool: correct results, deaths, many communicators."""
 
 import json
 import os
@@ -35,7 +35,7 @@ for thread in threads: thread.join()
 print("threads: ok", flush=True)
 """
 
-# What a communicator's end, long messages and single operands need.
+# Corner cases: the end of communicators, long messages, and single operands.
 CORNERS = """import numpy as np
 from mpi4py import MPI
 world = MPI.COMM_WORLD
@@ -73,7 +73,7 @@ for wait in (world.Barrier, window.Fence):
 window.Free()
 print("corners: ok", flush=True)
 """
-# Rank 2 comes last, by the file; the others are in the call by then.
+# Rank 2 waits for the file, so it arrives when the others are in the call.
 LATE = """import sys, time
 from pathlib import Path
 import numpy as np
@@ -88,7 +88,7 @@ for call in range(2):
     assert (total == 3 * np.arange(400_000.0) + 3).all()
 print("late: ok", flush=True)
 """
-# A long broadcast by slots; all of them hold its bytes then.
+# A long broadcast by slots, which leaves its bytes in all of them.
 MARKED = """import numpy as np
 from mpi4py import MPI
 comm = MPI.COMM_WORLD
@@ -99,7 +99,7 @@ for call in range(2):
     assert (data == 0xd7).all()
 print("marked: ok", flush=True)
 """
-# Buffers in the pool, which is ours again after each call.
+# Buffers in the pool, which the program may reuse after each call.
 IN_PLACE_OF_SLOTS = """import sys
 import numpy as np
 from mpi4py import MPI
@@ -145,7 +145,7 @@ except MPI.Exception as error:
 """
 
 
-# One rank alone has a type of more pieces than we keep: the MPI packs it.
+# Only one rank has a type with more pieces than we store: the MPI packs it.
 MANY_PIECES = """import numpy as np
 from mpi4py import MPI
 comm, pieces = MPI.COMM_WORLD, 2**25 + 1

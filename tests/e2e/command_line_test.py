@@ -1,4 +1,4 @@
-"""What people type at the command: spellings of other launchers, slips, nothing at all."""
+"""Tests command lines that people type: spellings of other launchers, typing errors, nothing at all."""
 
 import json
 import os
@@ -26,7 +26,7 @@ class Words(Case):
                              (["bench", "limits", "--round", "3"], "--rounds")):
             done = self.penstock(*typed, status=2)
             self.assertIn(f"did you mean '{meant}'?", done.stderr, typed)
-            if typed[0] != "env":  # which a shell reads, also much later
+            if typed[0] != "env":  # a shell reads its output, perhaps much later
                 self.assertNotIn("did you mean", done.stdout)
         self.refused("env", "--mpi", "opnmpi", says="did you mean openmpi?", status=2)
         self.refused("pool", "create", f"shm:{unique('none')}", "--size", "32M", "--mode", "sofware",
@@ -88,7 +88,7 @@ class Words(Case):
 
 
 def keys_of(facts):
-    """Of all objects within, but for those whose keys are a user's or a table's."""
+    """The keys of all nested objects, except objects whose keys come from users or tables."""
     if isinstance(facts, list):
         return set().union(*map(keys_of, facts))
     if not isinstance(facts, dict):
@@ -100,7 +100,7 @@ class Output(Case):
     """Facts go to standard output, messages to standard error."""
 
     def facts(self, *words, status=0):
-        """Every key is one that docs/command-line.md promises."""
+        """Runs a command with --json; checks that docs/command-line.md promises every key."""
         facts = json.loads(self.penstock(*words, "--json", status=status).stdout)
         promised = (SOURCE / "docs/command-line.md").read_text()
         benchmark = {"mode", "rounds", "ranks", "neighbours"} if words[0] == "bench" else set()
@@ -178,7 +178,7 @@ class Output(Case):
             self.assertEqual(line, line.rstrip())
 
     def on_terminal(self, *arguments, seconds=100, until=None, **variables):
-        """What it says to a terminal of 100 columns; sent Ctrl-C when `until` was said."""
+        """The output on a terminal of 100 columns; sends Ctrl-C once `until` is printed."""
         leader, follower = os.openpty()
         environment = clean_environment(**{"TERM": "xterm", **variables})
         process = subprocess.Popen([PENSTOCK, *arguments], stdin=follower, stdout=follower, stderr=follower,
@@ -279,7 +279,7 @@ class Nodes(Case):
 
 
 class Eval(Case):
-    """eval "$(penstock env ...)" in a shell that goes on after errors."""
+    """eval "$(penstock env ...)" in a shell that continues after errors."""
 
     def evaluated(self, arguments, shell=("sh",), **more):
         return subprocess.run([*shell, "-c", f'eval "$({PENSTOCK} {arguments})"; echo it went on'],

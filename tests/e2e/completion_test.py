@@ -1,5 +1,5 @@
-"""What is made from the parser's tree: --help, the man pages, completion for bash and zsh. Each option of each subcommand is
-in all of them."""
+"""Output generated from the parser's tree: --help, man pages, completion for bash and zsh. All of them must contain each
+option of each subcommand."""
 
 import re
 import shutil
@@ -13,7 +13,7 @@ COMP_LINE={line!r} COMP_POINT={point}
 _penstock
 printf '%s\\n' "${{COMPREPLY[@]}}"
 """
-# _arguments prints what it is told: one specification a line.
+# _arguments prints its arguments: one specification per line.
 ZSH = """compdef() {{ }}; _arguments() {{ print -rl -- "$@" }}; _describe() {{ print -rl -- ${{(P)4}} }}; _files() {{ }}
 _alternative() {{ }}
 source {script}
@@ -27,7 +27,7 @@ def help_of(words):
 
 
 def section(text, title):
-    """The rows of a section: what stands left of their meanings."""
+    """The left column of a section's rows."""
     found = re.search(rf"^{title}:\n((?:  .*\n)*)", text, re.M)
     rows = found.group(1).splitlines() if found else []
     return [re.split(r"\s{2,}", row.strip())[0] for row in rows if re.match(r"  \S", row)]
@@ -110,7 +110,7 @@ class Completion(Case):
         spec = self.pool("32M")
         for line in ("penstock ps ", "penstock run -n 2 --pool ", "penstock doctor "):
             self.assertIn(spec, self.completed(line))
-        # Bash splits the word at its colon, and puts what is found behind it.
+        # Bash splits the word at its colon, and appends completions after it.
         self.assertEqual(self.completed(f"penstock pool rm {spec[:-1]}"), [spec.removeprefix("shm:")])
 
     def test_pages_are_sound(self):

@@ -70,7 +70,7 @@ class Crash(Case):
         self.assertNotEqual(done.returncode, 0, said)
 
     def test_launcher_that_never_ends_is_ended(self):
-        """A launcher that does not end after its ranks, as one with a fault of its own may."""
+        """A faulty launcher may not exit after its ranks."""
         (self.folder / "bin").mkdir()
         (self.folder / "lib").symlink_to(VENV / "lib")
         mpiexec = self.folder / "bin/mpiexec"

@@ -20,7 +20,7 @@ echo 'Intel(R) MPI Library for Linux* OS, Version 2021.18.1 Build 20260626 (id: 
 
 class Staged(Case):
     def stage_mpi(self, script, library="libmpich.so.12"):
-        """An mpiexec that answers as told, and beside it an MPI library that needs no libfabric."""
+        """Makes an mpiexec with a scripted answer and, beside it, an MPI library that needs no libfabric."""
         (self.folder / "bin").mkdir()
         (self.folder / "lib").mkdir()
         mpiexec = self.folder / "bin/mpiexec"
@@ -70,7 +70,7 @@ class Doctor(Staged):
         self.assertIn("penstock pool create", self.line_with(lines, "no-such-pool-of-the-tests"))
 
     def offer(self, lines):
-        """The rows under what libfabric offers, by name."""
+        """The rows on libfabric's offer, by name."""
         at = next(i for i, line in enumerate(lines) if "offers penstock" in line)
         rows = {}
         for line in lines[at + 1:]:

@@ -1,4 +1,4 @@
-"""Programs whose ranks are not all of one MPI_COMM_WORLD: sessions, and ranks that are spawned; under each MPI."""
+"""Programs whose ranks do not share one MPI_COMM_WORLD: sessions and spawned ranks, under each MPI."""
 
 import subprocess
 import unittest
@@ -36,7 +36,7 @@ class Dynamic(Case):
         self.assertIn("session and world: ok", self.run_ranks(VENV, 2, program).stdout)
 
     def test_a_library_calls_mpi_while_it_loads(self):
-        """Its thread holds the dynamic linker's lock then, which our search for the MPI needs too."""
+        """The loading thread holds the dynamic linker's lock, which our search for the MPI needs too."""
         program, library = self.folder / "loads_in_thread", self.folder / "library.so"
         for output, options in ((program, ["-rdynamic"]), (library, ["-DLIBRARY", "-fPIC", "-shared"])):
             subprocess.run([VENV / "bin/mpicc", "-Wall", "-Wextra", *options, PROGRAMS / "loads_in_thread.c", "-o", output, "-ldl",

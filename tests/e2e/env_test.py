@@ -1,4 +1,4 @@
-"""penstock env: exports that work with one's own mpiexec, and the table of variables."""
+"""penstock env: exports that work with the user's mpiexec, and the table of variables."""
 
 import json
 import shutil
@@ -101,7 +101,7 @@ class Env(Case):
         self.assertIn(str(path), done.stdout)
 
     def preloads(self, *options, **more):
-        """What a shell has in LD_PRELOAD, or nothing, behind the exports that it asked for with `more`."""
+        """The value of LD_PRELOAD, or "", in a shell that has evaluated the exports, with `more` as environment."""
         exports = self.exports(self.pool("32M"), *options, **more)
         return self.with_exports(exports, 'printf %s "${LD_PRELOAD-nothing}"', **more).stdout
 
@@ -169,8 +169,8 @@ class Env(Case):
         self.assertIn("PENSTOCK_LEASE_MS", self.penstock("env", "--help").stdout)
 
     def by_score(self, **variables):
-        """A job of MPICH that is told where the provider lies, and to leave out "sockets" (given up by
-        libfabric; it offers as much as ours and stands in front of it)."""
+        """Runs an MPICH job with the provider's path and without "sockets", which libfabric has deprecated but ranks
+        before ours with the same capabilities."""
         found = Path(PENSTOCK).resolve().parents[1].rglob("libpenstock-fi.so")
         library = min(found, key=lambda path: len(path.parts))  # below it lies what was built for wheels
         done = subprocess.run([MPIEXEC, "-n", "2", PYTHON, PROGRAMS / "all_to_all.py"], timeout=120,

@@ -1,4 +1,4 @@
-"""libpenstock-mpi.so under programs in Fortran, by each interface that an MPI has for it."""
+"""libpenstock-mpi.so under Fortran programs, with each Fortran interface of an MPI."""
 
 import os
 import re
@@ -12,7 +12,7 @@ IN_POOL = "a window of 2 ranks lies in the pool"
 
 
 class EachMpi(Case):
-    """What must hold under every MPI; a class below names it."""
+    """Tests for every MPI; each class below names one."""
 
     compiler = mpiexec = None
     options = ()
@@ -26,7 +26,7 @@ class EachMpi(Case):
 
     def compiled(self, interface, *options, source="window.F90"):
         program = self.folder / source.split(".")[0]
-        # Through mpif.h a buffer is of any type, at which compilers wonder.
+        # With mpif.h buffers have any type, which makes compilers warn.
         done = subprocess.run([self.compiler, "-w", "-fallow-argument-mismatch", f"-D{interface}", *options,
                                *self.options, PROGRAMS / source, "-o", program, f"-J{self.folder}"],
                               capture_output=True, text=True, env=clean_environment(**self.environment))
@@ -102,7 +102,7 @@ class DebianOpenMpi(EachMpi):
 
 
 class IntelMpi(EachMpi):
-    """Of mpi_f08 it has modules for its own compiler only; for gfortran its entry points are named."""
+    """Its mpi_f08 modules are for its own compiler only; with gfortran the program names the entry points."""
 
     compiler = str(OTHER_VENVS["intel"] / "bin/mpif90")
     mpiexec = str(OTHER_VENVS["intel"] / "bin/mpiexec")
@@ -117,7 +117,7 @@ class IntelMpi(EachMpi):
         super().setUp()
         major = subprocess.run([GFORTRAN, "-dumpversion"], capture_output=True, text=True).stdout.split(".")[0]
         modules = sorted((OTHER_VENVS["intel"] / "include/mpi/gfortran").glob(f"{int(major)}.*"))
-        # libmpi is needed by libmpifort, which does not say where it is.
+        # libmpifort needs libmpi, but does not say where it is.
         self.options = ("-Wl,--no-as-needed", *(f"-I{folder}" for folder in modules))
         self.has_modules = bool(modules)
 
@@ -138,14 +138,14 @@ class IntelMpi(EachMpi):
         self.windows_lie_in_the_pool("MPIF_H", *renamed)
 
     def test_without_the_library(self):
-        """What the program wants is so of the MPI's own windows."""
+        """Checks that the MPI's own windows fulfil the program's expectations."""
         done = self.run_ranks(self.compiled("MPIF_H"), launched=("--no-windows",))
         self.assertIn("window: ok: 2 ranks", done.stdout, done.stderr)
         self.assertNotIn(IN_POOL, done.stderr)
 
 
 class DebianMpich(EachMpi):
-    """4.0, with mpi_f08 for gfortran. Built without libfabric: messages do not go by the pool."""
+    """MPICH 4.0, with mpi_f08 for gfortran. Built without libfabric, so messages bypass the pool."""
 
     compiler, mpiexec = "/usr/bin/mpif90.mpich", "/usr/bin/mpiexec.mpich"
 
@@ -155,7 +155,7 @@ class DebianMpich(EachMpi):
         super().setUp()
 
     def run_ranks(self, *command, ranks=2):
-        """`penstock run` refuses it, so the job is told of the pool here."""
+        """Sets the pool's variables itself, since `penstock run` refuses this MPI."""
         done = subprocess.run([self.mpiexec, "-n", str(ranks), "env", f"LD_PRELOAD={WINDOW_LIBRARY}", "PENSTOCK_NODES=2",
                                f"PENSTOCK_POOL={self.pool()}", "PENSTOCK_LOG=info", *command],
                               capture_output=True, text=True, timeout=120, env=clean_environment())
@@ -177,7 +177,7 @@ class DebianMpich(EachMpi):
 
 
 class UnknownMpi(Case):
-    """The calls of an MPI that we do not know, and functions of others that have such names."""
+    """Calls of an unknown MPI, and unrelated functions with similar names."""
 
     library_source = """#include <string.h>
 int PMPI_Init(int* argc, char*** argv) { return 0; }

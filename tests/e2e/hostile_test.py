@@ -1,4 +1,4 @@
-"""Somebody writes into the pool of a running job who has no business there."""
+"""Another process writes garbage into the pool of a running job."""
 import mmap
 import os
 import random
@@ -13,7 +13,7 @@ PAGE = 4096
 
 
 def used_pages(file):
-    """Offsets of the pages that hold something."""
+    """Offsets of the pages that contain data."""
     pages, at = [], 0
     while True:
         try:
@@ -26,7 +26,7 @@ def used_pages(file):
 
 class WildWriter(Case):
     def job_with_words_written(self, seed, rounds):
-        """Ends in one way or the other; what it printed."""
+        """Runs a job while words are overwritten; it must end. Returns its output."""
         environment = clean_environment(PENSTOCK_TIMEOUT_MS="2000")
         job = self.start("run", "-n", "4", "--nodes", "2", "--", PYTHON, PROGRAMS / "talk.py", "5",
                          environment=environment)

@@ -31,7 +31,7 @@ class Install(Case):
         self.assertIn("built without the simulator", done.stderr)
         libraries = {path.name for path in prefix.rglob("*.so")}
         self.assertEqual(libraries, {"libpenstock.so", "libpenstock-fi.so", "libpenstock-mpi.so", "libnccl-net-penstock.so"})
-        # Only who names its folder gets it.
+        # Only programs that name its folder get it.
         nccl = [path.relative_to(prefix) for path in prefix.rglob("libnccl.so*")]
         self.assertEqual([path.parts[-3:] for path in nccl], [("penstock", "nccl", "libnccl.so.2")])
         said = run("env", "--nccl", "--pool", "shm:none")

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Jobs after killed jobs on one pool, again and again: other seeds, ranks, nodes, ranks killed.
+"""Repeats jobs after killed jobs on one pool, with other seeds, ranks, nodes and victims.
 
-A job of programs/passive.py is killed at some time, one rank or all of them; the next one, of other ranks on other
-nodes, must run to its end and find what it has put. What the dead had stored may still be in their hosts' caches: in
-simulated mode these are kept, and give lines back when they like.
+A job of programs/passive.py is killed at some time: one rank or all of them. The next job, with other ranks on other
+nodes, must run to its end and find its own puts. Stores of dead ranks may still be in their hosts' caches: simulated
+mode keeps these caches, and writes lines back at random times.
 
     tests/e2e/killed_soak.py --minutes 60
     tests/e2e/killed_soak.py --rounds 3 --seed 7
@@ -45,7 +45,7 @@ def living(spec):
 
 
 def killed(draw, spec, command):
-    """Runs the job for a while and kills a rank, or all. What went wrong; "" if nothing did."""
+    """Runs the job for a while, then kills one rank or all. Returns the error, or ""."""
     job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=clean_environment())
     pids, end = [], time.monotonic() + 20
     while not pids and job.poll() is None and time.monotonic() < end:
@@ -55,7 +55,7 @@ def killed(draw, spec, command):
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
-            pass  # it has ended meanwhile
+            pass  # it has ended
     try:
         job.communicate(timeout=TIMEOUT_S)
     except subprocess.TimeoutExpired:
@@ -65,7 +65,7 @@ def killed(draw, spec, command):
 
 
 def play_round(seed, spec, mpis):
-    """A killed job or two, and one that must run. What went wrong; "" if nothing did."""
+    """Kills one or two jobs, then runs one that must succeed. Returns the error, or ""."""
     draw = random.Random(seed)
     said = []
     for _ in range(draw.randint(1, 2)):
@@ -96,7 +96,7 @@ def main():
     made = penstock("pool", "create", spec, "--size", "128M", "--mode", options.mode)
     if made.returncode != 0:
         sys.exit(made.stderr)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("killed soak: ended by a signal"))  # the pool is removed
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("killed soak: ended by a signal"))  # so that the pool is removed
     try:
         while rounds < options.rounds if options.rounds else time.monotonic() < end:
             seed = options.seed + rounds

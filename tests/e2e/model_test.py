@@ -1,4 +1,4 @@
-"""penstock model collectives: what it prints and refuses; the figures themselves are src/model's tests."""
+"""penstock model collectives: its output and its errors. The tests of src/model check the figures."""
 
 import json
 import unittest

@@ -1,4 +1,4 @@
-"""libpenstock-mpi.so: what it believes of each MPI against its mpi.h; programs run with it preloaded."""
+"""libpenstock-mpi.so: compares its constants with each MPI's mpi.h, and runs programs with it preloaded."""
 
 import os
 import re
@@ -13,7 +13,7 @@ LIBRARY = LIBRARIES / "libpenstock-mpi.so"
 TABLE = SOURCE / "plugins/mpi/abi_table.inc"
 COLUMNS = ("mpich", "open_mpi", "standard")
 EXIT_CONFIG = 78
-# Open MPI's header names them only to refuse them.
+# Open MPI's header names these only to refuse them.
 REMOVED = ("MPI_COMBINER_HVECTOR_INTEGER", "MPI_COMBINER_HINDEXED_INTEGER", "MPI_COMBINER_STRUCT_INTEGER")
 PROLOGUE = """#include <mpi.h>
 #include <stdint.h>
@@ -52,18 +52,18 @@ EPILOGUE = """  printf("constants: %d wrong\\n", wrong);
 
 
 def table():
-    """(kind, MPI's name, values by ABI) of each constant."""
+    """(kind, MPI's name, values per ABI) of each constant."""
     line = re.compile(r"^PENSTOCK_(INT|HANDLE|POINTER)\(\w+, (MPI_\w+), (\S+), (\S+), (\S+)\)$", re.M)
     return [(kind, name, dict(zip(COLUMNS, values)))
             for kind, name, *values in line.findall(TABLE.read_text())]
 
 
 class EachMpi(Case):
-    """What must hold under every MPI; a class below names it."""
+    """Tests for every MPI; each class below names one."""
 
     abi = mpiexec = version = None
     compiler = ()  # the command and its options
-    after = ()     # options behind the sources
+    after = ()     # options after the sources
     lacks = ()     # names in its ABI's table that this version does not have
     layout_options = ("-DWITH_LARGE_COUNTS", "-DWITH_VALUE_INDEX", "-DWITH_FORTRAN_TYPES")
     environment = {}
@@ -109,7 +109,7 @@ class EachMpi(Case):
         self.assertEqual(done.returncode, 0)
 
     def preloaded(self, *command):
-        """A job whose processes have the library; what it printed."""
+        """Runs a job with the library preloaded; returns its output."""
         done = self.penstock("run", "--mpiexec", self.mpiexec, "-n", "2", "--nodes", "2", "--", "env",
                              f"LD_PRELOAD={LIBRARY}", "PENSTOCK_LOG=debug", *command)
         lines = set(re.findall(r"penstock: debug: the MPI is \S+ \((.*)\), (.* ABI.*)$", done.stderr, re.M))
@@ -167,7 +167,7 @@ class OpenMpi(EachMpi):
         self.constants()
 
     def test_constants_copied_into_the_program(self):
-        """Its handles are addresses of data, which stand in the program itself when that is no PIE."""
+        """Its handles are addresses of data, which are in the program itself if that is no PIE."""
         self.constants("-no-pie", "-fno-pie")
 
     def test_layouts(self):
@@ -199,7 +199,7 @@ class DebianOpenMpi(EachMpi):
 
 
 class DebianOpenMpiPython(EachMpi):
-    """By the mpi4py that stands beside MPICH; needs no compiler."""
+    """Uses the mpi4py installed beside MPICH; needs no compiler."""
 
     abi, version, mpiexec, compiler = "open_mpi", "Open MPI v4", "/usr/bin/mpiexec.openmpi", ("/bin/sh",)
 
@@ -208,7 +208,7 @@ class DebianOpenMpiPython(EachMpi):
 
 
 class IntelMpi(EachMpi):
-    """Its MPI_Pack takes rows of a distributed array whose blocks are cyclic as if they were whole."""
+    """Its MPI_Pack treats rows of a block-cyclic distributed array as contiguous."""
 
     abi, version, mpiexec = "mpich", "Intel(R) MPI", str(OTHER_VENVS["intel"] / "bin/mpiexec")
     compiler = (str(OTHER_VENVS["intel"] / "bin/mpicc"),)
@@ -253,7 +253,7 @@ class IntelMpiStandardAbi(EachMpi):
 
 
 class UnknownMpi(Case):
-    """A library that calls itself an MPI and is none that we know."""
+    """A library that claims to be an MPI but is unknown to us."""
 
     library_source = """#include <string.h>
 int PMPI_Init(int* argc, char*** argv) { return 0; }

@@ -1,4 +1,4 @@
-"""The example and the benchmarks that are MPI programs in C: right answers over each pool and over TCP."""
+"""The example and the benchmarks in C with MPI: correct results over each pool and over TCP."""
 
 import subprocess
 import unittest
@@ -95,7 +95,7 @@ class OneSided(MpiProgram):
                         "--sizes", "8,4000", "--iterations", "2", "--validate"))
 
     def all_of(self, done):
-        """A row of each combination, with figures above nothing."""
+        """Checks that each combination has a row with positive figures."""
         rows = [line.split() for line in done.stdout.splitlines() if not line.startswith("#")]
         wanted = [[op, sync, size] for op in OPERATIONS for sync in SYNCHRONIZATIONS
                   for size in (["8"] if op == "fetch_and_op" else ["8", "4000"])]

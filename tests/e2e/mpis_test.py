@@ -1,4 +1,4 @@
-"""The same provider under each MPI: jobs by the pool, a rank that dies, what is left, wrong inputs."""
+"""The provider under each MPI: jobs through the pool, a rank that dies, leftovers, wrong inputs."""
 
 import json
 import os
@@ -17,7 +17,7 @@ ALL_TO_ALL = PROGRAMS / "all_to_all.py"
 
 
 class EachMpi(Case):
-    """What must hold under every MPI; a class below names it."""
+    """Tests for every MPI; each class below names one."""
 
     mpi = mpiexec = python = mpicc = title = launcher = None
 
@@ -49,13 +49,13 @@ class EachMpi(Case):
             self.assert_carried(done, ranks, ranks)
 
     def flood(self):
-        """What nobody receives yet stays with its senders; the provider says what it kept."""
+        """Messages without a receive stay with their senders; the provider logs how much it kept."""
         limit, on_its_way = 1 << 20, 4 << 20  # one way: 21 MB
         environment = clean_environment(PENSTOCK_LOG="info", PENSTOCK_UNEXPECTED_BYTES=limit)
         for how in "both ways", "one way":
             done = self.run_ranks(3, self.python, PROGRAMS / "flood.py", how, environment=environment)
             self.assertIn("flood: ok", done.stdout)
-        # Both ways, what tells a sender waits behind what this rank has sent: how much is kept depends on who is when.
+        # With traffic both ways, a notice to a sender queues behind this rank's own messages, so the amount kept varies.
         kept = re.findall(r"at most (\d+) bytes kept", done.stderr)
         self.assertTrue(kept, done.stderr)
         self.assertLessEqual(max(map(int, kept)), limit + on_its_way)
@@ -67,7 +67,7 @@ class EachMpi(Case):
             self.assertIn("elsewhere: ok", done.stdout)
 
     def a_second_thread_is_named(self):
-        """Before it damages the MPI's state, and only where the program has promised one thread."""
+        """Reports a second thread before it damages the MPI's state, and only if the program promised one thread."""
         for level, is_named in (("funneled", True), ("serialized", False)):
             done = self.run_ranks(2, self.python, PROGRAMS / "second_thread.py", level)
             self.assertEqual(done.stdout.count("second thread: ok, level True"), 2, done.stdout + done.stderr)
@@ -140,7 +140,7 @@ class EachMpi(Case):
         self.assertIn(f"uses pool {spec}", done.stdout + done.stderr)
         self.assertIn("preloaded: 2 of 2", run(2, PROGRAMS / "preloaded.py").stdout)
         self.penstock("pool", "rm", spec)
-        # One rank, for the sake of prterun 5.0.11.
+        # One rank, because of prterun 5.0.11.
         done = run(1)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("PENSTOCK_REQUIRE", done.stdout + done.stderr)
@@ -160,7 +160,7 @@ class EachMpi(Case):
 
 
 class Mpich(EachMpi):
-    """Its other tests are those of all other files."""
+    """All other test files use MPICH too."""
 
     mpi, title, launcher = "mpich", "MPICH", "mpiexec"
     mpiexec, python = str(MPIEXEC), PYTHON
@@ -281,7 +281,7 @@ class IntelMpi(EachMpi):
 
 
 class DebianOpenMpi(EachMpi):
-    """4.1 on the system's libfabric 1.17, by the mpi4py that stands beside MPICH."""
+    """Open MPI 4.1 on the system's libfabric 1.17, with the mpi4py installed beside MPICH."""
 
     mpi, title, launcher = "openmpi", "Open MPI 4.", "mpiexec"
     mpiexec, python = "/usr/bin/mpiexec.openmpi", PYTHON
@@ -305,7 +305,7 @@ class DebianOpenMpi(EachMpi):
         self.window_library_is_preloaded()
 
     def test_random_epochs(self):
-        """Without one operation, which fails under Open MPI 4.1.4 over libfabric's sockets provider as well."""
+        """Skips one operation, which also fails under Open MPI 4.1.4 over libfabric's sockets provider."""
         self.random_epochs("--without", "swap")
 
     def test_killed_rank_is_named(self):
@@ -322,7 +322,7 @@ class DebianOpenMpi(EachMpi):
 
 
 class Singletons(Case):
-    """A program whose MPI is not the launcher's. If a shell starts it, this is not known before it runs."""
+    """A program whose MPI is not the launcher's. If a shell starts it, that is unknown until it runs."""
 
     def test_lone_processes_under_a_launcher_are_reported(self):
         venv = OTHER_VENVS["openmpi"]

@@ -1,4 +1,4 @@
-"""How ranks of Penstock's libnccl.so.2 come together, by the pool and by TCP, and who is told when they do not; its memory in the pool."""
+"""How ranks of Penstock's libnccl.so.2 meet, by the pool and by TCP; the errors if they cannot; and its pool memory."""
 
 import os
 import random
@@ -38,7 +38,7 @@ class NcclMeeting(Case):
             self.assertEqual((status, out), (0, "no error: \n"), words)
 
     def unique_id(self):
-        """Of the file that rank 0 writes: the key, and where it listens (nothing: nowhere)."""
+        """Reads rank 0's file: the key, and the address where it listens ("" if nowhere)."""
         file = self.folder / "id"
         self.wait_for(file.exists, "the unique id")
         family, port = struct.unpack_from("<HH", file.read_bytes(), 24)
@@ -53,7 +53,7 @@ class NcclMeeting(Case):
                 (self.folder / name).unlink()
 
     def test_death_at_any_moment_is_told(self):
-        """Once it has come: before, nobody knows of it."""
+        """The rank dies after it has arrived: before, no other rank knows of it."""
         chance = random.Random(7)
         for turn in range(6):
             pool = self.pool("64M", "simulated" if turn % 2 else "software")
@@ -74,12 +74,12 @@ class NcclMeeting(Case):
         for pool in ({}, {"PENSTOCK_POOL": self.pool("64M", "simulated"), "PENSTOCK_NODES": 2}):
             said = self.outcomes([self.start_rank(0, 2, "come", **pool), self.start_rank(1, 2, "come", PENSTOCK_NCCL_LOCAL="/nowhere", **pool)])
             self.assertIn("PENSTOCK_NCCL_LOCAL: /nowhere: cannot open", said[1][1])
-            # Once the other has gone, all that is left to tell is that it has.
+            # After the other rank has gone, only its death can be reported.
             self.assertRegex(said[0][1], r"^remote process exited.*rank 1 \(pid \d+")
             (self.folder / "id").unlink()
 
     def test_abort_before_the_first_call(self):
-        """Of a process that lives on."""
+        """The process that gave up continues to live."""
         said = self.ranks(2, "give_up", PENSTOCK_TIMEOUT_MS=5000)
         self.assertRegex(said[0][1], r"^remote process exited.*rank 1 \(pid \d+ .*has given the .*up")
 
@@ -95,13 +95,13 @@ class NcclMeeting(Case):
             with self.subTest(wish=wish):
                 said = self.outcomes([self.start_rank(0, 1, "come", NCCL_SOCKET_IFNAME=wish)])
                 if wish.startswith("^") and said[0][0] == 0:
-                    continue  # there is another one
+                    continue  # another process listens there
                 self.assertIn("set NCCL_SOCKET_IFNAME to one that `ip addr` shows", said[0][2])
 
     def test_all_know_an_address(self):
         address = f"127.0.0.1:{free_port()}"
         others = [self.start_rank(rank, 3, "come", NCCL_COMM_ID=address) for rank in (1, 2)]
-        time.sleep(0.3)  # they come before there is anybody to ask
+        time.sleep(0.3)  # they arrive before the root listens
         self.all_well(self.outcomes([*others, self.start_rank(0, 3, "come", NCCL_COMM_ID=address)]))
         pool = self.pool()
         self.all_well(self.ranks(2, "come", NCCL_COMM_ID=address, PENSTOCK_POOL=pool))  # once more at the same port
@@ -125,7 +125,7 @@ class NcclMeeting(Case):
         self.assertRegex(said[1][1], r"^remote process exited.*rank 1 does not reach .* at 127.0.0.1:\d+: Connection refused; has it ended\?")
 
     def question(self, address, key, **more):
-        """What the root says to a rank that asks so; None: nothing."""
+        """Sends a question to the root and returns its answer; None: no answer."""
         fields = {"magic": MAGIC, "host": 99, "rank": 1, "ranks": 2, "names_pool": 0} | more
         with socket.create_connection(address, 20) as connection:
             connection.sendall(QUESTION.pack(fields["magic"], key, fields["host"], fields["rank"], fields["ranks"], fields["names_pool"], b"far away"))
@@ -151,7 +151,7 @@ class NcclMeeting(Case):
         rank = self.start_rank(0, 2, "come")
         key, address = self.unique_id()
         chance = random.Random(1)
-        self.assertIsNone(self.question(address, key ^ 1))  # knows the address and not the key
+        self.assertIsNone(self.question(address, key ^ 1))  # the right address, but a wrong key
         self.assertIsNone(self.question(address, key, magic=0))
         held = []
         for turn in range(300):  # more than are served at once
@@ -164,7 +164,7 @@ class NcclMeeting(Case):
             connection.close()
 
     def test_a_crowd_of_strangers_keeps_nobody_out(self):
-        """More than are served at once come at once, behind a rank."""
+        """After a rank, more connections arrive at once than the root serves."""
         rank = self.start_rank(0, 2, "come")
         key, address = self.unique_id()
         rank.send_signal(signal.SIGSTOP)

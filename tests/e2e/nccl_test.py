@@ -1,4 +1,4 @@
-"""Penstock's libnccl.so.2: every call, with and without a GPU; ranks that die or give up; wrong use."""
+"""Penstock's libnccl.so.2: every call, with and without a GPU; ranks that die or give up; invalid use."""
 
 import os
 import re
@@ -13,7 +13,7 @@ from switches import ALWAYS, Switches
 BUILD = os.path.dirname(os.path.dirname(PENSTOCK))
 LIBRARY = os.path.join(BUILD, "lib/penstock/nccl")
 STANDIN = os.path.join(BUILD, "standin")
-NAMES = 193  # of NCCL 2.32.3, with and without the p in front
+NAMES = 193  # functions of NCCL 2.32.3, with and without the prefix p
 
 
 class Nccl(Switches):
@@ -35,7 +35,7 @@ class Nccl(Switches):
         return clean_environment(**more)
 
     def ranks(self, number, what, gpu, timeout=100, **more):
-        """What each rank prints, and its status. A value that is a tuple has one for each rank."""
+        """Runs the ranks; returns the status and output of each. A tuple as a value has one element for each rank."""
         folder = self.folder / f"{what}-{number}-{gpu}-{'-'.join(map(str, more.values())).replace(':', '_').replace('/', '_')}"
         folder.mkdir()
         return self.outcomes(self.begin(number, what, gpu, folder, **more), timeout)
@@ -85,7 +85,7 @@ class Nccl(Switches):
             self.assertEqual((done.returncode, done.stdout), (0, "ok\n"), done.stderr)
 
     def test_two_threads_use_one_communicator(self):
-        """NCCL forbids this. Their messages and sums are right all the same."""
+        """NCCL forbids this, but messages and sums are correct all the same."""
         self.program = self.compiled("nccl_threads")
         for what in ("collectives", "messages"):
             with self.subTest(what=what):
@@ -178,7 +178,7 @@ class Nccl(Switches):
                     self.all_right(3, "teardown", True, PENSTOCK_POOL=self.pool("256M", mode), PENSTOCK_GPU_FUSED_BYTES=fused)
 
     def test_small_calls_are_one_launch(self):
-        """Where ranks share a GPU, as here, only where that is asked for; whichever of them do."""
+        """If ranks share a GPU, as here, launches are fused only on request, whichever ranks share it."""
         for mode in ("hardware", "uncached"):
             with self.subTest(mode=mode):
                 self.all_right(4, "calls", True, PENSTOCK_POOL=self.pool("256M", mode), PENSTOCK_NODES=2, PENSTOCK_SIM_SEED=3,

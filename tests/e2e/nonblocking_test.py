@@ -1,4 +1,4 @@
-"""Nonblocking and persistent collectives of unmodified programs through the pool: answers, progress, deaths."""
+"""Nonblocking and persistent collectives of unmodified programs through the pool: results, progress, deaths."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ from support import MPIEXEC, OTHER_VENVS, PROGRAMS, PYTHON, WINDOW_LIBRARY, Case
 
 IN_POOL = "collectives of {} ranks go through the pool"
 TELL = {"PENSTOCK_LOG": "info"}
-# A rank that ends the MPI without having asked for the end of what it began.
+# A rank finalizes the MPI without completing its request.
 NEVER_ASKED = """import numpy as np
 from mpi4py import MPI
 comm = MPI.COMM_WORLD
@@ -91,7 +91,7 @@ class Nonblocking(Case):
         for mpi in self.each_mpi():
             done = self.run_ranks(2 if mpi else 3, PROGRAMS / "nonblocking_operations.py", mpi=mpi)
             self.assertEqual(done.stdout.count("operations: ok"), 2 if mpi else 3, done.stderr)
-        # Not by the MPI, whose waits say nothing of the pool.
+        # The MPI must not do this wait, since its messages do not mention the pool.
         done = self.run_ranks(2, "-c", LATE.replace("(10)", "(10, complex)").format(wait="Wait(request)"),
                               environment=clean_environment(PENSTOCK_TIMEOUT_MS="500"))
         self.assertEqual(done.stdout.count("late: ok"), 2, done.stderr)
@@ -161,7 +161,7 @@ class Nonblocking(Case):
         self.assertIn(IN_POOL.format(2), done.stderr)
 
     def test_of_mpichs_fortran(self):
-        """Its mpi_f08 begins calls by MPI_* and waits for them by PMPI_*."""
+        """Its mpi_f08 begins calls with MPI_* and waits for them with PMPI_*."""
         for interface, *more in (["MPIF_H"], ["USE_MPI_F08", "-DNO_INDEX"]):
             self.fortran(interface, "/usr/bin/mpif90.mpich", "/usr/bin/mpiexec.mpich", "-DPERSISTENT", *more)
 

@@ -1,4 +1,4 @@
-"""Every option of every command: a value that is wrong by itself ends it with status 2, and nothing is done."""
+"""For every option of every command, an invalid value gives exit status 2, and the command does nothing."""
 
 import re
 import unittest
@@ -10,7 +10,7 @@ NUMBERS = ("nan", "inf", "-inf", "1e999", "-1", "99999999999999999999999", "0x10
 WHOLE = ("1.5", "18446744073709551616")
 SIZES = ("nan", "inf", "-1", "1e3", "99999999999999999999G", "lots", "16777215T", "9223372036854775808", "9223372036854775807")
 CHOICE = ("nonsense",)
-# Other words that a command needs before it looks at the option.
+# Other arguments that a command needs before it checks the option.
 NEEDED = {"run": ["-n", "2", "--", "true"], "pool create": ["shm:none-of-the-tests"],
           "pool rm": ["shm:none-of-the-tests"], "pool gc": ["shm:none-of-the-tests"],
           "doctor coherence": ["shm:none-of-the-tests"], "switch": ["shm:none-of-the-tests"],
@@ -18,7 +18,7 @@ NEEDED = {"run": ["-n", "2", "--", "true"], "pool create": ["shm:none-of-the-tes
 
 
 def ranges(text):
-    """The numbers that an option may have, as --help states them: {"--nodes": ("1", "1024")}."""
+    """The ranges of options, as --help states them: {"--nodes": ("1", "1024")}."""
     found = {}
     for row in re.split(r"\n(?=  -)", text):
         bounds = re.search(r"\((\S+) - (\S+)\)", " ".join(row.split()))

@@ -1,4 +1,4 @@
-"""The Debian package: installs, works from /usr, and leaves nothing. On a copy of this host that is thrown away: an
+"""The Debian package installs, works from /usr, and leaves nothing behind. Runs on a temporary copy of this host: an
 overlay over /, which needs root."""
 
 import os
@@ -47,7 +47,7 @@ class Package(Case):
         return layers / "root"
 
     def remove(self, layers):
-        """Never through a mount that is still there: behind it is the host itself."""
+        """Removes the layers, but never through a remaining mount, since that leads to the host itself."""
         self.assertNotIn(str(layers), Path("/proc/mounts").read_text())
         run("rm", "-rf", "--one-file-system", layers)
 

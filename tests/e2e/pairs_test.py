@@ -1,4 +1,4 @@
-"""Pair types in windows, through every call that takes them: an element is one, its holes are nobody's."""
+"""Pair types in windows, with every call that accepts them: elements change atomically, and holes stay untouched."""
 
 import os
 import subprocess

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Random programs of passive target (programs/passive.py) again and again: other seeds, ranks, nodes.
+"""Repeats random passive-target programs (programs/passive.py) with other seeds, ranks and nodes.
 
     tests/e2e/passive_soak.py --minutes 60                      # simulated mode, every MPI that is there
     tests/e2e/passive_soak.py --seed 7 --jobs 1                 # the job that failed with this seed, again
@@ -18,7 +18,7 @@ TIMEOUT_S = 120
 
 
 def launchers():
-    """mpiexec and python of each MPI that is installed, by name."""
+    """mpiexec and python of each installed MPI, by name."""
     found = {"mpich": (MPIEXEC, PYTHON)}
     for name, folder in OTHER_VENVS.items():
         if os.access(folder / "bin/mpiexec", os.X_OK):
@@ -38,7 +38,7 @@ def job_of(seed, mode, mpis, windows):
 
 
 def run(command):
-    """What went wrong; "" if nothing did."""
+    """Runs a job; returns its error, or ""."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, env=clean_environment())
     except subprocess.TimeoutExpired as hung:

@@ -1,4 +1,4 @@
-"""Files under pools: links to them, copies of them, full file systems; and Penstock's own objects in them."""
+"""Pools in files: links, copies, full file systems; and Penstock's own objects in pools."""
 
 import json
 import os
@@ -40,7 +40,7 @@ class PoolFiles(Case):
         return done.stdout
 
     def holder(self, spec, *before):
-        """A process that has a lock, an object of its own and a transaction under way, until it reads a line."""
+        """Starts a process that holds a lock, an object and an open transaction until it reads a line."""
         process = subprocess.Popen([*before, PYTHON, "-c", HOLD, str(spec)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                    text=True, env=clean_environment(PYTHONPATH=PACKAGE))
         self.addCleanup(self.end, process)
@@ -114,7 +114,7 @@ with penstock.pool.attach(sys.argv[1]) as pool:
     # ---- namespaces ----------------------------------------------------------------------------
 
     def lives_in(self, *namespace):
-        """A process in the namespace keeps its lock and objects while other processes of this host look at the pool."""
+        """Checks that a process in the namespace keeps its lock and objects while other processes inspect the pool."""
         self.python_or_skip()
         if subprocess.run([*namespace, "true"], capture_output=True).returncode != 0:
             self.skipTest(f"{namespace[0]} {namespace[1]} is not possible here")
@@ -146,7 +146,7 @@ with penstock.pool.attach(sys.argv[1]) as pool:
     # ---- space ---------------------------------------------------------------------------------
 
     def in_full_file_system(self, mount, script):
-        """The words of a script that runs where /mnt is a small file system."""
+        """Runs a script with a small file system at /mnt; returns its output."""
         self.python_or_skip()
         if os.geteuid() != 0:
             self.skipTest("mounting a small file system needs root")

@@ -1,4 +1,4 @@
-"""penstock pool create | info | ls | gc | rm: what they do, and what they refuse."""
+"""penstock pool create | info | ls | gc | rm: their effects and their errors."""
 
 import json
 import os
@@ -74,7 +74,7 @@ class Create(Case):
         self.assertNotEqual(self.info(spec)["id"], before)
 
     def test_overwrite_keeps_the_size(self):
-        """As advice says it, without --size; a damaged superblock's size is not believed."""
+        """Follows the printed advice, without --size. The size in a damaged superblock is not trusted."""
         path = self.folder / "pool"
         self.penstock("pool", "create", path, "--size", "34M", "--nodes", "9", "--mode", "software")
 
@@ -109,7 +109,7 @@ class Create(Case):
         self.assertEqual(self.info(spec)["mode"], "hardware")
 
     def test_advice_can_be_pasted(self):
-        """Of a pool whose path has a blank."""
+        """The pool's path contains a blank."""
         path = self.folder / "a pool"
         self.refused("pool", "info", path, says="is absent", fix=f"penstock pool create '{path}' --size 2G")
         self.penstock("pool", "create", path, "--size", "32M")
@@ -117,7 +117,7 @@ class Create(Case):
                      fix=f"penstock pool create '{path}' --overwrite")
 
     def test_too_few_descriptors(self):
-        """Whatever is the first that cannot be opened, the limit is named."""
+        """The error names the limit, whichever file is the first that cannot be opened."""
         spec = self.pool("32M")
         for limit in range(4, 24):
             done = subprocess.run(["sh", "-c", f"ulimit -n {limit}; exec '{PENSTOCK}' pool info {spec}"],

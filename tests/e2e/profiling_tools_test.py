@@ -1,4 +1,4 @@
-"""libpenstock-mpi.so beside other tools on MPI's profiling interface, and beside ranks whose calls do not come to it."""
+"""libpenstock-mpi.so together with other tools on MPI's profiling interface, and with ranks whose calls bypass it."""
 
 import os
 import re
@@ -47,7 +47,7 @@ class EachMpi(Case):
         return done
 
     def seen(self, done, in_pool=True):
-        """How many calls the tool of each rank has seen."""
+        """The number of calls that the tool of each rank has counted."""
         for what in IN_POOL if in_pool else ():
             self.assertIn(what, done.stderr)
         told = sorted(re.findall(r"tool of rank (\d): (\d+) calls", done.stdout))
@@ -149,7 +149,7 @@ class DebianOpenMpi(EachMpi):
 
 
 class TakingPart(EachMpi):
-    """A rank whose calls do not come to us is named, and the MPI serves the communicators that it is in."""
+    """A rank whose calls bypass us is reported, and the MPI serves its communicators."""
 
     compiler, mpiexec = Mpich.compiler, Mpich.mpiexec
 
@@ -179,7 +179,7 @@ class TakingPart(EachMpi):
             self.assertIn(IN_POOL[1], done.stderr)
 
     def test_program_calls_past_us(self):
-        """Its part that calls MPI is loaded with RTLD_DEEPBIND, so that what is preloaded is found last."""
+        """The part that calls MPI is loaded with RTLD_DEEPBIND, so preloaded libraries are found last."""
         part = self.compiled("libpart.so", PROGRAMS / "profiled.c", "-Dmain=part", "-fPIC", "-shared")
         host = self.folder / "host.c"
         host.write_text(f"""#define _GNU_SOURCE

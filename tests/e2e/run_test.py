@@ -251,7 +251,7 @@ class Interrupted(Case):
         self.assertNotEqual(job_processes_of(job.pid), [])
         self.segments = segments_of(job_processes_of(job.pid))
         self.assertNotEqual(self.segments, set())
-        # whoever tidies up behind ranks that are all killed at once knows of them only what was noted
+        # a cleanup after all ranks were killed at once knows them only from their notes
         noted = f"penstock-run-{job.pid}-*/segments"
         self.wait_for(lambda: any(path.read_text() for path in self.temporary.glob(noted)),
                       "the MPI's segments to be noted")

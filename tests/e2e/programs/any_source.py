@@ -1,4 +1,4 @@
-"""Rank 2 dies. Rank 0 goes on by receives from anybody where rank 2 is not; in the world they fail."""
+"""Rank 2 dies. Rank 0's receives from any source continue in communicators without rank 2; in the world they fail."""
 import os
 import pathlib
 import re
@@ -13,7 +13,7 @@ some = world.Split(int(dies), world.rank)
 for comm in world, some:
     comm.allreduce(1)
 if dies:
-    # MPICH's ranks unlink them when they finalize, and here none does.
+    # MPICH's ranks unlink these in MPI_Finalize, which no rank calls here.
     for segment in own_segments():
         family = re.sub(r"\d+$", "", pathlib.Path(segment).name)
         for left in pathlib.Path("/dev/shm").glob(family + "*"):

@@ -1,4 +1,4 @@
-"""Reductions of types that the standard has no operation for, as the MPI itself does them; prints how many it refused."""
+"""Compares reductions beyond the standard with the MPI's own results; prints how many the MPI refused."""
 
 import numpy as np
 from mpi4py import MPI
@@ -25,7 +25,7 @@ def values_of(who, type_):
 
 
 def alone(type_, op, count):
-    """What the MPI makes of the values of all ranks, in their order; None: it refuses."""
+    """The MPI's own result for the values of all ranks in rank order; None if it refuses."""
     result = values_of(0, type_)
     for who in range(1, ranks):
         right = values_of(who, type_)

@@ -1,4 +1,4 @@
-"""Ranks keep one kind of traffic going until they are killed, rank 0 saying when it flows."""
+"""Ranks keep up one kind of traffic until they are killed; rank 0 reports when it has started."""
 import sys
 
 import numpy as np

@@ -1,8 +1,8 @@
-"""Rank 1 is killed between two collectives; what the others see of it.
+"""Rank 1 is killed between two collectives; the other ranks report the errors that they get.
 
-usage: collective_death.py COUNT FOLDER RANKS. Who survives writes what two calls told it to FOLDER/RANK, and ends
-without MPI_Finalize, which would wait for the dead. Each rank is the child of a process that ends when all survivors
-have written: a launcher that sees a death ends the others.
+usage: collective_death.py COUNT FOLDER RANKS. Each survivor writes the results of two calls to FOLDER/RANK, and ends
+without MPI_Finalize, which would wait for the dead rank. A launcher that sees a death kills the other ranks; so each
+rank is the child of a process that ends only when all survivors have written.
 """
 import os
 import signal

@@ -22,7 +22,7 @@ BITS = [(MPI.BAND, np.bitwise_and), (MPI.BOR, np.bitwise_or), (MPI.BXOR, np.bitw
 
 
 def values(kind, rank, call, count):
-    """What a rank brings: small numbers, so that sums of reals are exact."""
+    """A rank's input: small numbers, so that sums of reals are exact."""
     return ((np.arange(count, dtype="i8") * 7 + rank * 13 + call * 5) % 11).astype(kind)
 
 
@@ -215,14 +215,14 @@ class Caller:
         wanted = fold(function, parts)[at:at + counts[self.rank] * width]
         self.check(got[:len(wanted)], wanted, "reduce_scatter")
 
-    # ---- what the pool's collectives have to live with
+    # ---- other calls between the pool's collectives
 
     def messages(self, call):
         right, left = (self.rank + 1) % self.n, (self.rank - 1) % self.n
         count = draw.choice([self.size(), 300_000])
         got = np.zeros(count)
         request = self.comm.Isend(values("f8", self.rank, call, count), right, call % 100)
-        self.barrier(call)  # an unfinished message, also one that needs the receiver, holds up no collective
+        self.barrier(call)  # an unfinished message, even a rendezvous, must not block a collective
         self.comm.Recv(got, left, call % 100)
         request.Wait()
         self.check(got, values("f8", left, call, count), "a message")
@@ -237,7 +237,7 @@ class Caller:
 
 
 class Open:
-    """A message round a ring of a communicator, begun now and ended some calls later."""
+    """A message around a communicator's ring, which begins now and ends some calls later."""
 
     def __init__(self, caller, call):
         right, left = (caller.rank + 1) % caller.n, (caller.rank - 1) % caller.n
@@ -254,7 +254,7 @@ class Open:
 
 
 def split(shape):
-    """All ranks call it: the world once more, turned round, in two halves, or as drawn."""
+    """Splits the world, collectively: a duplicate, the reverse order, two halves, or at random."""
     if shape == "dup":
         return Caller(world.Dup())
     colors, keys = [0] * world.size, [-r for r in range(world.size)]

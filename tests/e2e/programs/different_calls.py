@@ -101,4 +101,4 @@ else:
     except MPI.Exception as error:
         print(f"told: {error.Get_error_class() in (MPI.ERR_TRUNCATE, MPI.ERR_OTHER)}\n", end="", flush=True)
     if sys.argv[1] == "elsewhere":
-        world.Abort(3)  # one rank is in the MPI, and hears of nothing
+        world.Abort(3)  # one rank is in the MPI's own call and gets no error

@@ -1,4 +1,4 @@
-"""Ranks enter one collective call by different doors: with counts of int, and with counts of MPI_Count.
+"""Ranks make one collective call through different functions: with counts of int or of MPI_Count.
 
     doors.py LIBRARY
 
@@ -30,7 +30,7 @@ def numbers(of):
 
 
 def call(name, *arguments):
-    """By this rank's door; blocking, then not blocking."""
+    """Makes the call with this rank's function; blocking, then nonblocking."""
     words = [ctypes.c_uint64(a.ctypes.data if isinstance(a, np.ndarray) else a or 0) for a in arguments]
     suffix = "_c" if large else ""
     assert getattr(library, f"MPI_{name}{suffix}")(*words) == 0, name

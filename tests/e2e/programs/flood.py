@@ -1,5 +1,5 @@
-"""Messages that the last rank receives late, and in reverse: nonblocking ones from all, then blocking ones.
-What each rank may keep is PENSTOCK_UNEXPECTED_BYTES. Argument: "both ways", or "one way" for the blocking ones alone."""
+"""The last rank receives messages late and in reverse order: nonblocking ones from all ranks, then blocking ones.
+PENSTOCK_UNEXPECTED_BYTES limits the bytes that a rank keeps. Argument: "both ways", or "one way" for blocking only."""
 import sys
 
 import numpy
@@ -19,7 +19,7 @@ def check(buffer, sender, number, words):
 
 
 def nonblocking(words):
-    """All send to all before any receives, and receive the last first."""
+    """All ranks send to all before any receives; each receives the last message first."""
     out = [content(rank, number, words) for number in range(COUNT)]
     others = [peer for peer in range(comm.size) if peer != rank]
     sends = [comm.Isend(one, peer, number) for peer in others for number, one in enumerate(out)]
@@ -34,7 +34,7 @@ def nonblocking(words):
 
 
 def blocking(words):
-    """Rank 0 sends on and on; the last waits for a message that comes behind all of rank 1, or of rank 0."""
+    """Rank 0 sends continuously; the last rank waits for a message that follows all of rank 1's, or of rank 0's."""
     if rank == 0:
         for number in range(COUNT):
             comm.Send(content(0, number, words), last, number)

@@ -1,4 +1,4 @@
-"""Children that ranks fork, in every way that programs do: what a rank has in the pool stays its own."""
+"""Ranks fork children in all the usual ways. A rank's memory in the pool must stay its own."""
 import multiprocessing
 import os
 import subprocess
@@ -29,7 +29,7 @@ def fork_and(end):
 
 
 def check(what):
-    """The block is nobody else's, and windows and messages go on."""
+    """Checks that no other process owns the block, and that windows and messages still work."""
     other = MPI.Alloc_mem(BYTES)
     np.frombuffer(other, "u1")[:] = 9
     assert (memory == 7).all(), f"after {what}: the memory was given away"

@@ -1,4 +1,4 @@
-"""What programs do that were written for MPI_WIN_UNIFIED: no call of the window stands round loads and stores.
+"""Habits of programs written for MPI_WIN_UNIFIED: no window call surrounds their loads and stores.
 
 usage: habits.py collective|unified. collective: only barriers and other collective calls order them; unified: a rank
 also polls its memory, and stores to it beside what others put.

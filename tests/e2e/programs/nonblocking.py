@@ -22,7 +22,7 @@ def values(rank, salt, count):
 
 
 def holes(count):
-    """Elements 0, 2, 4, ... of an array of twice the length."""
+    """A type of elements 0, 2, 4, ... of an array of twice the length."""
     return MPI.INT64_T.Create_vector(count, 1, 2).Commit()
 
 
@@ -43,7 +43,7 @@ class Call:
     def call(self, form):
         method = {"blocking": self.name, "nonblocking": "I" + self.name.lower(), "persistent": self.name + "_init"}[form]
         made = getattr(self.comm, method)(*self.arguments)
-        if self.type is not None:  # MPI keeps what it needs of it
+        if self.type is not None:  # MPI keeps the type as long as it needs it
             self.type.Free()
         return made
 
@@ -59,7 +59,7 @@ class Call:
             assert (buffer == wanted).all(), (self.name, self.salt, self.count, self.counts, self.in_place, self.holes,
                                               self.rank, buffer[:8], wanted[:8])
 
-    # What each rank brings, with the buffer it lies in (None of another rank's), and what must come.
+    # A rank's input, its buffer (None for another rank's input), and the expected result.
     def of(self, rank, count=None):
         return values(rank, self.salt, self.count if count is None else count)
 
@@ -83,7 +83,7 @@ class Call:
         return [memory, self.root]
 
     def reduction(self, wanted, root=None, blocks=None, own_blocks=None):
-        """`blocks`: elements of the input; `own_blocks`: the part of the result that comes."""
+        """Sets up a reduction. `blocks`: elements of the input; `own_blocks`: this rank's part of the result."""
         length = self.count if blocks is None else blocks
         start, end = (0, length) if own_blocks is None else own_blocks
         gets = root is None or root == self.rank
@@ -132,7 +132,7 @@ class Call:
         return [given, out, self.counts, op]
 
     def gathering(self, each, root=None):
-        """Of MPI_Gather, MPI_Allgather and those with counts."""
+        """Sets up MPI_Gather, MPI_Allgather and their forms with counts."""
         counts = self.counts if each else [self.count] * self.n
         at = np.concatenate(([0], np.cumsum(counts)))
         gets = root is None or root == self.rank
@@ -210,7 +210,7 @@ class Call:
 
 
 class Message:
-    """Round a ring, by the MPI."""
+    """A message around a ring, carried by the MPI."""
 
     def __init__(self, comm, tag):
         count = draw.choice(SIZES)
@@ -307,7 +307,7 @@ def main(rounds):
     last = Call(comms[1], "Allreduce")
     last.fill(salt)
     request = last.call("nonblocking")
-    comms[1].Free()  # the call goes on
+    comms[1].Free()  # the call continues
     request.Wait()
     last.check()
     print(f"nonblocking: ok: {rounds} rounds", flush=True)
