@@ -54,7 +54,7 @@ class Python(Case):
         self.assertEqual(self.python(PROGRAMS / "python_border.py", PENSTOCK_POOL=pool), "border: ok\n")
 
     def ends(self, what, mode="software"):
-        """What a program of python_ends.py prints. It ends as it should, and leaves the pool."""
+        """Runs a case of python_ends.py, which must succeed and leave the pool. Returns its output."""
         pool = self.pool("128M", mode)
         done = subprocess.run([PYTHON, str(PROGRAMS / "python_ends.py"), what], capture_output=True, text=True, timeout=100,
                               env=clean_environment(PYTHONPATH=PACKAGE, PENSTOCK_POOL=pool))

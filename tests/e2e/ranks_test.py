@@ -17,7 +17,7 @@ class Job(Case):
                        env=clean_environment())
 
     def job(self, ranks, size, timeout, *options):
-        """What the program printed, and what the command said of its pool while the ranks waited."""
+        """The program's output, and the command's output on its pool while the ranks waited."""
         spec = self.pool(size, "software", "--max-processes", 2 * ranks + 64)
         hold = self.folder / "hold"
         hold.touch()

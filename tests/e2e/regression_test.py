@@ -1,4 +1,4 @@
-"""What earlier systems of this kind got wrong, in whole jobs."""
+"""Whole jobs that guard against faults of earlier systems of this kind."""
 
 import os
 import signal
@@ -16,8 +16,8 @@ class Regression(Case):
             self.assertIn("probe: ok", done.stdout)
 
     def test_another_rank_count_after_a_killed_job(self):
-        """Guards against: hang after a killed job with another rank count. The whole job dies, the
-        launcher too, so that nobody tidies up."""
+        """Guards against a hang after a killed job with another rank count. The whole job dies, including
+        the launcher, so that no process cleans up."""
         spec = self.pool("128M", "software")
         for ranks, next_ranks in ((4, 2), (2, 5)):
             job = self.start("run", "-n", ranks, "--nodes", "2", "--pool", spec, "--", PYTHON,

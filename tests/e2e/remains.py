@@ -1,12 +1,12 @@
-"""What MPI's launchers and ranks leave in /dev/shm and /tmp when they are killed. Files that a living process may use stay:
-they belong to other jobs."""
+"""Removes files that killed MPI launchers and ranks leave in /dev/shm and /tmp. Keeps files that a living process may
+use: they belong to other jobs."""
 
 import os
 import re
 from pathlib import Path
 
 SHM = Path("/dev/shm")
-# Of MPICH, Intel MPI, and Open MPI's btl/sm, btl/vader and one-sided components.
+# Name patterns of MPICH, Intel MPI, and Open MPI's btl/sm, btl/vader and one-sided components.
 SEGMENTS = ("mpich_", "Intel_MPI_", "sm_segment.", "vader_segment.", "osc_rdma.", "osc_sm.")
 TOPOLOGY = "hydra_hwloc_xmlfile_"  # Hydra's proxy makes it for its ranks; its folder is always /tmp
 HZ = os.sysconf("SC_CLK_TCK")
@@ -60,7 +60,7 @@ def _made_since(paths, since):
 
 
 def remove_remains(since):
-    """Removes files of MPIs that were made since then, by this user, and whose processes are gone."""
+    """Removes this user's MPI files that were made since then and whose processes are gone."""
     segments = {path for path, _ in _made_since((path for path in SHM.iterdir() if path.name.startswith(SEGMENTS)), since)}
     if segments:
         segments -= _held()

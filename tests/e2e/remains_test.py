@@ -1,4 +1,4 @@
-"""What tests remove after killed MPI jobs: their own files and nobody else's."""
+"""After killed MPI jobs, tests remove only their own files."""
 
 import time
 import unittest

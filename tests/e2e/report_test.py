@@ -1,4 +1,4 @@
-"""The report of penstock bench: sentences that the data carry, nothing that breaks it, and what a browser makes of it."""
+"""The report of penstock bench: its sentences follow from the data, bad input does not break it, and browsers show it."""
 
 import html.parser
 import json
@@ -66,7 +66,7 @@ CASES = {
 
 
 class Checker(html.parser.HTMLParser):
-    """What is wrong with a page: elements that are not closed, ids that occur twice, links that lead nowhere or away."""
+    """The errors of a page: unclosed elements, duplicate ids, broken or external links."""
 
     def __init__(self, text):
         super().__init__()
@@ -106,7 +106,7 @@ class Checker(html.parser.HTMLParser):
 
 
 class Sentences(Case):
-    """What the summary says, and what it does not."""
+    """The contents of the summary."""
 
     def experiment(self, rows, name="pt2pt"):
         return data.report_of(results(**{name: bench_results.experiment("Messages", rows)})).experiments[0]
@@ -307,7 +307,7 @@ class Looks(Pages):
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
 
     def shown(self, shows, path, name):
-        """What is wrong in each width and scheme."""
+        """The errors in each width and colour scheme."""
         for width in (1440, 820, 360):
             for dark in (False, True):
                 shows.open(path, width, dark=dark)

@@ -1,4 +1,4 @@
-"""penstock run: jobs that end well, jobs that cannot start, and what is left behind by neither."""
+"""penstock run: jobs that succeed, jobs that cannot start, and that neither leaves anything behind."""
 
 import json
 import os
@@ -300,12 +300,12 @@ class Interrupted(Case):
         self.assert_nothing_left(job)
 
     def test_kill_of_all_and_the_janitor(self):
-        """What is left then goes with the next run, when it is some seconds old."""
+        """The next run removes leftovers that are some seconds old."""
         job = self.start_job()
         os.kill(job.pid, signal.SIGSTOP)
         children = Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()
         everybody = {job.pid, *map(int, children), *job_processes_of(job.pid)}
-        # stopped first: none may tidy up behind another that was killed a moment earlier
+        # Stop all first, so that none cleans up after another that was killed a moment earlier.
         for number in (signal.SIGSTOP, signal.SIGKILL):
             for pid in everybody:
                 os.kill(pid, number)

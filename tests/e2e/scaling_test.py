@@ -20,7 +20,7 @@ PLATFORM = """<?xml version='1.0'?>
 
 
 def messages(lines):
-    """What a rank begins, sends and waits for, as the words of its trace."""
+    """A rank's operations (begin, send, wait), as the words of its trace."""
     words = [line.split()[1:] for line in lines.splitlines()]
     return [tuple(each) for each in words if each and each[0] in ("irecv", "send", "wait")]
 
@@ -111,7 +111,7 @@ class Scaling(Case):
             self.assertAlmostEqual(one["total_s"] - one["compute_s"], other["total_s"] - other["compute_s"], delta=0.05 * one["total_s"])
 
     def test_interrupted(self):
-        """Nothing is left, neither a folder nor a process."""
+        """Leaves neither a folder nor a process behind."""
         job = self.start("model", "scaling", "--program", "cg", "--nodes", "16", "--set", "section4.2",
                          environment=clean_environment(TMPDIR=self.folder), start_new_session=True)
         self.wait_for(lambda: list(self.folder.glob("penstock-scaling-*/run-0.out")), "SimGrid runs")
@@ -149,7 +149,7 @@ class Scaling(Case):
         self.refused("model", "scaling", "--measured", self.measured({"latency": {8: 1.2}}), says="has no latencies of 2 ranks")
 
     def test_other_programs(self):
-        """As SimGrid 3.32 writes them: with waitAny, which it does not replay."""
+        """Traces as SimGrid 3.32 writes them, with waitAny, which it cannot replay."""
         for rank in range(2):
             begun = f"{rank} irecv {1 - rank} 0 100 0\n" * 2 + f"{rank} isend {1 - rank} 0 100 0\n" * 2
             (self.folder / f"{rank}.txt").write_text(f"{rank} init\n" + (begun + f"{rank} waitAny 4\n" * 4) * 3
@@ -171,7 +171,7 @@ class Scaling(Case):
         self.assertIn("contention of a time step of miniAMR", (folder / "report.html").read_text())
 
     def test_check_on_two_ranks(self):
-        """What is measured stands beside what is simulated; how near they are depends on the machine's other work."""
+        """Shows measured beside simulated figures; their distance depends on the machine's load, so it is not checked."""
         folder = self.folder / "report"
         self.penstock("bench", "run", "scaling_check", "--quick", "--repeat", "1", "--mode", "software", "--mpiexec", MPIEXEC, "--report",
                       folder, timeout=300, status=None, environment=clean_environment(PENSTOCK_PYTHON=PYTHON))

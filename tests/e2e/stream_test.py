@@ -1,4 +1,4 @@
-"""penstock bench stream: on tiny arrays, as a user calls it. What it finds and says, never its figures."""
+"""penstock bench stream on tiny arrays, as a user calls it: checks what it finds and reports, never its figures."""
 import csv
 import json
 import signal

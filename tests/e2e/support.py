@@ -1,4 +1,4 @@
-"""What the end-to-end tests share: running the command, pools that go away, waiting."""
+"""Shared by the end-to-end tests: running the command, temporary pools, waiting."""
 
 import itertools
 import json
@@ -32,7 +32,7 @@ _numbers = itertools.count()
 
 
 def clean_environment(**more):
-    """Ours without what would steer MPI, libfabric or Penstock; the .venv's MPI first."""
+    """This environment without variables of MPI, libfabric or Penstock; the .venv's MPI comes first in PATH."""
     steering = re.compile(r"^(FI_|MPIR_|MPI4PY_|I_MPI_|OMPI_|PMIX_|PRTE_|PENSTOCK_|PMI_|VIRTUAL_ENV|LD_PRELOAD$)")
     environment = {k: v for k, v in os.environ.items() if not steering.match(k)}
     environment["PATH"] = f"{VENV / 'bin'}:{environment.get('PATH', '/usr/bin:/bin')}"
@@ -45,7 +45,7 @@ def unique(name):
 
 
 def free_port(following=0):
-    """The first of 1 + `following` free ports in a row. None of those that the kernel gives out by itself."""
+    """The first of 1 + `following` consecutive free ports, outside the kernel's ephemeral range."""
     first, last = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
     for attempt in range(1000):
         port = 10_000 + (os.getpid() * 37 + (next(_numbers) + attempt) * 11) % 20_000
@@ -117,7 +117,7 @@ class Case(unittest.TestCase):
         return json.loads(self.penstock("pool", "info", "--json", spec).stdout)
 
     def start(self, *arguments, environment=None, **more):
-        """Starts the command and leaves it running; it is ended after the test."""
+        """Starts the command and leaves it running; the test's cleanup ends it."""
         process = subprocess.Popen([PENSTOCK, *map(str, arguments)], stdout=subprocess.PIPE,
                                    stderr=subprocess.STDOUT, text=True,
                                    env=environment or clean_environment(), **more)

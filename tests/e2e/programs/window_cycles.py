@@ -20,7 +20,7 @@ SIZES = [8, 64, 1000, 4096, 100_000, 0, 300_000, 24]
 
 
 def bytes_used():
-    """Of the pool, while all are attached: what goes when a process leaves is no merit of a cycle."""
+    """The pool's usage while all ranks are attached, since leaving frees memory that a cycle may have leaked."""
     comm.Barrier()
     environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     used = None

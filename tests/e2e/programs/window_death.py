@@ -1,4 +1,4 @@
-"""A rank dies in the middle of an epoch; what the others see of it.
+"""A rank dies in the middle of an epoch; the others report the errors that they get.
 
 usage: window_death.py CASE FOLDER RANKS. Rank 1 is killed by its own hand. Who survives writes what it saw to
 FOLDER/RANK, and ends without MPI_Finalize, which would wait for the dead. Each rank is the child of a
@@ -72,7 +72,7 @@ def fence():
 
 
 def lock():
-    """It holds the segment of rank 0 alone; who comes after it gets the lock."""
+    """The victim holds rank 0's segment exclusively; the next rank gets the lock."""
     if rank == VICTIM:
         window.Lock(0, MPI.LOCK_EXCLUSIVE)
         window.Put(np.full(1, 5), 0)

@@ -1,4 +1,4 @@
-"""What programs do with windows beyond plain puts: several at once, requests, types, and what is wrong.
+"""Uses of windows beyond plain puts: several at once, requests, types, and invalid arguments.
 
 usage: window_mixture.py, 2 ranks or more. A rank's neighbours are the next and the one before.
 """
@@ -117,7 +117,7 @@ FLOATS = ["FLOAT", "DOUBLE", "LONG_DOUBLE"]
 
 
 def predefined_types():
-    """All add to one counter, and then all swap it, of whom one succeeds."""
+    """All ranks add to one counter; then all try to swap it, and one succeeds."""
     window, _ = allocate(CELLS, 16, "u1, 15u1")
     for place, name in enumerate(INTEGERS + FLOATS):
         datatype = getattr(MPI, name)
@@ -296,7 +296,7 @@ def classes():
 
 
 def handler():
-    """It may call the window that has failed."""
+    """An error handler may use the window whose call failed."""
     window, _ = allocate()
     told = []
 

@@ -19,7 +19,7 @@ PR_SET_PDEATHSIG = 1
 
 
 class Failure(Exception):
-    """A guest did not do what it should; the text says what."""
+    """A guest did not behave as expected; the text says how."""
 
 
 class Command:
@@ -95,7 +95,7 @@ class Machine:
         return started
 
     def kill(self):
-        """As when the power fails."""
+        """Ends the machine like a power failure."""
         if self.process:
             self.process.kill()
             self.process.wait()
