@@ -305,7 +305,7 @@ class Interrupted(Case):
         os.kill(job.pid, signal.SIGSTOP)
         children = Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()
         everybody = {job.pid, *map(int, children), *job_processes_of(job.pid)}
-        # Stop all first, so that none cleans up after another that was killed a moment earlier.
+        # Stop all first: a killed process must not be cleaned up by one that still runs.
         for number in (signal.SIGSTOP, signal.SIGKILL):
             for pid in everybody:
                 os.kill(pid, number)
