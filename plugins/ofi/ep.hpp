@@ -1,4 +1,4 @@
-// Endpoint: joins a transport endpoint, a matcher and the queues that completions go to.
+// Endpoint: connects a transport endpoint, a matcher and the queues that receive completions.
 #pragma once
 
 #include <rdma/fi_cm.h>
@@ -25,7 +25,7 @@ namespace penstock::ofi {
 
 using backpressure::AnnouncedSend;
 
-/// Completion levels that need an acknowledgement of the receiver.
+/// Completion levels that need an acknowledgement by the receiver.
 inline constexpr std::uint64_t delivery_flags = FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE;
 
 struct SendCall {
@@ -57,7 +57,7 @@ struct Ep : fid_ep,
   }
 
   // ---- data; the caller holds the domain's guard ----
-  /// Sends one contiguous buffer: the short path.
+  /// Sends one contiguous buffer: the fast path.
   ssize_t send_buffer(const void* buffer, std::size_t bytes, fi_addr_t to, const Header& header,
                       std::uint64_t flags, void* context);
   ssize_t send(const SendCall& call);
@@ -108,8 +108,8 @@ struct Ep : fid_ep,
     }
     return resolve(to, peer);
   }
-  /// The flags of an injected one-sided operation. It has no completion but a counter, at the level
-  /// that the endpoint was opened with: MPI waits by it until its puts have arrived.
+  /// The flags of an injected one-sided operation. Only a counter reports its completion, at the
+  /// level that the endpoint was opened with: MPI waits on it until its puts have arrived.
   std::uint64_t inject_flags() const { return FI_INJECT | (tx_flags & delivery_flags); }
   void complete_rma(std::uint64_t flags, Cntr* counter, void* context, bool tell);
 
@@ -129,7 +129,7 @@ struct Ep : fid_ep,
       return serve(message);
     return matcher.message(message);
   }
-  void on_sent(transport::SendOp* op) override;  // and of Owner
+  void on_sent(transport::SendOp* op) override;  // also backpressure::Owner's
   void on_send_failed(transport::SendOp* op, const Error& error) override;
   void on_peer_dead(Peer peer, const std::string& description) override;
   void on_peer_left(Peer peer, const std::string& description) override;
@@ -168,8 +168,9 @@ struct Ep : fid_ep,
   void keep_queued(Outgoing* op);
   ssize_t hold(Peer peer, const SendCall& call, void* copy, bool report);
   void let_copies_go();
-  /// A program that sends and sends hears what its receivers tell it. If it looks for completions
-  /// on the way, it does not wait for them, and keeps its core.
+  /// Polls now and then while the program only sends, so that receivers' notices arrive. Also
+  /// resets the back-off of the completion queues: a sending program that polls them is not
+  /// waiting, so it keeps its core.
   void hear(std::uint64_t bytes) {
     for (Cq* const cq : {tx_cq, rx_cq})
       if (cq != nullptr) cq->backoff.busy();
@@ -177,7 +178,7 @@ struct Ep : fid_ep,
     if (unheard >= back_pressure.hears_every()) [[unlikely]]
       for (int look = 0; look < looks_to_hear; ++look) progress();
   }
-  static constexpr int looks_to_hear = 16;  ///< one in sixteen finds a new channel
+  static constexpr int looks_to_hear = 16;  ///< one poll in sixteen looks for new channels
   ssize_t queue(Peer peer, const SendCall& call, void* copy, bool report);
   ssize_t send_copied(Peer peer, const SendCall& call, bool report);
   int no_copy(Peer to, std::uint64_t bytes);
@@ -186,7 +187,7 @@ struct Ep : fid_ep,
   ssize_t fail_call(const Error& error);
 
   std::uint64_t unheard = 0;  ///< bytes sent since the last progress
-  std::vector<Peer> peers;    ///< by fi_addr_t; any_peer: not resolved yet
+  std::vector<Peer> peers;    ///< indexed by fi_addr_t; any_peer: not resolved yet
   FreeList<Outgoing> outgoing_pool;
   Outgoing* queued = nullptr;      ///< sends that the transport holds
   std::uint32_t inject_limit = 0;  ///< the transport's limit

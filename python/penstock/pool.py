@@ -1,4 +1,4 @@
-"""Pools, and objects in them as NumPy arrays and torch tensors.
+"""Pools, and their objects as NumPy arrays and torch tensors.
 
     import penstock.pool
 
@@ -6,15 +6,15 @@
     field = pool.create("field", 8 << 20)               # on another host: pool.open("field")
     grid = field.array((1024, 1024), "float64")         # memory of the pool itself, no copy
     grid[0, :] = 1.0
-    field.publish()                                     # now it is there for other hosts
+    field.publish()                                     # makes it visible to other hosts
 
-Memory: an array is ordinary memory of this process, but no cache is coherent between hosts. Write, then `publish()`;
-`observe()`, then read. At any moment one process at most writes to a line of 64 bytes. Units: bytes and seconds; a
-timeout of None is PENSTOCK_TIMEOUT_MS. Threads: all may be called from several threads, but one barrier, lock or
-doorbell by one at a time. Closing one ends the waits of other threads in it. Waits hear Ctrl-C. A child of os.fork()
-attaches by itself: its parent's handles are refused there. Integers may be those of NumPy. Errors: those of
-penstock.errors, which are also Python's own (LookupError, TimeoutError, ...), and TypeError. Source: cMPI, sections 3.1,
-3.4 and 3.5.
+Memory: an array is ordinary memory of this process, but caches are not coherent between hosts. Write, then `publish()`;
+`observe()`, then read. At any moment at most one process may write to a line of 64 bytes. Units: bytes and seconds; a
+timeout of None means PENSTOCK_TIMEOUT_MS. Threads: all functions are thread-safe, but only one thread at a time may use
+a given barrier, lock or doorbell. Closing one ends the waits of other threads on it. Ctrl-C ends a wait. A child of
+os.fork() must attach itself; it cannot use its parent's handles. Integers of NumPy are accepted. Errors: those of
+penstock.errors, which also derive from built-in exceptions (LookupError, TimeoutError, ...), and TypeError. Source:
+cMPI, sections 3.1, 3.4 and 3.5.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ Shape = Union[int, Sequence[int]]
 
 @dataclass(frozen=True)
 class PoolInfo:
-    """Of a pool at one moment. `node` is this process's host in it, `token` names this attachment."""
+    """A snapshot of a pool's state. `node`: this process's host in the pool; `token`: identifies this attachment."""
 
     id: int
     bytes: int
@@ -74,8 +74,8 @@ class PoolInfo:
 
 @dataclass(frozen=True)
 class ObjectInfo:
-    """`offset` is that in the pool, the same in every process; `generation` tells an object from a later one of the
-    same name."""
+    """`offset`: the object's offset in the pool, the same in every process. `generation`: distinguishes the object from
+    a later one with the same name."""
 
     name: str
     bytes: int
@@ -85,8 +85,9 @@ class ObjectInfo:
 
 def create(spec: str, bytes: int = 0, *, mode: Optional[str] = None, max_processes: int = 0, max_nodes: int = 0,
            permissions: int = 0o600, group: Optional[str] = None, overwrite: bool = False) -> None:
-    """Makes a pool; attaches nobody. `spec`: "/dev/daxX.Y", a file's path or "shm:NAME"; several joined by commas
-    interleave. `bytes` may be 0 with /dev/daxX.Y: all there is. `mode`: "software" (None), "hardware", "uncached".
+    """Makes a pool, without attaching to it. `spec`: "/dev/daxX.Y", a file's path or "shm:NAME"; several, joined by
+    commas, are interleaved. `bytes`: the size; 0 uses all of a /dev/daxX.Y. `mode`: "software" (None), "hardware" or
+    "uncached".
     Errors: AlreadyExistsError, InvalidArgumentError, NoSpaceError, PermissionDeniedError.
 
     >>> import penstock.pool
@@ -102,8 +103,8 @@ def create(spec: str, bytes: int = 0, *, mode: Optional[str] = None, max_process
 
 
 def create_temporary(ranks: int = 1) -> str:
-    """A pool in /dev/shm for the `ranks` processes of a program on one host. It grows to PENSTOCK_SIZE; by default to
-    4 GB, or 512 MB a rank, or half of /dev/shm. Gives its SPEC; whoever made it removes it.
+    """Makes a pool in /dev/shm for the `ranks` processes of a program on one host. It grows to PENSTOCK_SIZE; by default
+    to 4 GB, or 512 MB a rank, or half of /dev/shm. Returns its SPEC. The caller must remove the pool.
 
     >>> import penstock.pool
     >>> spec = penstock.pool.create_temporary()
@@ -115,20 +116,20 @@ def create_temporary(ranks: int = 1) -> str:
 
 
 def default_spec() -> str:
-    """What PENSTOCK_POOL names; "" where it is not set."""
+    """The pool that PENSTOCK_POOL names; "" if the variable is not set."""
     return str(call("default_spec").decode(errors="surrogateescape"))
 
 
 def remove(spec: str, force: bool = False) -> None:
-    """Removes a pool's files and segments. Refuses while living processes are attached, unless `force`."""
+    """Removes a pool's files and segments. Refused while living processes are attached, unless `force`."""
     call("pool_remove", spec, force)
 
 
 def attach(spec: Optional[str] = None, *, mode: Optional[str] = None, rank: int = -1,
            job: Optional[str] = None) -> Pool:
-    """Maps a pool; `spec` None: PENSTOCK_POOL. A `mode` that is given must be the pool's. `rank` and `job` are shown
-    by `penstock ps`. Milliseconds however large the pool is. Errors: NotFoundError, PermissionDeniedError, Error of
-    status wrong_format, mismatch or no_slots."""
+    """Attaches to a pool and maps it; `spec` None: PENSTOCK_POOL. `mode`, if given, must match the pool's. `penstock ps`
+    shows `rank` and `job`. Takes milliseconds, whatever the pool's size. Errors: NotFoundError, PermissionDeniedError,
+    Error with status wrong_format, mismatch or no_slots."""
     given = options(_library.AttachOptions, mode=_mode(mode), rank=rank, job=job)
     return Pool(made("pool_attach", spec, given, close="pool_detach"))
 
@@ -137,7 +138,7 @@ _Part = TypeVar("_Part", bound=Handle)
 
 
 class Pool(Handle):
-    """An attached pool. `with` detaches at the end, or when its last object is closed.
+    """An attached pool. The end of `with` detaches, or the closing of the last object if that comes later.
 
     >>> import penstock.pool
     >>> spec = penstock.pool.create_temporary()
@@ -152,7 +153,7 @@ class Pool(Handle):
 
     def __init__(self, owned: Owned) -> None:
         super().__init__(owned, "the pool")
-        self._undo_logs: dict[int, list[Owned]] = {}  # idle ones, by their bytes
+        self._undo_logs: dict[int, list[Owned]] = {}  # idle logs, keyed by size
 
     def __enter__(self) -> Pool:
         return self
@@ -161,7 +162,7 @@ class Pool(Handle):
         self.close()
 
     def info(self) -> PoolInfo:
-        """Walks the object space: for people and tests."""
+        """Describes the pool. Walks the whole object space, so it is for people and tests."""
         found = _library.PoolInfo()
         call("pool_info", self._open, found)
         fields = {name: getattr(found, name) for name in PoolInfo.__dataclass_fields__}
@@ -169,10 +170,10 @@ class Pool(Handle):
 
     def create(self, name: str, bytes: int, *, lifetime: str = "pool", alignment: int = LINE_BYTES,
                zero: bool = True, exist_ok: bool = False) -> Object:
-        """An object with a name of 1 to 63 bytes. `lifetime` "pool": until it is destroyed; "process": until this
-        process detaches or dies; "persistent": as "pool", and it stays when hosts are switched off, where the pool can
-        keep it. `exist_ok`: one of that name and size is opened instead. Takes the pool's lock. Errors:
-        AlreadyExistsError, NoSpaceError, InvalidArgumentError; Error of status unavailable, for "persistent"."""
+        """Creates an object with a name of 1 to 63 bytes. `lifetime`: "pool" lasts until it is destroyed; "process" until
+        this process detaches or dies; "persistent" like "pool", and also survives power-off if the pool can keep it.
+        `exist_ok`: opens an existing object of that name and size. Takes the pool's lock. Errors: AlreadyExistsError,
+        NoSpaceError, InvalidArgumentError; Error with status unavailable for "persistent"."""
         if size("bytes", bytes) == 0:
             raise InvalidArgumentError(f"object '{name}' of 0 bytes: at least 1 is needed")
         given = options(_library.ObjectOptions, lifetime=_lifetime(lifetime), alignment=alignment,
@@ -180,15 +181,14 @@ class Pool(Handle):
         return self._object("arena_create", name, bytes, given)
 
     def open(self, name: str) -> Object:
-        """An object that exists. What its creator published before is not implied: `observe()`. Errors:
-        NotFoundError."""
+        """Opens an existing object. Does not observe its data: call `observe()`. Errors: NotFoundError."""
         return self._object("arena_open", name)
 
     def _object(self, by: str, *arguments: Any) -> Object:
         return Object(made(by, self._open, *arguments, close="arena_close", needs=self._open))
 
     def objects(self) -> list[ObjectInfo]:
-        """All objects, by name."""
+        """Lists all objects, sorted by name."""
         found: list[ObjectInfo] = []
 
         def visit(info: Any) -> None:
@@ -198,31 +198,30 @@ class Pool(Handle):
         return found
 
     def durability(self) -> str:
-        """What the pool keeps when hosts are switched off: "none" (/dev/shm), "file" (what was committed, by msync) or
-        "device" (what has reached it)."""
+        """What survives power-off: "none" (/dev/shm), "file" (data that were committed, by msync) or "device" (data that
+        have reached the device)."""
         return _DURABILITIES[call("pool_durability", self._open)]
 
     def transaction(self, log_bytes: int = LOG_BYTES) -> Transaction:
-        """`with pool.transaction() as tx`: see penstock.persist.Transaction. `log_bytes`: of its undo log, which all
-        old bytes of the transaction must fit into; logs are used again. Errors: NoSpaceError; Error of status
-        no_slots."""
+        """`with pool.transaction() as tx`: see penstock.persist.Transaction. `log_bytes`: size of the undo log, which
+        must hold all old bytes of the transaction. Logs are reused. Errors: NoSpaceError; Error with status no_slots."""
         return Transaction(self, log_bytes)
 
     def checkpoint(self, name: str, bytes: Optional[int] = None, *, lifetime: str = "persistent") -> Checkpoint:
-        """Two copies of `bytes` under a name, made if there are none; `bytes` None: those that exist. See
-        penstock.persist.Checkpoint. Errors: AlreadyExistsError, NoSpaceError, NotFoundError; Error of status
-        unavailable, where the pool keeps nothing: lifetime "pool" outlives processes there."""
+        """Opens the checkpoint of that name, or makes one with two copies of `bytes` each; `bytes` None: only opens. See
+        penstock.persist.Checkpoint. Errors: AlreadyExistsError, NoSpaceError, NotFoundError; Error with status
+        unavailable if the pool does not survive power-off: lifetime "pool" at least outlives processes."""
         return checkpoint_of(self, name, bytes, _lifetime(lifetime))
 
     def _undo_log(self, log_bytes: int) -> Owned:
         pool = self._open
         try:
-            return self._undo_logs[log_bytes].pop()  # threads may call it: each gets one of its own
+            return self._undo_logs[log_bytes].pop()  # atomic, so each thread gets a log of its own
         except LookupError:
             return made("undo_log_open", pool, log_bytes, close="undo_log_close", needs=pool)
 
     def _keep_undo_log(self, log_bytes: int, owned: Owned) -> None:
-        if self._owned is not None:  # else it would keep a closed pool attached
+        if self._owned is not None:  # a kept log would keep a closed pool attached
             self._undo_logs.setdefault(log_bytes, []).append(owned)
 
     def close(self) -> None:
@@ -230,7 +229,7 @@ class Pool(Handle):
         super().close()
 
     def collect(self, dry_run: bool = False) -> tuple[int, int, int]:
-        """Frees what dead processes have left: how many of them, their objects, and the bytes. `dry_run` only
+        """Reclaims the objects of dead processes. Returns the numbers of processes, objects and bytes. `dry_run` only
         counts."""
         processes, objects, count = ctypes.c_uint32(), ctypes.c_uint32(), ctypes.c_uint64()
         call("arena_collect", self._open, dry_run, processes, objects, count)
@@ -238,8 +237,9 @@ class Pool(Handle):
 
 
 class Object(Handle):
-    """A named piece of a pool. `with` closes it at the end, or when its last array is gone; it stays in the pool.
-    What was stored and not published is sent on then. Its barriers, locks and doorbells are closed with it.
+    """A named piece of a pool. The end of `with` closes the handle, or the release of the last array if that comes
+    later; the object stays in the pool. Closing publishes pending stores, and closes the object's barriers, locks and
+    doorbells.
 
     >>> import penstock.pool
     >>> spec = penstock.pool.create_temporary()
@@ -258,7 +258,7 @@ class Object(Handle):
         self._what = f"object '{self.info.name}'"
         self._data = int(found.data)
         self._views: weakref.WeakSet[View] = weakref.WeakSet()
-        self._parts: set[weakref.ref[Handle]] = set()  # not a WeakSet: other threads may add to it in a close()
+        self._parts: set[weakref.ref[Handle]] = set()  # no WeakSet: other threads may add during close()
 
     def __enter__(self) -> Object:
         return self
@@ -274,8 +274,8 @@ class Object(Handle):
         return self.info.name
 
     def array(self, shape: Optional[Shape] = None, dtype: DTypeLike = np.uint8, offset: int = 0) -> NDArray[Any]:
-        """The object's memory from `offset` (bytes) on, as an array of that shape; None: one row of all that follows.
-        No copy, and no publish or observe. Errors: InvalidArgumentError, where it does not fit."""
+        """The object's memory from `offset` (bytes) on, as an array of that shape; None: one dimension up to the object's
+        end. Makes no copy, and neither publishes nor observes. Errors: InvalidArgumentError if it does not fit."""
         owned = self._open
         kind = checked_kind(np.dtype(dtype))
         offset = size("offset", offset)
@@ -289,11 +289,11 @@ class Object(Handle):
                                        f"{len(self) - offset} from offset {offset} on")
         view = View(owned, self._data + offset, needed)
         self._views.add(view)
-        return np.ndarray(sizes, kind, np.asarray(view))  # arrays of arrays and aligned records: as NumPy has them
+        return np.ndarray(sizes, kind, np.asarray(view))  # NumPy handles nested arrays and aligned records
 
     def tensor(self, shape: Optional[Shape] = None, dtype: Optional[torch.dtype] = None,
                offset: int = 0) -> torch.Tensor:
-        """The same as a torch tensor, by DLPack; `dtype` None: torch.uint8."""
+        """Like array(), but returns a torch tensor, by DLPack; `dtype` None: torch.uint8."""
         import torch
 
         kind = dtype or torch.uint8
@@ -312,39 +312,39 @@ class Object(Handle):
         return 1, 0  # a CPU
 
     def set_lifetime(self, lifetime: str) -> None:
-        """"persistent", "pool" or "process" from now on, as in Pool.create()."""
+        """Changes the lifetime to "persistent", "pool" or "process"; see Pool.create()."""
         call("object_set_lifetime", self._open, _lifetime(lifetime))
 
     def lifetime(self) -> str:
-        """As it is now, whoever has changed it."""
+        """The current lifetime; other processes may have changed it."""
         found = ctypes.c_int32()
         call("object_lifetime", self._open, found)
         return next(name for name, number in _LIFETIMES.items() if number == found.value)
 
     def publish(self, offset: int = 0, bytes: Optional[int] = None) -> None:
-        """What this process stored to these bytes is at the device on return, before anything that it publishes
-        later. Whole lines travel: no other host may have written to them meanwhile."""
+        """Writes this process's stores to these bytes to the device, before anything that it publishes later. Writes
+        whole lines: no other host may have written to these lines meanwhile."""
         self._move("publish", offset, bytes)
 
     def observe(self, offset: int = 0, bytes: Optional[int] = None) -> None:
-        """Loads of these bytes made after it see what others had published before it. Stores of this process to these
-        lines that it has not published may be lost."""
+        """Makes later loads of these bytes see data that others published before this call. Unpublished stores of this
+        process to these lines may be lost."""
         self._move("observe", offset, bytes)
 
     def write(self, source: ArrayLike, offset: int = 0) -> None:
-        """Copies an array (or what NumPy makes one of) here past the caches and publishes it: faster than storing and
-        `publish()` for more than a few lines."""
+        """Copies an array (or anything that NumPy converts to one) to the object past the caches and publishes it. For
+        more than a few lines this is faster than stores and `publish()`."""
         owned = self._open
         data = np.ascontiguousarray(source)
         checked_kind(data.dtype)
         offset, length = self._range(offset, data.nbytes)
         to = self._data + offset
         if abs(to - data.ctypes.data) < length:
-            data = data.copy()  # it lies in this object and overlaps the target: the library copies forwards
+            data = data.copy()  # it overlaps the target, and the library copies forwards
         call("write", owned.needs, to, data.ctypes.data, length)
 
     def read(self, shape: Optional[Shape] = None, dtype: DTypeLike = np.uint8, offset: int = 0) -> NDArray[Any]:
-        """Observes, and copies out to private memory: as `array()` otherwise."""
+        """Observes, and returns a copy in private memory. Arguments as for `array()`."""
         owned = self._open
         view = self.array(shape, dtype, offset)
         out = np.empty(view.shape, view.dtype)
@@ -352,15 +352,18 @@ class Object(Handle):
         return out
 
     def barrier(self, participants: int, rank: int, offset: int = 0) -> Barrier:
-        """Of Barrier.bytes(participants) from `offset` on, zero at first, opened once by each of the participants."""
+        """Opens a barrier at `offset`. It takes Barrier.bytes(participants) bytes, which must be zero at first. Each
+        participant opens it once."""
         return self._part(Barrier, "barrier", offset, participants, rank)
 
     def lock(self, participants: int, rank: int, offset: int = 0) -> Lock:
-        """Of Lock.bytes(participants) from `offset` on, zero at first. One process at a time acts as `rank`."""
+        """Opens a lock at `offset`. It takes Lock.bytes(participants) bytes, which must be zero at first. Only one
+        process at a time may be `rank`."""
         return self._part(Lock, "lock", offset, participants, rank)
 
     def doorbell(self, offset: int = 0) -> Doorbell:
-        """Of Doorbell.bytes() from `offset` on, zero at first. One process rings."""
+        """Opens a doorbell at `offset`. It takes Doorbell.bytes() bytes, which must be zero at first. Only one process
+        may ring."""
         return self._part(Doorbell, "doorbell", offset)
 
     def close(self) -> None:
@@ -374,9 +377,9 @@ class Object(Handle):
                 part.close()
 
     def destroy(self) -> None:
-        """The name disappears and the space is given back: all users must have agreed not to touch it, and those of
-        other hosts must have published what they stored. Errors: NotFoundError, when another has destroyed it;
-        BufferError, while arrays or tensors of it live."""
+        """Removes the name and frees the space. No process may use the object any more, and processes of other hosts must
+        have published their stores. Errors: NotFoundError if another process has destroyed it; BufferError while arrays
+        or tensors of it exist."""
         owned = self._open
         if self._views:
             raise BufferError(f"{self._what} cannot be destroyed: {len(self._views)} arrays or tensors of its memory "
@@ -397,7 +400,7 @@ class Object(Handle):
         call(by, owned.needs, self._data + offset, length)
 
     def _range(self, offset: int, bytes: Optional[int]) -> tuple[int, int]:
-        """Offset and length of bytes that lie in the object."""
+        """Checks a range and returns its offset and length."""
         offset = size("offset", offset)
         length = max(0, len(self) - offset) if bytes is None else size("bytes", bytes)
         if offset + length > len(self):
@@ -407,7 +410,7 @@ class Object(Handle):
 
 
 class Barrier(Waiting):
-    """What each participant published before is visible to what each observes after.
+    """A barrier. What participants publish before it is visible to what they observe after it.
 
     >>> import penstock.pool
     >>> spec = penstock.pool.create_temporary()
@@ -421,14 +424,14 @@ class Barrier(Waiting):
         return int(call("barrier_bytes", participants))
 
     def wait(self, timeout: Optional[float] = None) -> None:
-        """Blocks until all have entered this round. Errors: DeadlineError and PeerDeadError, which name the
+        """Blocks until all participants have entered this round. Errors: DeadlineError and PeerDeadError, which name the
         participant."""
         call("barrier_wait", self._open, timeout)
 
 
 class Lock(Waiting):
-    """Lamport's bakery; the dead are passed over. `with lock:` holds it; what earlier holders published is visible to
-    observes made after.
+    """A lock: Lamport's bakery algorithm, which skips dead processes. `with lock:` holds it. What earlier holders
+    published is visible to later observes.
 
     >>> import penstock.pool
     >>> spec = penstock.pool.create_temporary()
@@ -443,12 +446,12 @@ class Lock(Waiting):
         return int(call("lock_bytes", participants))
 
     def acquire(self, timeout: Optional[float] = None, *, shared: bool = False) -> None:
-        """Not recursive. `shared`: together with all others that share it, for a process that only reads. Errors:
-        DeadlineError."""
+        """Acquires the lock; not recursive. `shared`: shares it with other readers, for a process that only reads.
+        Errors: DeadlineError."""
         call("lock_acquire_shared" if shared else "lock_acquire", self._open, timeout)
 
     def release(self) -> None:
-        """Errors: InvalidArgumentError, when this handle does not hold it."""
+        """Releases the lock. Errors: InvalidArgumentError if this handle does not hold it."""
         call("lock_release", self._open)
 
     def __enter__(self) -> Lock:
@@ -456,12 +459,12 @@ class Lock(Waiting):
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._usable:  # else it was closed, which released it, or this is a forked child, which does not hold it
+        if self._usable:  # closing has released it, and a forked child does not hold it
             self.release()
 
 
 class Doorbell(Waiting):
-    """A number that only grows, with one ringer and any number of listeners.
+    """A number that only increases, with one ringer and any number of listeners.
 
     >>> import penstock.pool
     >>> spec = penstock.pool.create_temporary()
@@ -479,17 +482,18 @@ class Doorbell(Waiting):
         return int(call("doorbell_bytes"))
 
     def ring(self, number: int) -> None:
-        """What this process published before is visible to what a listener observes once it has read `number`. Errors:
-        InvalidArgumentError (smaller than the number that this object rang last, at first than the doorbell's)."""
+        """Sets the number. What this process published before is visible to the observes of listeners that have read
+        `number`. Errors: InvalidArgumentError if `number` is smaller than the last one rung through this object, or, at
+        the first ring, than the doorbell's number."""
         call("doorbell_ring", self._open, number)
 
     def read(self) -> int:
-        """The latest number, 0 at first. One access to the device."""
+        """Returns the latest number, 0 at first. Takes one access to the device."""
         return int(call("doorbell_read", self._open))
 
     def wait(self, number: int, timeout: Optional[float] = None, ringer: int = 0) -> None:
-        """Until the number is at least `number`. `ringer`: the token of its Pool.info(), whose death ends the wait;
-        0: unknown. Errors: DeadlineError, PeerDeadError."""
+        """Waits until the number is at least `number`. `ringer`: the ringing process's Pool.info().token, so that its
+        death ends the wait; 0: unknown. Errors: DeadlineError, PeerDeadError."""
         call("doorbell_wait", self._open, number, timeout, ringer)
 
 
