@@ -59,7 +59,7 @@ Shape shape_of(const Offer& first) {
           .late_slots = first.late_slots != 0};
 }
 
-/// GPUs see what hosts and other GPUs store, and calls are not compared.
+/// True if GPUs see the stores of hosts and of other GPUs, and calls need not be compared.
 bool can_be_direct(const pool::Pool& pool, std::uint32_t ranks, const Agreement::Wishes& wishes) {
   const coherence::Mode mode = pool.info().mode;
   return wishes.direct != 0 && !wishes.check && ranks <= max_direct_ranks &&
@@ -90,14 +90,14 @@ bool is_always_in_switch() {
   return switch_wish() == "always";
 }
 
-/// Whether a switch is to serve it, if there is one.
+/// True if the user wants a switch to do this communicator's collectives.
 bool wants_switch(arena::Arena& arena) {
   const std::string wish = switch_wish();
   return wish == "always" || (wish == "auto" && names_switch(tuning_in_force(arena)));
 }
 
-/// Bytes of a pool by which the slots are cut. A job has a communicator for each group of its
-/// ranks: the fuller the pool, the less each takes.
+/// Pool bytes from which the slot size is computed. A job has a communicator for each group of its
+/// ranks, so each takes less the fuller the pool is.
 std::uint64_t share_of(const arena::Arena& arena) {
   const arena::Stats stats = arena.stats();
   const std::uint64_t left = stats.bytes_total - std::min(stats.bytes_used, stats.bytes_total);
@@ -109,7 +109,7 @@ bool is_served(arena::Arena& arena) {
   return switches && *switches;
 }
 
-/// As the ranks find it from rank 0's offer.
+/// The region's shape, as every rank derives it from rank 0's offer.
 offload::Shape region_shape_of(const Offer& first, std::uint32_t ranks) {
   return {.ranks = ranks,
           .leaves = first.switch_leaves,
@@ -119,7 +119,7 @@ offload::Shape region_shape_of(const Offer& first, std::uint32_t ranks) {
           .owner = first.token};
 }
 
-/// Of a new region, which no earlier one is mistaken for.
+/// The shape of a new region, with an identity that no earlier region has.
 offload::Shape region_shape(const pool::Pool& pool, std::uint32_t ranks, const Offer& own,
                             std::uint32_t switches) {
   static std::atomic<std::uint64_t> made{0};
@@ -130,7 +130,7 @@ offload::Shape region_shape(const pool::Pool& pool, std::uint32_t ranks, const O
   return region_shape_of(offer, ranks);
 }
 
-/// Behind the words: a record of each area, of the words first, and the tuning table.
+/// After the words follow one record for each area (the words' own first), then the tuning table.
 std::uint64_t rest_begin(std::uint32_t ranks, const Shape& shape) {
   return Communicator::bytes(ranks, shape);
 }
@@ -141,7 +141,7 @@ std::uint64_t records_bytes(std::uint32_t ranks, const Shape& shape) {
   return records_of(ranks, shape) * sizeof(AreaRecord);
 }
 
-/// The records and `bytes` behind them; empty where they do not lie in the pool.
+/// Reads the records and `bytes` after them. Empty if they do not lie in the pool.
 std::vector<std::byte> read_rest(const pool::Pool& pool, const Offer& first, std::uint32_t ranks,
                                  std::uint64_t bytes) {
   const Shape shape = shape_of(first);
@@ -172,7 +172,7 @@ Result<void> Agreement::offer(Space space, const Wishes& wishes) {
   own_.by_gpu = wishes.by_gpu ? 1 : 0;
   own_.direct = can_be_direct(pool, ranks_, wishes) ? wishes.direct : 0;
   if (self_ != 0) return {};
-  // A switch needs somebody who writes packets.
+  // The switch needs host threads that write packets to it.
   if (own_.direct != 0 && is_always_in_switch() && is_served(space_->arena)) own_.direct = 0;
   const Shape wide = shape_on(devices_of(pool.info().striping), wishes);
   auto made = make_areas(wide, wishes);
@@ -184,8 +184,8 @@ Result<void> Agreement::offer(Space space, const Wishes& wishes) {
 Shape Agreement::shape_on(const Devices& devices, const Wishes& wishes) const {
   Shape taken = shape_for(ranks_, share_of(space_->arena), devices);
   taken.direct = own_.direct != 0;
-  // Between coherent caches tagged lines come one by one from the writer's; longer payloads
-  // arrive sooner past the caches, in slots.
+  // Between coherent caches, tagged lines come from the writer's cache one at a time. Longer
+  // payloads arrive sooner through slots, which bypass the caches.
   if (space_->arena.pool().info().mode == coherence::Mode::hardware)
     taken.eager_bytes = hardware_eager_lines * coherence::tagged_bytes;
   if (wishes.slot_bytes != 0) {
@@ -197,7 +197,8 @@ Shape Agreement::shape_on(const Devices& devices, const Wishes& wishes) const {
   return taken;
 }
 
-/// Where one serves the pool and is wished for. Whatever fails, there is the plain pool.
+/// Registers with the switch if one serves the pool and the user wants it. If anything fails,
+/// collectives use the plain pool.
 void Agreement::ask_switch(const Wishes& wishes) {
   arena::Arena& arena = space_->arena;
   if (!wants_switch(arena) || own_.direct != 0 || ranks_ < 2) return;
@@ -226,7 +227,7 @@ void Agreement::ask_switch(const Wishes& wishes) {
   made_.push_back(*made);
   auto asked = offload::Registration::ask(**std::move(switches), region);
   if (!asked) {
-    static std::atomic<bool> told{false};  // a program may make thousands
+    static std::atomic<bool> told{false};  // a program may make thousands of communicators
     if (!told.exchange(true))
       base::log(base::Level::warn,
                 "{}: collectives of this and later ones go through the plain pool",
@@ -247,7 +248,7 @@ void Agreement::ask_switch(const Wishes& wishes) {
   own_.always_in_switch = is_always_in_switch() ? 1 : 0;
 }
 
-/// Nothing is taken where there is no room.
+/// Takes no memory if there is not enough for all areas.
 Result<void> Agreement::make_areas(const Shape& shape, const Wishes& wishes) {
   const auto slot_areas = Communicator::slot_areas(ranks_, shape);
   const auto table = tuning_in_force(space_->arena);
@@ -257,7 +258,7 @@ Result<void> Agreement::make_areas(const Shape& shape, const Wishes& wishes) {
   std::uint64_t bytes = words;
   for (const auto& area : slot_areas) bytes += area.bytes;
   const auto stats = space_->arena.stats();
-  // All of the pool: the arena's own error says what to do.
+  // If a communicator may use the whole pool, the arena's own error says what to do.
   const std::uint64_t usable = stats.bytes_total / wishes.max_pool_parts;
   if (wishes.max_pool_parts > 1 && stats.bytes_used + bytes > usable)
     return fail(ErrorCode::no_space,
@@ -296,7 +297,8 @@ void Agreement::publish(const Shape& shape, const std::vector<std::byte>& tuning
   memory.full_fence();
 }
 
-/// The share of the pool that is due by then: others have taken of it since the offer.
+/// Recomputes the slot size when the slots are taken: others may have used the pool since the
+/// offer.
 std::function<Result<TakenSlots>()> Agreement::taker_of_slots() const {
   return [space = *space_, ranks = ranks_, offered = own_.slot_bytes,
           fixed = fixed_slots_]() -> Result<TakenSlots> {
@@ -416,7 +418,7 @@ void Agreement::give_back() {
   base::Waiter waiter("the switch to let go of a communicator", patience_ns);
   while (registration_ != nullptr && !registration_->is_withdrawn()) {
     if (waiter.pause()) continue;
-    made_.pop_back();  // the switch may still store there: this process keeps it
+    made_.pop_back();  // the switch may still store there, so this process keeps it
     break;
   }
   registration_ = nullptr;

@@ -1,5 +1,5 @@
-// What a reduction does with the values of the ranks: by predefined types and operations, or by a
-// function of the user. Values come in rank order.
+// How a reduction combines the ranks' values: by predefined types and operations, or by a user's
+// function. Values are added in rank order.
 #pragma once
 
 #include <cstddef>
@@ -9,23 +9,25 @@
 
 namespace penstock::coll {
 
-/// A reduction of a piece: the first rank's values, then the next one's, ..., then the result.
+/// Reduces one piece: first() with the first rank's values, add() for each later rank, then
+/// finish().
 class Arithmetic {
  public:
   static constexpr std::size_t max_piece_bytes = 4096;
 
   virtual ~Arithmetic() = default;
-  /// The type and operation, where others than the host know them: a switch that computes.
+  /// The type and operation if they are predefined, so that a switch can compute them; else null.
   virtual const Reduction* predefined() const { return nullptr; }
-  /// Whether the value of a single rank changes too.
+  /// Whether the result differs from the input even with a single rank.
   virtual bool changes_one() const { return false; }
-  /// Bytes of a piece that one accumulator takes: whole elements, max_piece_bytes at most.
+  /// Bytes that one accumulator holds: whole elements, at most max_piece_bytes.
   virtual std::size_t piece_bytes() const = 0;
-  /// `accumulator`: Reduction::accumulator_bytes, aligned to 64. `bytes`: piece_bytes() at most.
+  /// `accumulator`: Reduction::accumulator_bytes bytes, aligned to 64. `bytes`: at most
+  /// piece_bytes().
   virtual void first(std::byte* accumulator, const std::byte* in, std::size_t bytes) const = 0;
   virtual void add(std::byte* accumulator, const std::byte* in, std::size_t bytes) const = 0;
   virtual void finish(std::byte* out, const std::byte* accumulator, std::size_t bytes) const = 0;
-  /// The three of them for two values.
+  /// Does all three for two values.
   virtual void pair(std::byte* out, const std::byte* left, const std::byte* right,
                     std::size_t bytes, std::byte* accumulator) const {
     first(accumulator, left, bytes);
@@ -60,10 +62,10 @@ class PredefinedArithmetic final : public Arithmetic {
   std::size_t element_bytes_;
 };
 
-/// Each value is multiplied by a factor first, the same for all ranks.
+/// Multiplies each value by a factor first. The factor is the same on all ranks.
 class PremultipliedArithmetic final : public Arithmetic {
  public:
-  /// Errors: invalid_argument, a factor that is no value of an integer type.
+  /// Errors: invalid_argument, if an integer type cannot hold the factor.
   static Result<PremultipliedArithmetic> make(const Reduction& reduction, double factor) {
     if (auto fits = reduction.check_factor(factor); !fits) return unexpected(fits.error());
     return PremultipliedArithmetic(reduction, factor);

@@ -11,7 +11,7 @@ namespace penstock::coll {
 
 namespace {
 
-/// Parts of a chunk: one for all consumers, or one for each.
+/// Number of parts in a chunk: one that all consumers read, or one for each consumer.
 std::uint32_t parts_of_chunk(const Problem& problem, const Plan& plan) {
   const bool own =
       problem.collective == Collective::scatter || problem.collective == Collective::alltoall ||
@@ -21,8 +21,8 @@ std::uint32_t parts_of_chunk(const Problem& problem, const Plan& plan) {
 
 }  // namespace
 
-// A part begins on a line. In a reduction it holds whole elements; ranks of a movement need not
-// agree on what an element is.
+// Parts begin on a line boundary. In a reduction they hold whole elements. In a movement they need
+// not, because the ranks may disagree on what an element is.
 Cut cut_of(const Problem& problem, const Plan& plan, std::uint64_t most) {
   const std::uint64_t unit = problem.collective >= Collective::reduce ? problem.element_bytes : 1;
   const std::uint64_t line = plan.eager ? coherence::tagged_bytes : coherence::line_bytes;
@@ -37,8 +37,8 @@ Cut cut_of(const Problem& problem, const Plan& plan, std::uint64_t most) {
   return {stride, stride / unit * unit};
 }
 
-// At most S consecutive numbers are on their way, whichever streams they belong to: so chunk n may
-// lie in slot n mod M, for each M of S or more, and its doorbell in word n mod S.
+// At most S consecutive chunk numbers are in flight, over all streams. So chunk n can use slot n
+// mod M for any M >= S, and doorbell n mod S.
 void Builder::await_slot(std::uint64_t chunk) {
   std::erase_if(in_slots_, [&](const Occupant& before) {
     if (before.chunk + plan_.slots > chunk) return false;
@@ -147,7 +147,7 @@ const char* name_of(Variant variant) {
 
 namespace {
 
-/// No block is longer than the longest, and a reduction's end with an element.
+/// No block is longer than the stated maximum. In a reduction, blocks hold whole elements.
 Result<void> check_sizes(const Problem& p) {
   for (const auto* blocks : {&p.input, &p.output}) {
     for (const Block& block : *blocks) {
@@ -163,7 +163,7 @@ Result<void> check_sizes(const Problem& p) {
   return {};
 }
 
-/// Blocks that the problem must name, by the table in problem.hpp.
+/// Checks that the problem has the number of blocks that the table in problem.hpp requires.
 Result<void> check_blocks(const Problem& p) {
   const bool root = p.rank == p.root;
   const std::size_t one = 1, all = p.ranks;

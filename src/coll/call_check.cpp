@@ -8,15 +8,15 @@ namespace penstock::coll {
 
 namespace {
 
-/// A word that is further ahead is damage.
+/// Words further ahead than this are treated as corrupted.
 constexpr std::uint64_t max_ahead = 1ull << 32;
 
-/// Set in every other word of a call that a rank tells again.
+/// Set in every second word when a rank publishes the same call again.
 constexpr std::uint64_t again_bit = 1;
 
 constexpr std::uint64_t counted = (1ull << fingerprint_bits) - 1;
 
-/// Whether the first of two counts that wrap is the greater one.
+/// Whether `a` is greater than `b`. Both counts wrap.
 bool is_more(std::uint64_t a, std::uint64_t b) {
   const std::uint64_t difference = (a - b) & counted;
   return difference != 0 && difference <= counted / 2;
@@ -60,7 +60,7 @@ void CallCheck::note_elsewhere(bool tells) {
   if (tells) tell(word_of(s_.begun() + 1, later_bit | (count & counted) << 1));
 }
 
-/// An error if a word of `rank` is of another call than the one that this rank is in.
+/// An error if `word`, published by `rank`, belongs to this collective but describes another call.
 std::optional<Error> CallCheck::another_call(const char* what, std::uint32_t rank,
                                              std::uint64_t word) const {
   if (collective_of(word) != s_.number) return std::nullopt;
@@ -71,7 +71,7 @@ std::optional<Error> CallCheck::another_call(const char* what, std::uint32_t ran
                  fmt::format("{}: {} {}", what, name,
                              s_.fingerprints.difference(fingerprint_of(word), s_.group.ranks()))};
   }
-  // If this rank has made as many such calls, `rank` has left that one before.
+  // If this rank has made at least as many such calls, `rank`'s word is from one before this call.
   if (!is_more(fingerprint_of(word), elsewhere_.load() & counted)) return std::nullopt;
   return Error{ErrorCode::mismatch,
                fmt::format("{}: {} makes a call that the pool cannot do, and this rank one that it "
@@ -94,8 +94,8 @@ std::optional<Error> CallCheck::finds_another(const char* what, std::uint32_t ra
   return std::nullopt;
 }
 
-/// The call that `rank` has published, if it is later than this rank's; else 0. `rank` publishes it
-/// again each time that it has restored its words.
+/// The call that `rank` has published if it is later than this rank's call, else 0. `rank`
+/// publishes it again each time it has restored its words.
 std::uint64_t CallCheck::later_call(std::uint32_t rank) const {
   const auto& memory = s_.memory_of(rank);
   if (memory.load_word(s_.at(s_.layout.finished(rank))) == all_finished) return all_finished;
@@ -104,8 +104,8 @@ std::uint64_t CallCheck::later_call(std::uint32_t rank) const {
   return begun > s_.number && begun <= s_.number + max_ahead ? call : 0;
 }
 
-/// Whether `rank` will never do what this rank waits for. It wrote its words of this call before it
-/// published a later one, and restores overwritten words before it publishes again.
+/// Whether `rank` will never do the work that this rank waits for. `rank` wrote its words of this
+/// call before it published a later one, and restores overwritten words before it publishes again.
 bool CallCheck::has_gone_on(std::uint32_t rank) {
   constexpr std::uint32_t enough = 3;
   const std::uint64_t call = later_call(rank);
@@ -143,7 +143,7 @@ std::optional<Error> CallCheck::difference_of_failed(const char* what) const {
   return difference_of(what, s_.group.others());
 }
 
-/// Each rank comes in its turn, a few at a time.
+/// Adds a few ranks, so that every rank gets its turn.
 void CallCheck::add_some_others(std::vector<std::uint32_t>& ranks) {
   constexpr std::uint32_t at_once = 8;
   const std::uint32_t all = s_.group.ranks(), count = std::min(all, at_once);
@@ -156,8 +156,8 @@ void CallCheck::add_some_others(std::vector<std::uint32_t>& ranks) {
 
 Result<void> CallCheck::compare(const char* what, const Missing& missing) {
   tell(told_ == s_.opening() ? s_.opening() | again_bit : s_.opening());
-  // An awaited rank may have only read in its call, and written nothing. Then the rank that wrote
-  // what it read shows the difference.
+  // An awaited rank may only have read in its call, and written nothing. Then the difference shows
+  // in the words of the rank from which it read.
   std::vector<std::uint32_t> ranks = missing;
   add_some_others(ranks);
   if (auto error = difference_of(what, ranks)) return unexpected(*std::move(error));

@@ -1,7 +1,8 @@
-// Finds ranks that make different calls. A rank that has waited long publishes its call in its
-// line. Then it looks whether another rank is in another call, or one that it waits for has gone on
-// without it. If the user asks for the check, each rank publishes its call before it begins, and
-// goes on when all have published the same. Then every rank waits for all others.
+// Finds ranks that make different calls. A rank that has waited long publishes its call in its own
+// line. Then it checks whether another rank is in a different call, or whether an awaited rank has
+// gone on without it. If the user asks for the check, each rank publishes its call before it
+// begins, and continues only when all ranks have published the same call. Then every rank waits for
+// all others.
 #pragma once
 
 #include <atomic>
@@ -18,29 +19,30 @@ class CallCheck {
 
   /// Whether all calls are compared before they begin.
   bool is_wanted() const { return wanted_; }
-  /// This rank begins collective State::number.
+  /// Starts the check of collective State::number.
   void begin();
   /// A switch makes this call, so a rank may have finished while others still wait for it.
   void begin_in_switch() { in_switch_ = true; }
-  /// If the check was asked for: true when all others have published the same call. `missing`: the
-  /// ranks that have not come to it. Errors: mismatch, which names a rank and both calls.
+  /// If the check was asked for, returns true once all others have published the same call.
+  /// `missing`: the ranks that have not begun it. Errors: mismatch, which names a rank and both
+  /// calls.
   Result<bool> all_agree(const char* what, Missing& missing);
-  /// This rank has waited for `missing` for long. Observes their lines, and those of a few others.
+  /// Call this after a long wait for `missing`. Reads their lines, and those of a few other ranks.
   /// A device access. Errors: mismatch.
   Result<void> compare(const char* what, const Missing& missing);
 
-  /// This rank's call fails because another has died, left or given up. Describes a difference of
-  /// the calls, which may be why. A device access.
+  /// Call this if a call fails because another rank has died, left or given up. Describes a
+  /// difference between the calls, which may be the cause. A device access.
   std::optional<Error> difference_of_failed(const char* what) const;
 
-  /// This rank makes no more calls.
+  /// Call this when this rank makes no more calls.
   void leave();
-  /// To be called when all others have left: describes a difference of the last calls, after which
-  /// no rank has needed another. A device access.
+  /// Call this when all others have left. Describes a difference between the last calls, which no
+  /// rank could notice because none needed another. A device access.
   std::optional<Error> difference_of_last(const char* what) const;
 
-  /// The ranks make a call by other means than the pool. `tell`: no call is in progress or queued
-  /// here, so a rank that waits in the next one can be told.
+  /// Records a call that the ranks make by other means than the pool. `tell`: this rank has no call
+  /// in progress or queued, so it can tell a rank that waits in the next one.
   void note_elsewhere(bool tell);
 
  private:

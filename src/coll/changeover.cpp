@@ -6,7 +6,7 @@ namespace penstock::coll {
 
 namespace {
 
-/// A vote is `crossing << 2 | vote`, so that it only grows.
+/// A vote is `crossing << 2 | vote`, so a rank's word only grows.
 constexpr unsigned vote_bits = 2;
 
 }  // namespace
@@ -32,7 +32,8 @@ void Changeover::invalidate_all() const {
   s_.memory_of_all().load_fence();
 }
 
-/// Do all others vote at this crossing? Who has not said so goes the old way here.
+/// Whether all others vote at this crossing. A rank that has not offered to change keeps its old
+/// path here.
 bool Changeover::all_vote(std::uint64_t crossing) const {
   invalidate_all();
   for (std::uint32_t rank = 0; rank < s_.group.ranks(); ++rank) {
@@ -42,7 +43,7 @@ bool Changeover::all_vote(std::uint64_t crossing) const {
   return true;
 }
 
-/// A vote of one that has died counts for nothing: it may arrive when others have changed already.
+/// False for a rank declared dead: its vote may arrive after others have already changed.
 bool Changeover::counts(std::uint32_t rank) {
   if (std::find(dead_.begin(), dead_.end(), rank) != dead_.end()) return false;
   if (!s_.group.pool.declared_dead(s_.group.token(rank))) return true;
@@ -50,8 +51,8 @@ bool Changeover::counts(std::uint32_t rank) {
   return false;
 }
 
-/// False: one of them does not change. `missing`: those that are still deciding. Who has not come
-/// yet will find what this rank finds.
+/// Returns false if any rank votes no. `missing`: the ranks that are undecided. Ranks that arrive
+/// later will see the same votes.
 bool Changeover::look_at_votes(std::uint64_t crossing, Missing& missing) {
   const std::size_t dead = dead_.size();
   invalidate_all();
@@ -68,26 +69,27 @@ bool Changeover::look_at_votes(std::uint64_t crossing, Missing& missing) {
     if (deciding) missing.push_back(rank);
     if (against) none_against = false;
   }
-  // Who followed the dead while they were not yet declared dead shows in a look after that.
+  // A rank may have followed a vote of one not yet declared dead. The next look sees that rank's
+  // vote.
   if (dead_.size() != dead) return look_at_votes(crossing, missing);
   if (!none_against) missing.clear();
   return none_against;
 }
 
 bool Changeover::all_change(const char* what, std::uint64_t crossing) {
-  publish_offer();  // a stranger may have overwritten it
+  publish_offer();  // restores it if foreign stores have overwritten it
   publish(crossing, Vote::undecided);
-  // Who finds later what this rank does not find yet must see that it is deciding.
+  // A rank that sees an offer this rank does not see yet must also see that this rank is deciding.
   s_.group.memory.full_fence();
   Missing missing;
-  // First whether all vote, then how: who was against has begun to decide before all had said that
-  // they vote, and so before this second look.
+  // Check first whether all ranks vote, and then their votes. A rank that voted no began to decide
+  // before all had offered to vote, so the second look sees it.
   bool changes = all_vote(crossing) && look_at_votes(crossing, missing);
   publish(crossing, changes ? Vote::yes : Vote::no);
   s_.group.memory.store_fence();
   if (!changes || missing.empty()) return changes;
-  // A rank that dies undecided has told nobody of a "no", and who waits for it may change: the new
-  // way names the dead.
+  // A rank that dies undecided has published no "no", so ranks that wait for it may change. The new
+  // path then reports its death.
   const auto look = [&] { changes = look_at_votes(crossing, missing); };
   while (!s_.group.wait(what, missing, look)) {
     for (const std::uint32_t rank : missing) {

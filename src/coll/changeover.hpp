@@ -1,6 +1,6 @@
-// From which call on all ranks go another way, agreed without a wait for a rank that is late: ranks
-// whose calls have the same numbers on all of them, and which learn at different times that they
-// could. Protocol: docs/protocols/collectives.md, "Switching from MPI to the pool".
+// Agrees on the call from which all ranks use another path, without waiting for a late rank. The
+// ranks number their calls alike, but learn at different times that they can change. Protocol:
+// docs/protocols/collectives.md, "Switching from MPI to the pool".
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,10 @@ class Changeover {
  public:
   explicit Changeover(State& state) : s_(state) {}
 
-  /// This rank can change from crossing `first` on; said once. Crossings are counted from 1.
+  /// Offers to change from crossing `first` on, counted from 1. Call it once.
   void offer(std::uint64_t first);
-  /// This rank is at a crossing from `first` on, after which the number is never asked about again.
-  /// The same on all ranks: whether all change here. Waits only for ranks that are in this very
-  /// function.
+  /// Call this at every crossing from `first` on, once for each number. Returns whether all ranks
+  /// change here: the same on all. Waits only for ranks that are in this function too.
   bool all_change(const char* what, std::uint64_t crossing);
 
  private:
@@ -30,8 +29,8 @@ class Changeover {
   bool look_at_votes(std::uint64_t crossing, Missing& missing);
 
   State& s_;
-  Missing dead_;             ///< whose votes count for nothing
-  std::uint64_t first_ = 0;  ///< that this rank has offered
+  Missing dead_;             ///< ranks whose votes do not count
+  std::uint64_t first_ = 0;  ///< the first crossing that this rank has offered
 };
 
 }  // namespace penstock::coll

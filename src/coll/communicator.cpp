@@ -22,11 +22,11 @@ namespace penstock::coll {
 
 namespace {
 
-/// No part of a chunk is so long.
+/// Longer than any part of a chunk.
 constexpr std::uint64_t no_zero_copy_bytes = 1ull << 48;
 
-/// A failure of a rank that is not waited for by its doorbell shows in a line of its own; and what
-/// a stranger has overwritten in ours is found by ourselves alone.
+/// Looks between two checks of other lines. A rank that is not awaited by its doorbell reports its
+/// failure in another line, and only this rank notices that its own words were overwritten.
 constexpr std::uint32_t looks_between_checks = 256;
 
 Result<void> check(const Shape& shape) {
@@ -45,7 +45,7 @@ Result<void> check(const Shape& shape) {
               shape.slots, shape.slot_bytes, shape.eager_blocks, shape.eager_bytes, call_word);
 }
 
-/// Each area in its place in the pool, and as many as the shape needs.
+/// Checks that there are as many areas as the shape needs, and that each lies in the pool.
 Result<void> check_areas(const Options& options, std::uint32_t ranks, std::uint64_t pool_bytes) {
   const Shape& shape = options.shape;
   const auto areas = Communicator::slot_areas(ranks, shape);
@@ -94,26 +94,27 @@ struct Communicator::Impl {
   enum class Form : std::uint8_t { slots, eager, in_switch };
   Form form = Form::slots;
   Call current;  ///< the call in progress
-  /// Of it, where the switch is gone; or all of it, where the slots are shorter than expected.
+  /// A schedule made during the call: for the part that the switch has left, or for the whole call
+  /// if the slots are shorter than expected.
   std::shared_ptr<Prepared> rest;
-  const Prepared* awaits_slots = nullptr;  ///< the call in progress, until they are there
+  const Prepared* awaits_slots = nullptr;  ///< the call in progress, while it waits for the slots
   CallCheck check;
   SizeCheck sizes;
-  /// A call that waits until its sizes are compared.
+  /// A call that waits for the comparison of its sizes.
   struct Held {
     Call call;
     std::shared_ptr<const Prepared> prepared;
   };
   std::optional<Held> held;
-  std::shared_ptr<const Prepared> compared;  ///< of the last call that was held
+  std::shared_ptr<const Prepared> compared;  ///< the last call that was held
   Changeover changeover;
   LateSlots late_slots;
   PlanOverride plan_override;
   const bool is_direct, shares_gpu, mixed;
   const bool always_in_switch;
   const std::shared_ptr<offload::Registration> registration;
-  bool has_left = false;        ///< all have, and their last calls were compared
-  std::uint32_t fruitless = 0;  ///< looks since the others were asked for failures
+  bool has_left = false;        ///< all ranks have left, and their last calls were compared
+  std::uint32_t fruitless = 0;  ///< looks since the last check for failures
   Missing missing;
   const char* name = "";
 
@@ -131,17 +132,17 @@ struct Communicator::Impl {
   bool can_begin_by_slots(const Prepared& prepared) const;
   Result<bool> begin_once_slots_are_there();
   Result<bool> step_if_one_is_gone();
-  /// Of all_left(), without the switch.
+  /// Like all_left(), but ignores the switch.
   bool ranks_left();
   std::optional<Error> difference_of_last() const {
     return check.difference_of_last("the last calls");
   }
-  /// Its time is up, or another thread wants it to end.
+  /// The error if the call's timeout has expired or another thread has cancelled it.
   std::optional<Error> ends_early(const Call& call, std::uint64_t waited_ns) const;
   Result<void> failed(const Error& error);
 };
 
-/// In the communicator's own slots.
+/// The plan, limited to the communicator's own slots.
 Result<Plan> Communicator::Impl::fitting_plan(const Call& call) const {
   Plan plan = call.plan;
   plan.slots = plan.eager ? 2 : state.shape.slots;
@@ -165,8 +166,8 @@ pool::JobCounter collectives("collectives");
 
 }  // namespace
 
-/// Begins the call or, if its sizes are to be compared, that comparison. Sizes are not compared
-/// where a GPU moves the data of some ranks: all ranks compare, or none.
+/// Begins the call, or first the comparison of its sizes. Sizes are not compared if a GPU moves the
+/// data of some ranks, because either all ranks compare or none.
 Result<void> Communicator::Impl::start(const Call& of, const Prepared& prepared) {
   const bool moved = mixed || of.mover != nullptr;
   if (!check.is_wanted() || moved || !SizeCheck::concerns(prepared.problem.collective)) {
@@ -220,13 +221,13 @@ void Communicator::Impl::begin_plainly(const Prepared& prepared) {
   awaits_slots = &prepared;
 }
 
-/// A barrier has doorbells alone. The same on all ranks.
+/// A barrier needs no slots, only doorbells. The result is the same on all ranks.
 bool Communicator::Impl::can_begin_by_slots(const Prepared& prepared) const {
   if (prepared.problem.collective == Collective::barrier) return true;
   return state.slots.are_there() && prepared.plan.slot_bytes <= state.slots.slot_bytes();
 }
 
-/// The call may have been prepared when longer slots were expected.
+/// The call may have been prepared for longer slots.
 Result<bool> Communicator::Impl::begin_once_slots_are_there() {
   if (!state.slots.are_there() && !PENSTOCK_TRY(late_slots.come(name, missing))) return false;
   const Prepared* whole = std::exchange(awaits_slots, nullptr);
@@ -240,7 +241,7 @@ Result<bool> Communicator::Impl::begin_once_slots_are_there() {
   return true;
 }
 
-/// Where the switch is gone the rest of the call goes through the plain pool, in the same
+/// If the switch is gone, the rest of the call goes through the plain pool, as part of the same
 /// collective.
 Result<bool> Communicator::Impl::advance_in_switch() {
   const SwitchWay way = PENSTOCK_TRY(in_switch.advance(missing));
@@ -265,20 +266,21 @@ Result<bool> Communicator::Impl::advance() {
   return slots.advance(missing);
 }
 
-/// One look, or as many steps as need no wait.
+/// Does one look, or all steps that need no wait.
 Result<bool> Communicator::Impl::step() {
   const bool agreed = PENSTOCK_TRY(check.all_agree(name, missing));
   Result<bool> done = false;
   if (agreed) done = advance();
   if (done && *done) PENSTOCK_TRY(in_switch.give_staged());
-  // Who has a GPU asks by itself. What another's streams left may be in the result.
+  // A rank with a GPU checks this by itself. The result may hold data that another rank's streams
+  // stored after a failure.
   if (done && *done && mixed && current.mover == nullptr) PENSTOCK_TRY(state.check_others(name));
   if (done && !*done && ++fruitless % looks_between_checks == 0) {
     state.restore_own_words();
     auto living = check.compare(name, missing);
     if (living) living = state.check_failures(name, missing);
     // A rank that failed because sizes differ had the sizes of all ranks, so this rank can get them
-    // too. So it is with rank 0, which has told before it failed that it found no room for slots.
+    // too. Likewise, rank 0 publishes that it found no room for slots before it fails.
     if (!living && agreed && (held || awaits_slots != nullptr)) done = advance();
     if (!living && !(done && *done)) return unexpected(living.error());
   }
@@ -289,7 +291,7 @@ Result<bool> Communicator::Impl::step() {
   return done;
 }
 
-/// A rank that has gone may have done before what it is awaited for.
+/// A rank that is gone may have done its awaited work before.
 Result<bool> Communicator::Impl::step_if_one_is_gone() {
   const Missing awaited = missing;
   for (const std::uint32_t rank : awaited) {
@@ -315,8 +317,8 @@ std::optional<Error> Communicator::Impl::ends_early(const Call& call,
                            static_cast<double>(waited_ns) * 1e-9, state.group.awaited(missing))};
 }
 
-/// A rank that found that calls differ ends, and so may its process. The others shall hear of the
-/// difference, not of that end.
+/// A rank that finds a difference between calls fails, and its process may exit. The other ranks
+/// must report the difference, not that exit.
 Result<void> Communicator::Impl::failed(const Error& error) {
   const bool of_another =
       error.code == ErrorCode::peer_dead || error.code == ErrorCode::unavailable;
@@ -429,7 +431,7 @@ const std::vector<std::uint32_t>& Communicator::awaited() const {
 
 std::uint64_t Communicator::position() const {
   const Impl& my = *impl_;
-  // The rest of a call that the switch has left lies behind all that the switch has done of it.
+  // The part that the switch has left comes after all positions in the switch.
   constexpr std::uint64_t in_plain_pool = 1ull << 62;
   if (my.form == Impl::Form::in_switch) return my.in_switch.position();
   return in_plain_pool | (my.form == Impl::Form::eager ? my.eager.position() : my.slots.position());
@@ -483,7 +485,7 @@ Result<void> Communicator::run(const Call& call, const Prepared& prepared) {
   }
   constexpr std::uint64_t longest_gap_ns = 100'000'000;
   base::AwakeClock awake(longest_gap_ns);
-  // A wait for each part of the call: one that has waited long looks seldom.
+  // Each part of the call has its own wait, because a long wait polls less and less often.
   while (done && !*done) {
     const std::uint64_t before = position();
     const auto look = [&] {

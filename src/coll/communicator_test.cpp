@@ -1,6 +1,6 @@
-// Collectives through a real pool: threads that each are a rank with an attachment of their own, on
-// one node or on several emulated ones, in hardware and in software mode. Whether the protocol does
-// without coherence is shown in sim/.
+// Collectives through a real pool. Each rank is a thread with its own attachment. The ranks are on
+// one node or on several emulated nodes, in hardware and in software mode. The tests in sim/ show
+// that the protocol works without coherence.
 #include "coll/communicator.hpp"
 
 #include <gmock/gmock.h>
@@ -35,7 +35,7 @@ class CommunicatorTest : public testing::Test {
                               .overwrite = true});
     ASSERT_TRUE(made) << made.error().message;
   }
-  /// Each of `ranks` threads runs `body` on its side of a communicator.
+  /// Runs `body` in `ranks` threads, each with its own side of a communicator.
   void run(std::uint32_t ranks, std::uint32_t nodes, const Shape& shape,
            const std::function<void(Communicator&)>& body, bool check = false) {
     std::vector<std::unique_ptr<pool::Pool>> pools;
@@ -83,7 +83,7 @@ class CommunicatorTest : public testing::Test {
   }
 };
 
-/// Calls of all kinds, drawn alike on all ranks.
+/// Makes calls of all kinds, drawn alike on all ranks.
 void call_in_turn(Communicator& comm, std::uint64_t seed, int calls) {
   std::mt19937_64 random(seed);
   const WordArithmetic arithmetic;
@@ -131,7 +131,7 @@ TEST_F(CommunicatorTest, GivesWhatEachCollectivePromises) {
   }
 }
 
-/// Slots on 1 to 6 devices, in areas that are shorter than what lies on a device.
+/// Slots on 1 to 6 devices. The areas are shorter than one device's share of the slots.
 TEST_F(CommunicatorTest, GivesTheSameOnSeveralDevices) {
   spec_ = three_parts();
   make_pool(coherence::Mode::software);
@@ -148,7 +148,7 @@ TEST_F(CommunicatorTest, GivesTheSameOnSeveralDevices) {
   }
 }
 
-/// A broadcast of one chunk for each device, and where its bytes lie.
+/// Broadcasts one chunk for each device and checks where its bytes lie.
 TEST_F(CommunicatorTest, TheChunksOfARootLieOnAllParts) {
   spec_ = three_parts();
   make_pool(coherence::Mode::software);
@@ -222,7 +222,7 @@ TEST_F(CommunicatorTest, NamesRanksThatCallSomethingElse) {
   });
 }
 
-/// An allreduce of `bytes` in elements of 4, which the fingerprint says is `reduction`.
+/// Runs an allreduce of `bytes` in elements of 4 bytes, with `reduction` as its fingerprint.
 std::string error_of_sum(Communicator& comm, std::uint64_t bytes, std::uint64_t reduction) {
   const WordArithmetic arithmetic;
   std::vector<std::byte> in(bytes), out(bytes);
@@ -243,7 +243,7 @@ std::string error_of_sum(Communicator& comm, std::uint64_t bytes, std::uint64_t 
   return done ? "" : done.error().message;
 }
 
-/// Or the rank reports that another one has failed first.
+/// The rank may instead report that another one has failed first.
 auto says(const char* what) {
   return testing::AnyOf(HasSubstr(what), HasSubstr("has given the communicator up"));
 }
@@ -284,7 +284,7 @@ TEST_F(CommunicatorTest, TellsALateRankWhatDiffers) {
   }
 }
 
-/// In the call that differs no rank waits for another.
+/// No rank waits for another in the call that differs.
 TEST_F(CommunicatorTest, NamesTwoRootsInTheNextCall) {
   make_pool(coherence::Mode::software);
   for (const Collective collective : {Collective::broadcast, Collective::gather}) {
@@ -333,7 +333,7 @@ TEST_F(CommunicatorTest, NamesTwoRootsOfTheLastCall) {
                         "bytes with root 0"));
 }
 
-/// Rank 1 waits for rank 2, which waits for rank 1 in the next call: neither writes anything.
+/// Rank 1 waits for rank 2, which waits for rank 1 in the next call. Neither writes anything.
 TEST_F(CommunicatorTest, FailsRanksThatWaitInDifferentCalls) {
   make_pool(coherence::Mode::software);
   run(3, 3, small, [&](Communicator& comm) {
@@ -346,7 +346,7 @@ TEST_F(CommunicatorTest, FailsRanksThatWaitInDifferentCalls) {
   });
 }
 
-/// One rank makes a call by other means, the other makes none.
+/// One rank makes a call by other means. The other rank makes none.
 TEST_F(CommunicatorTest, NamesACallMadeElsewhere) {
   make_pool(coherence::Mode::software);
   std::atomic<bool> told{false};
@@ -378,7 +378,7 @@ TEST_F(CommunicatorTest, IgnoresACallElsewhereThatHasEnded) {
   });
 }
 
-/// Rank 1 sends 8 bytes to rank 2, which expects another size of it.
+/// Rank 1 sends 8 bytes to rank 2, which expects another size from rank 1.
 TEST_F(CommunicatorTest, NamesTwoRanksWhoseSizesDiffer) {
   constexpr std::uint32_t ranks = 3, sender = 1, receiver = 2;
   const auto error_with = [](Communicator& comm, Collective collective, std::uint64_t expected) {
@@ -411,7 +411,7 @@ TEST_F(CommunicatorTest, NamesTwoRanksWhoseSizesDiffer) {
             [&](Communicator& comm) {
               EXPECT_EQ(error_with(comm, collective, 8), "");
               const std::string found = error_with(comm, collective, expected);
-              // In a reduction all ranks send too much or too little to rank 2.
+              // In a reduction all ranks send the wrong size to rank 2, so the first one is named.
               const auto first = collective == Collective::reduce_scatter ? 0 : sender;
               EXPECT_THAT(found, HasSubstr(fmt::format("a call: rank {} sends 8 bytes to rank 2, "
                                                        "which expects {}:",
@@ -423,10 +423,10 @@ TEST_F(CommunicatorTest, NamesTwoRanksWhoseSizesDiffer) {
   }
 }
 
-/// All it is awaited for is there when a rank leaves.
+/// When a rank leaves, everything that others await from it is there.
 TEST_F(CommunicatorTest, WhoHasFinishedMayLeave) {
   make_pool(coherence::Mode::software);
-  constexpr std::uint64_t bytes = 4000;  // several looks of an eager payload
+  constexpr std::uint64_t bytes = 4000;  // one poll does not read it all
   std::vector<std::unique_ptr<pool::Pool>> pools;
   std::vector<std::uint64_t> tokens;
   for (int r = 0; r < 2; ++r) {
@@ -503,7 +503,8 @@ TEST_F(CommunicatorTest, RefusesWhatCannotBe) {
   EXPECT_THAT(naive.error().message, HasSubstr("a call: the variant naive needs slots of its own"));
 }
 
-/// A large training has as many groups. The first have long slots, the last short ones.
+/// A large training job makes as many groups. The first have long slots, and the last have short
+/// ones.
 TEST_F(CommunicatorTest, FiftyGroupsFitIntoASmallPool) {
   constexpr std::uint32_t ranks = 4;
   ASSERT_TRUE(pool::create({.spec = spec_, .bytes = 192 << 20, .sparse = true}));

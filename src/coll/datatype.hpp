@@ -1,4 +1,4 @@
-// What collectives move and reduce: facts of the types of elements and of the operations on them.
+// The types of elements that collectives move and reduce, and the operations on them.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@ std::uint32_t bytes_of(Datatype type);
 const char* name_of(Datatype type);
 /// "sum", "bit_and", ...
 const char* name_of(Operation operation);
-/// Error: invalid_argument, which lists the names.
+/// Errors: invalid_argument, which lists the names.
 Result<Datatype> parse_datatype(std::string_view name);
 
 bool is_floating(Datatype type);
-/// Whether the operation has a meaning for the type: bit operations have none for floating-point
-/// types; averages and premultiplied sums have none for booleans.
+/// Whether the operation is defined for the type. Bit operations are not defined for floating-point
+/// types, and averages and premultiplied sums are not defined for booleans.
 bool supports(Operation operation, Datatype type);
 
 }  // namespace penstock::coll

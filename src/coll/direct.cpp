@@ -10,7 +10,7 @@ DirectTurn Direct::next() {
   DirectTurn turn;
   turn.number = s_.begin_next();
   turn.resumes = turn.number != last_ + 1;
-  // What hosts have used meanwhile: either half.
+  // Hosts may have used either half in the meantime.
   if (turn.resumes) used_.fill(turn.number - 1);
   turn.half = take_half();
   turn.free = used_[turn.half];
@@ -19,7 +19,8 @@ DirectTurn Direct::next() {
 }
 
 void Direct::note(const std::vector<DirectOp>& program, const DirectTurn& turn) {
-  // Who rings in a collective has finished those before: its lanes begin it together.
+  // A rank that rings in this collective has finished the earlier ones, because its lanes begin it
+  // together.
   for (const DirectOp& op : program)
     if (op.kind == Kind::await && op.lane == Lane::read) heard_[op.rank] = turn.number - 1;
 }
@@ -28,7 +29,8 @@ bool Direct::is_over(const DirectOp& op, const DirectTurn& turn) const {
   return s_.memory_of_all().load_word(s_.at(op.at)) >= turn.value(op);
 }
 
-/// Of each lane: those that its next wait, and the waits right behind it, are for.
+/// Collects, for each lane, the ranks awaited by its next wait and by the waits that follow
+/// directly.
 void Direct::find_missing(const std::vector<DirectOp>& program, const DirectTurn& turn,
                           Missing& missing) const {
   for (const Lane lane : {Lane::write, Lane::read}) {
@@ -83,7 +85,7 @@ Result<void> Direct::look(const char* what, const std::vector<DirectOp>* program
     if (std::find(idle_.begin(), idle_.end(), rank) != idle_.end())
       living = unexpected(s_.failure_of(what, rank, s_.gave_up_idle()));
     if (living) continue;
-    // It may have told before it ended.
+    // The rank may have published its words before it ended.
     observe_own_words(program, turn, missing);
     if (std::find(missing.begin(), missing.end(), rank) != missing.end())
       return unexpected(living.error());

@@ -1,7 +1,7 @@
-// What the host of a rank knows of collectives that its GPU does by itself (direct_program.hpp):
-// their numbers, and, for its watchdog, whom the GPU waits for. It moves nothing, and no call needs
-// it to go on; but a GPU's streams cannot see that a rank has died, and wait until their host
-// raises the words that they wait for. Protocol: docs/protocols/collectives.md.
+// The host's side of collectives that its GPU runs by itself (direct_program.hpp): their numbers
+// and, for the watchdog, the ranks that the GPU waits for. The host moves no data, and no call
+// needs it to progress. But a GPU's streams cannot see that a rank has died: they wait until their
+// host raises the words that they wait for. Protocol: docs/protocols/collectives.md.
 #pragma once
 
 #include <array>
@@ -14,40 +14,41 @@
 
 namespace penstock::coll {
 
-/// More have words that fill much of a pool, and words that a GPU would look at for long.
+/// More ranks would need words that fill much of a pool, and that a GPU would poll for long.
 inline constexpr std::uint32_t max_direct_ranks = 256;
 
-/// Of Communicator::direct(). next(), heard() and note() are of the thread that enqueues, the rest
-/// of whoever watches; not while a host makes a call.
+/// Owned by Communicator::direct(). Threads: the thread that enqueues calls next() and note(); the
+/// watchdog calls the rest. Call none of them while the host makes a call.
 class Direct {
  public:
-  static constexpr std::uint64_t gone = 1ull << 62;  ///< more than any wait is for
+  static constexpr std::uint64_t gone = 1ull << 62;  ///< greater than any value that a wait needs
 
   explicit Direct(State& state) : s_(state), heard_(state.group.ranks()) {}
 
-  /// Words of this host that the GPU writes too, or reads: the number of the last collective that
-  /// was begun, by a host or the GPU, and of the last one that the GPU has finished. Before the
-  /// first call. `number` gets what it must have.
+  /// Shares two words with the GPU. `number`: the last collective that a host or the GPU has begun;
+  /// this call sets it. `done`: the last one that the GPU has finished. Call it before the first
+  /// call.
   void count_in(std::uint64_t* number, const std::uint64_t* done) { s_.count_in(number, done); }
 
-  /// These words go.
+  /// Stops the use of these words.
   void count_by_itself() { s_.count_by_itself(); }
-  /// The next call, where the host numbers them as they are enqueued.
+  /// Numbers the next call, for a host that numbers calls as it enqueues them.
   DirectTurn next();
-  /// The half of the slots of the next call, where the GPU numbers them as it comes to them.
+  /// The half of the slots for the next call, for a GPU that numbers calls as it reaches them.
   std::uint64_t take_half() { return calls_++ % halves; }
-  /// Whether a call that the host has numbered needs it: a rank may be known to have finished the
-  /// collective, once the GPU comes to the next call.
+  /// Whether a call that the host has numbered needs `op`. It does not if `rank` is known to have
+  /// finished the awaited collective.
   bool is_needed(const DirectOp& op, const DirectTurn& turn) const {
     if (op.kind == DirectOp::Kind::resume) return turn.resumes;
     return op.kind != DirectOp::Kind::free || heard_[op.rank] < turn.free;
   }
-  /// The call was enqueued.
+  /// Records that the call was enqueued.
   void note(const std::vector<DirectOp>& program, const DirectTurn& turn);
 
-  /// Has another rank failed, or is one dead that a call waits for? `program`: the call in
-  /// progress, where it is known; else the GPU waits for any rank that has not finished it.
-  /// `missing`: whom it waits for. Errors: those of Communicator::run(). Some device accesses.
+  /// Checks whether another rank has failed, or a rank that the call waits for is dead. `program`:
+  /// the call in progress; null if unknown, and then the GPU waits for every rank that has not
+  /// finished it. `missing`: the ranks that it waits for. Errors: those of Communicator::run().
+  /// Several device accesses.
   Result<void> look(const char* what, const std::vector<DirectOp>* program, const DirectTurn& turn,
                     Missing& missing);
   /// Has another rank failed? Who asks when a call is done learns of every failure before which
@@ -56,10 +57,10 @@ class Direct {
   Result<void> look_for_failures(const char* what);
   std::string names(const Missing& missing) const { return s_.group.names(missing); }
   group::Group& group() const { return s_.group; }
-  /// A word of direct_program.hpp.
+  /// Address of the word that `op` waits for or writes.
   std::byte* word_at(const DirectOp& op) const { return s_.at(op.at); }
-  /// The GPU waits for nothing of this communicator any more. A word that another GPU tells later
-  /// may be less again: until the streams have run out, call it again.
+  /// Releases the GPU from all waits in this communicator. A word that another GPU writes later may
+  /// be lower again, so repeat the call until the streams have drained.
   void let_go();
 
  private:
@@ -72,8 +73,9 @@ class Direct {
   State& s_;
   std::uint64_t calls_ = 0, last_ = 0;
   std::array<std::uint64_t, halves> used_{};
-  std::vector<std::uint64_t> heard_;  ///< by rank: it has finished this collective
-  Missing idle_;                      ///< gave up when they had done all, as was last seen
+  std::vector<std::uint64_t>
+      heard_;     ///< by rank: the last collective that it is known to have finished
+  Missing idle_;  ///< ranks that had given up with no work left, at the last look
 };
 
 }  // namespace penstock::coll

@@ -12,7 +12,7 @@ using coherence::Site;
 using coherence::Weakening;
 using Kind = DirectOp::Kind;
 
-/// The list. A proof may leave one place out, or its fence.
+/// The list of ops. A proof may leave out one op, or its fence.
 class Ops {
  public:
   void await_word(DirectOp op, Site site = Site::here()) {
@@ -37,7 +37,8 @@ class Translator {
       : schedule_(schedule), layout_(layout), ranks_(ranks), self_(self) {}
 
   std::vector<DirectOp> translate() {
-    // By the lane that tells what is finished: stores of two lanes to one word have no order.
+    // Uses the lane that publishes what is finished, because the stores of two lanes to one word
+    // have no order.
     for_others([&](std::uint32_t rank) {
       ops_.tell_word({.kind = Kind::resume,
                       .lane = Lane::read,
@@ -45,7 +46,8 @@ class Translator {
                       .at = layout_.direct_finished(self_, rank)});
     });
     for (std::uint32_t i = 0; i < schedule_.steps.size(); ++i) add(schedule_.steps[i], i);
-    // Both lanes are done: who has heard of this reads nothing of us any more, and waits for none.
+    // Both lanes are done. A rank that sees this word knows that this rank reads none of its data,
+    // and waits for none of it.
     ops_.join(Lane::read);
     for_others([&](std::uint32_t rank) {
       ops_.tell_word({.kind = Kind::finish,
@@ -104,7 +106,7 @@ class Translator {
     }
   }
 
-  /// Before the first publish.
+  /// Adds the waits for free slots before the first publish.
   void free_slots() {
     if (free_) return;
     free_ = true;
@@ -129,7 +131,8 @@ class Translator {
   const std::uint32_t ranks_, self_;
   Ops ops_;
   bool free_ = false;
-  std::array<std::int64_t, 2> joined_{-1, -1};  ///< by lane: all of the other before this step
+  std::array<std::int64_t, 2> joined_{
+      -1, -1};  ///< by lane: this step waits for all earlier steps of the other lane
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
-// The eager form: a rank publishes its payload in tagged lines of a block of its own, and reads the
-// others' lines until all have come. Blocks are taken in turn; one is used again when all who read
-// its last payload have finished that collective. Source: papers/4-collectives.md, 4.10, "tiny
-// payloads"; tagged lines: docs/memory-model.md, rule 6.
+// The eager form. A rank publishes its payload in tagged lines of its own block, and polls the
+// others' lines until all have arrived. Blocks are used in turn. A block is used again when every
+// reader of its last payload has finished that collective. Source: papers/4-collectives.md, 4.10,
+// "tiny payloads"; tagged lines: docs/memory-model.md, rule 6.
 #include "coll/running.hpp"
 
 namespace penstock::coll {
@@ -51,8 +51,8 @@ std::byte* EagerRun::destination(const EagerRead& read) {
   return to(prepared().schedule.steps[static_cast<std::size_t>(read.copy)].span);
 }
 
-/// All that is missing; or, after a look in vain, its last line: while a rank is late no more is
-/// dropped and fetched again, and what comes last tells that the rest is there.
+/// Returns all missing lines or, after a poll that found nothing, only the last one. So a late rank
+/// costs few invalidations, and the arrival of its last line shows that the rest is there.
 EagerRun::Window EagerRun::window_of(const Pending& pending) const {
   const EagerRead& read = prepared().reads[pending.read];
   std::uint64_t begin = pending.come;
@@ -64,7 +64,7 @@ EagerRun::Window EagerRun::window_of(const Pending& pending) const {
           .bytes = read.bytes - begin};
 }
 
-/// True when some came.
+/// Returns true if data arrived.
 bool EagerRun::look(Pending& pending) {
   const EagerRead& read = prepared().reads[pending.read];
   const Window window = window_of(pending);
@@ -76,15 +76,15 @@ bool EagerRun::look(Pending& pending) {
   return come != 0;
 }
 
-/// Takes all that is there: who has published it may be gone by the next look. True when all have
-/// come.
+/// Reads everything that is there, because the publisher may be gone at the next poll. Returns true
+/// when all data has arrived.
 bool EagerRun::take_arrived() {
   while (look_at_all()) {
   }
   return pending_.empty();
 }
 
-/// One look at each that is awaited. True when some came and others are still awaited.
+/// Polls each awaited payload once. Returns true if data arrived and more is awaited.
 bool EagerRun::look_at_all() {
   for (const Pending& pending : pending_) {
     const Window window = window_of(pending);

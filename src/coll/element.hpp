@@ -1,5 +1,5 @@
-// What a reduction does with one element of each rank, the same on hosts and GPUs: this code is
-// compiled for both, so that a result does not depend on which of them has computed it.
+// How a reduction treats one element of each rank. Hosts and GPUs compile the same code, so the
+// result does not depend on which of them computes it.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +34,7 @@ struct Boolean {
   PENSTOCK_HOST_DEVICE static std::uint8_t encode(std::uint8_t value) { return value; }
 };
 
-/// Integers wrap: computed as unsigned, of at least the width of int.
+/// Integers wrap. They are computed as unsigned, at least as wide as int.
 template <class T, bool is_integer = std::is_integral_v<T>>
 struct Wrapping {
   using type = T;
@@ -50,7 +50,7 @@ PENSTOCK_HOST_DEVICE inline T combined(T a, T b) {
   if constexpr (operation == Operation::product) {
     return static_cast<T>(W(a) * W(b));
   } else if constexpr (operation == Operation::minimum) {
-    return a < b || a != a ? a : b;  // a NaN stays, whichever side it comes from
+    return a < b || a != a ? a : b;  // a NaN wins, on either side
   } else if constexpr (operation == Operation::maximum) {
     return a > b || a != a ? a : b;
   } else if constexpr (operation == Operation::logical_and) {
@@ -95,7 +95,7 @@ PENSTOCK_HOST_DEVICE inline T divided(T value, std::uint32_t ranks) {
   }
 }
 
-/// The result, from what was accumulated.
+/// Converts the accumulated value to the result.
 template <class Format, Operation operation>
 PENSTOCK_HOST_DEVICE inline typename Format::Word result_of(typename Format::Accumulated value,
                                                             std::uint32_t ranks) {

@@ -1,9 +1,10 @@
-// A rank publishes that it leaves, and then reads who else has left and whose the memory is
-// (full_fence between). If the owner has not left, nothing is to be done: the owner will do the
-// same later, and find this rank among those that have left. Else this rank looks again under the
-// pool's lock, and passes the memory on. An heir has not left at that look. So the heir reads the
-// owner later, finds itself or a rank that has left, and takes the lock before it detaches. So the
-// owner is always attached, and its memory is not taken for that of the dead.
+// A rank publishes that it leaves, and then reads which ranks have left and who owns the memory
+// (with a full_fence between the two). If the owner has not left, this rank does nothing: the owner
+// will do the same later, and see that this rank has left. Otherwise this rank looks again under
+// the pool's lock, and passes the memory to an heir that has not left at that look. So the heir
+// reads the owner later, finds itself or a rank that has left, and takes the lock before it
+// detaches. Hence the owner is always attached, and its memory is never reclaimed as a dead
+// process's.
 #include "coll/ending.hpp"
 
 #include <algorithm>
@@ -27,7 +28,7 @@ class Ending {
                        [&](std::uint32_t rank) { return tokens_[rank] == owner; });
   }
 
-  /// Under the pool's lock, while the words stand.
+  /// Call this under the pool's lock, before the words are freed.
   std::uint64_t heir(std::uint64_t owner) {
     if (belongs_to_one_who_remains(owner)) return owner;
     const auto& remaining = communicator_.remaining();
@@ -43,7 +44,7 @@ class Ending {
     return owner;
   }
 
-  /// The memory stays with this rank: the others have died, or gone without leaving.
+  /// The memory stays with this rank: the others have died or have gone without leaving.
   bool outlives_others() const { return outlives_others_; }
   const std::optional<Error>& difference() const { return difference_; }
 
@@ -55,13 +56,14 @@ class Ending {
   std::optional<Error> difference_;
 };
 
-/// Adds the slots that came late. Rank 0 has left, or is this rank: it takes none any more.
+/// Adds the slots that were allocated late. Rank 0 has left, or is this rank, so it allocates no
+/// more.
 std::vector<arena::Object> with_late_slots(const arena::Arena& arena,
                                            const Communicator& communicator,
                                            std::vector<arena::Object> areas) {
   if (!communicator.shape().late_slots) return areas;
   const auto taken = communicator.taken_slots();
-  // Where the words are gone already, another communicator may have told of its slots.
+  // If the words are freed already, another communicator may have stored there where its slots are.
   if (!taken || !arena.stands(areas.front())) return areas;
   if (const auto slots = find_area(arena, taken->area)) areas.push_back(*slots);
   return areas;

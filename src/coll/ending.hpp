@@ -1,5 +1,5 @@
-// The memory of a communicator whose ranks leave one after the other, and wait for nobody: it
-// always belongs to a rank that has not left, so it goes with the last one. Protocol:
+// Ownership of a communicator's memory when its ranks leave one after the other and wait for none.
+// The owner is always a rank that has not left, so the last rank frees the memory. Protocol:
 // docs/protocols/collectives.md, "The end".
 #pragma once
 
@@ -11,10 +11,10 @@
 
 namespace penstock::coll {
 
-/// This rank makes no more calls: leave(), then `areas` (Agreement::areas()) and late slots are
-/// passed on to a living rank that has not left, or are destroyed where there is none. `tokens`: of
-/// the ranks, by rank. Reads the lines of all ranks, and takes the pool's lock if the areas are
-/// this rank's. All ranks end so.
+/// Ends this rank's calls: leave(), then passes `areas` (Agreement::areas()) and late slots to a
+/// living rank that has not left, or destroys them if there is none. `tokens`: by rank. Reads the
+/// lines of all ranks, and takes the pool's lock if this rank owns the areas. All ranks must end in
+/// this way.
 void end(arena::Arena& arena, Communicator& communicator, const std::vector<std::uint64_t>& tokens,
          const std::vector<arena::Object>& areas);
 

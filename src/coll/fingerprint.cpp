@@ -22,7 +22,7 @@ bool has_root(Collective collective) {
          collective == Collective::scatter || collective == Collective::reduce;
 }
 
-/// The size of blocks of which all ranks know each.
+/// The size of blocks, if all ranks know the size of each.
 std::uint64_t size_of(const std::vector<Block>& blocks, std::uint32_t element_bytes) {
   std::vector<std::uint64_t> sizes;
   for (const Block& block : blocks) sizes.push_back(block.bytes / element_bytes);
@@ -47,7 +47,7 @@ std::uint64_t with(std::uint64_t reduction, Datatype type, Operation operation) 
          (static_cast<std::uint64_t>(operation) + 1) << 8 | (static_cast<std::uint64_t>(type) + 1);
 }
 
-/// A hash of unequal blocks is not a size to be printed.
+/// Greater values are hashes of unequal blocks, and are not printed as sizes.
 constexpr std::uint64_t greatest_size = 1ull << 48;
 
 std::string words_of(const CallFacts& facts) {
@@ -74,7 +74,7 @@ bool visit_other_roots(CallFacts facts, std::uint32_t ranks, const Visit& visit)
   return false;
 }
 
-/// Another operation, or another type with as many elements or as many bytes.
+/// Visits other operations, and other types with as many elements or as many bytes.
 bool visit_other_reductions(const CallFacts& facts, const Visit& visit) {
   const auto own_type = type_of(facts.reduction);
   const auto own_operation = operation_of(facts.reduction);
@@ -96,7 +96,7 @@ bool visit_other_reductions(const CallFacts& facts, const Visit& visit) {
   return false;
 }
 
-/// As many bytes by each kind of movement.
+/// Visits all movements of as many bytes.
 bool visit_movements(std::uint64_t bytes, std::uint32_t ranks, const Visit& visit) {
   for (std::size_t i = 0; i < collective_count; ++i) {
     CallFacts other{.collective = static_cast<Collective>(i), .size = bytes + 1};
@@ -106,7 +106,7 @@ bool visit_movements(std::uint64_t bytes, std::uint32_t ranks, const Visit& visi
   return false;
 }
 
-/// As many bytes by each kind of reduction of each type.
+/// Visits all reductions of as many bytes, with each type.
 bool visit_reductions(std::uint64_t bytes, std::uint32_t ranks, const Visit& visit) {
   for (std::size_t i = 0; i < collective_count; ++i) {
     CallFacts other{.collective = static_cast<Collective>(i)};
@@ -141,7 +141,8 @@ bool visit_other_collectives(const CallFacts& facts, std::uint32_t ranks, const 
   return false;
 }
 
-/// Small sizes, and those near this rank's own: few enough that none has the fingerprint by chance.
+/// Visits small sizes, and sizes near this rank's own. They are so few that a chance match is
+/// unlikely.
 bool visit_other_sizes(const CallFacts& facts, const Visit& visit) {
   constexpr std::uint64_t small = 2048, near = 1024;
   if (facts.size == 0 || facts.collective == Collective::barrier) return false;
@@ -179,7 +180,7 @@ std::uint64_t Fingerprints::current() const {
   return chain_ >> (64 - fingerprint_bits);
 }
 
-/// The present fingerprint if the call `back` calls ago had been `tried`.
+/// The current fingerprint if the call `back` calls ago had been `tried`.
 std::uint64_t Fingerprints::end_of_chain(std::uint64_t back, const CallFacts& tried) const {
   std::uint64_t chain = chained(past(back).before, tried);
   while (back-- > 0) chain = chained(chain, past(back).facts);

@@ -1,8 +1,8 @@
-// The facts of a call that all ranks must agree on, and a fingerprint of them and of all calls
-// before. It travels in the first word that a rank writes in a call (layout.hpp), and a reader
-// waits for the word with its own fingerprint. So a call that differs is found without another
-// access: at once or, if the ranks need nothing of each other, in the next call in which they do.
-// See docs/protocols/collectives.md, "Calls that differ".
+// The facts of a call that all ranks must agree on, and a fingerprint of them and of all earlier
+// calls. The first word that a rank writes in a call carries it (layout.hpp), and a reader waits
+// for the word with its own fingerprint. So a call that differs is found without another access: at
+// once or, if the ranks need nothing from each other, in the next call in which they do. See
+// docs/protocols/collectives.md, "Calls that differ".
 #pragma once
 
 #include <array>
@@ -19,17 +19,18 @@ namespace penstock::coll {
 struct CallFacts {
   Collective collective = Collective::barrier;
   std::uint32_t root = 0;
-  /// 1 + the elements (of a reduction) or bytes (of a movement) of a block; a hash if the blocks
-  /// differ; 0 if not all ranks know them.
+  /// 1 + the elements (in a reduction) or bytes (in a movement) of a block; a hash if the blocks
+  /// differ; 0 if some rank does not know them.
   std::uint64_t size = 0;
   std::uint64_t reduction = 0;  ///< reduction_word(); 0: none
 };
-/// Without the reduction.
+/// All facts except the reduction.
 CallFacts facts_of(const Problem& problem);
 
-/// Type and operation of a reduction. `besides`: whatever else must be the same on all ranks.
+/// Encodes the type and operation of a reduction. `besides`: anything else that must be the same on
+/// all ranks.
 std::uint64_t reduction_word(Datatype type, Operation operation, std::uint64_t besides = 0);
-/// The same for a type and an operation that coll does not know.
+/// Encodes a type and an operation that coll does not know.
 std::uint64_t reduction_word(std::uint64_t besides);
 
 class Fingerprints {
@@ -41,17 +42,17 @@ class Fingerprints {
     past.facts.reduction = reduction;
     chain_ = chained(chain_, past.facts);
   }
-  /// Of the call that was begun last.
+  /// Fingerprint of the last call begun.
   std::uint64_t current() const;
 
-  /// Describes how another rank's call, or one of its last calls before, differs from this rank's:
-  /// "calls barrier, and this rank ...". `theirs`: its fingerprint. Found by trying all that may
+  /// Describes how another rank's call, or one of its earlier calls, differs from this rank's:
+  /// "calls barrier, and this rank ...". `theirs`: its fingerprint. Tries every fact that may
   /// differ.
   std::string difference(std::uint64_t theirs, std::uint32_t ranks) const;
 
  private:
   struct Past {
-    std::uint64_t before = 0;  ///< the chain
+    std::uint64_t before = 0;  ///< the chain before the call
     CallFacts facts;
   };
   static std::uint64_t mixed(std::uint64_t a, std::uint64_t b) {

@@ -33,7 +33,7 @@ struct MadeCall {
   std::uint64_t reduction = 0;
 };
 
-/// How the first rank describes the second one when each has made its calls; "" if all are the
+/// How the first rank describes the second after both have made their calls; "" if all are the
 /// same.
 std::string difference(const std::vector<MadeCall>& ours, const std::vector<MadeCall>& theirs) {
   Fingerprints own, other;
@@ -78,7 +78,7 @@ TEST(Fingerprint, NamesAnotherTypeOfAsManyElementsOrBytes) {
               HasSubstr("calls allreduce of 2 float64 by sum"));
 }
 
-/// As of MPI_Reduce_scatter.
+/// As in MPI_Reduce_scatter.
 TEST(Fingerprint, NamesTypeAndOperationOfUnequalBlocks) {
   const Problem problem{.collective = Collective::reduce_scatter,
                         .ranks = 3,

@@ -13,7 +13,7 @@ using coherence::Site;
 using coherence::Weakening;
 using Kind = DirectOp::Kind;
 
-/// Own memory that a step loads or stores. Input and output may be the same.
+/// Memory of this rank that a step loads or stores. Input and output may be the same.
 struct Touch {
   Span span;
   bool stores = false;
@@ -25,7 +25,7 @@ struct Touch {
   }
 };
 
-/// The rounds. A proof may leave one place out.
+/// The list of rounds. A proof may leave out one wait.
 class Rounds {
  public:
   FusedRound& last() { return list.back(); }
@@ -46,10 +46,11 @@ class RoundCutter {
   void add(const DirectOp& op) {
     switch (op.kind) {
       case Kind::join:
-        return;  // one thread does both lanes
+        return;  // one thread runs both lanes
       case Kind::free:
       case Kind::await:
-        // Earlier than the moves before it: that delays them, and what is told of them later.
+        // This wait may come before earlier moves. That delays them, and the words published after
+        // them.
         if (!rounds_.last().tells.empty()) rounds_.begin_round();
         return rounds_.last().waits.push_back(op);
       case Kind::move:
@@ -62,8 +63,8 @@ class RoundCutter {
   std::vector<FusedRound> finish() { return std::move(rounds_.list); }
 
  private:
-  /// What a round tells is told in any order. That a call is finished comes behind its doorbells: a
-  /// reader that was told so, by one that died then, asks no more whether that one lives.
+  /// Words of a round are published in any order. But the word for a finished call comes after its
+  /// doorbells: a reader that has seen it no longer checks whether its writer is alive.
   void add_tell(const DirectOp& op) {
     const auto& tells = rounds_.last().tells;
     if (std::any_of(tells.begin(), tells.end(), [&](const DirectOp& other) {
@@ -102,7 +103,8 @@ class RoundCutter {
 
   const Schedule& schedule_;
   Rounds rounds_;
-  std::vector<Touch> touched_;  ///< since the last move of the round that comes behind the others
+  std::vector<Touch>
+      touched_;  ///< memory touched since the last move of the round that waits for the others
 };
 
 }  // namespace

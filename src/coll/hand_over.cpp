@@ -6,7 +6,7 @@ namespace penstock::coll {
 
 namespace {
 
-/// Those that publish, of other nodes than `node`.
+/// The number of publishing ranks on other nodes than `node`.
 std::uint32_t producers_outside(const Problem& problem, const NodeMap& nodes,
                                 const NodeMap::Node& node) {
   if (problem.collective == Collective::broadcast)
@@ -18,7 +18,8 @@ std::uint32_t sharers_of(const Plan& plan, const NodeMap::Node& node) {
   return plan.algorithm == Algorithm::leaders ? 1 : node.ranks;
 }
 
-/// From share to share in what a rank of the node hands on; 0: it hands nothing on.
+/// Bytes from one share to the next in the chunk that a rank of the node forwards; 0: it forwards
+/// nothing.
 std::uint64_t stride_of(const Problem& problem, const Plan& plan, const NodeMap& nodes,
                         const NodeMap::Node& node) {
   const std::uint32_t others = producers_outside(problem, nodes, node);
@@ -57,7 +58,7 @@ HandOver::HandOver(const Problem& problem, const Plan& plan, const NodeMap& node
   }
 }
 
-/// Whole lines, as many for each of its node but the last ones.
+/// Whole lines. All ranks of the node get equally many, except the last ones.
 Block HandOver::share_of(std::uint32_t rank, std::uint64_t bytes) const {
   const std::uint64_t sharers = sharers_[rank];
   if (number_[rank] >= sharers) return {};

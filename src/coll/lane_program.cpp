@@ -7,7 +7,7 @@ namespace {
 class Cutter {
  public:
   void add(Lane lane, StepKind kind, std::uint32_t step) {
-    // Nothing that is told waits behind what the other lane moves.
+    // No word is published later because of what the other lane moves.
     const Lane other = lane == Lane::write ? Lane::read : Lane::write;
     if (!last(other).tells.empty()) next(other);
     if (kind == StepKind::wait || kind == StepKind::await_release) return add_wait(lane, step);
@@ -18,7 +18,7 @@ class Cutter {
     for (const Lane lane : {Lane::write, Lane::read}) {
       Segment& segment = last(lane);
       if (segments(lane).size() > 1 && segment.is_empty()) {
-        segments(lane).pop_back();  // told meanwhile
+        segments(lane).pop_back();  // published in the meantime
         continue;
       }
       segment.mark = true;
@@ -53,7 +53,7 @@ class Cutter {
     open(lane);
     last(lane).tells.push_back(step);
   }
-  /// The gate comes once, after all waits of the segment.
+  /// Adds the gate once, after all waits of the segment.
   void open(Lane lane) {
     Segment& segment = last(lane);
     if (segment.gate || !segment.moves.empty() || !segment.tells.empty()) return;

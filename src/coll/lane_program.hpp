@@ -1,5 +1,5 @@
-// A schedule whose data is moved by somebody else, a GPU: its lanes, cut where who keeps the
-// protocol and who moves the data hand over to each other. Both go by the same program.
+// A schedule whose data a Mover moves, such as a GPU. Its lanes are cut where control passes
+// between the proxy, which runs the protocol, and the mover. Both follow the same program.
 // Source: CCCL, section 4 (two streams of a rank); gpu.md, "CUDA".
 #pragma once
 
@@ -14,16 +14,16 @@ namespace penstock::coll {
 
 inline constexpr std::size_t lane_count = 2;
 
-/// Of one lane: waits, then what is moved once they are over, then what is told of it. Numbers of
-/// steps, ascending; each list may be empty.
+/// A part of one lane: waits, then the moves that they allow, then the words to publish. Indexes of
+/// steps, ascending. Each list may be empty.
 struct Segment {
   std::vector<std::uint32_t> waits, moves, tells;
-  bool gate = false;  ///< who moves waits here until the proxy allows it
-  bool mark = false;  ///< the proxy waits until what is moved is done
+  bool gate = false;  ///< the mover waits here until the proxy allows it
+  bool mark = false;  ///< the proxy waits until the moves are done
   bool is_empty() const { return waits.empty() && moves.empty() && tells.empty(); }
 };
 
-/// What who moves the data does, in an order that needs one thread.
+/// One action of the mover, in an order that one thread can follow.
 struct Event {
   enum class Kind : std::uint8_t {
     gate,  ///< of segment `number` of the lane
@@ -42,8 +42,8 @@ struct LaneProgram {
   const std::vector<Segment>& of(Lane lane) const { return lanes[static_cast<std::size_t>(lane)]; }
 };
 
-/// The first segment of a lane has a gate, and the last one a mark: what is moved lies between the
-/// begin and the end of the call.
+/// The first segment of a lane has a gate, and the last one has a mark. So all moves lie between
+/// the begin and the end of the call.
 LaneProgram lane_program_of(const Schedule& schedule);
 
 }  // namespace penstock::coll

@@ -1,7 +1,6 @@
-// The form by slots, with the data moved by somebody else: this thread waits for doorbells and
-// releases, drops its host's copies of what will be read, writes back what was published, and tells
-// the others. Both lanes go on side by side. Protocol: docs/protocols/collectives.md, "Data that a
-// GPU moves".
+// The slot form with a Mover. This thread waits for doorbells and releases, invalidates its host's
+// copies of the data to be read, writes back published data, and rings the doorbells. Both lanes
+// progress side by side. Protocol: docs/protocols/collectives.md, "Data that a GPU moves".
 #include "coll/mover.hpp"
 #include "coll/running.hpp"
 
@@ -18,7 +17,7 @@ void LaneRun::begin(const Call& call, const Prepared& prepared) {
   at_ = {};
 }
 
-/// `at.pending`: those of the segment's waits that are not over. A device access.
+/// `at.pending`: the segment's waits that are not over. A device access.
 Result<bool> LaneRun::waits_are_over(const Segment& segment, LaneState& at, Missing& missing) {
   const auto& steps = prepared().schedule.steps;
   if (segment.waits.empty()) return true;
@@ -41,7 +40,8 @@ Result<bool> LaneRun::waits_are_over(const Segment& segment, LaneState& at, Miss
   return at.pending.empty();
 }
 
-/// Drops this host's copies of what the segment reads of the others. Errors: mismatch.
+/// Invalidates this host's copies of the data that the segment reads from other ranks. Errors:
+/// mismatch.
 Result<void> LaneRun::make_readable(const Segment& segment) {
   const auto& schedule = prepared().schedule;
   bool any = false;
@@ -69,7 +69,7 @@ Result<void> LaneRun::make_readable(const Segment& segment) {
               call().name, s_.group.name(*lender));
 }
 
-/// What was moved is on its way to the device before the others learn of it.
+/// Writes back the moved data before the others learn of it.
 void LaneRun::tell(const Segment& segment) {
   const auto& steps = prepared().schedule.steps;
   for (const std::uint32_t i : segment.moves) {
@@ -84,7 +84,7 @@ void LaneRun::tell(const Segment& segment) {
   s_.send_off();
 }
 
-/// True when all of the lane is done.
+/// Returns true when the lane is done.
 Result<bool> LaneRun::advance_lane(Lane lane, Missing& missing) {
   const auto& segments = prepared().program.of(lane);
   LaneState& at = at_[static_cast<std::size_t>(lane)];

@@ -1,6 +1,6 @@
-// Rank 0 takes the slots when it comes to the first call that needs them, and then tells where they
-// lie, once, in tagged lines that were zero before. The others look there in that call, and in no
-// later one: a rank that has come so far knows the slots for good.
+// Rank 0 allocates the slots when it reaches the first call that needs them. Then it publishes
+// their place once, in tagged lines that were zero before. The others read it in that call only: a
+// rank past that call knows the slots for good.
 #include "coll/late_slots.hpp"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint64_t told_tag = 1;
 
-/// It is shown to the user, and comes from the pool.
+/// The text comes from the pool and is shown to the user, so it must not hold control characters.
 std::string printable(std::string_view text) {
   std::string shown(text);
   std::replace_if(
@@ -28,7 +28,7 @@ std::string printable(std::string_view text) {
 struct LateSlots::Told {
   TakenSlots slots;
   std::uint64_t text_bytes = 0;  ///< not 0: there is no room
-  std::array<char, 408> text{};  ///< says why
+  std::array<char, 408> text{};  ///< the reason
 };
 
 Result<LateSlots::Told> LateSlots::take_and_tell() {

@@ -1,6 +1,6 @@
-// Slots that come at the communicator's first call that needs them: rank 0 takes them and tells the
-// others where they lie, or why there are none. Protocol: docs/protocols/collectives.md, "Slots
-// that come late".
+// Slots that are allocated at the communicator's first call that needs them. Rank 0 allocates them
+// and publishes where they lie, or why there are none. Protocol: docs/protocols/collectives.md,
+// "Slots that come late".
 #pragma once
 
 #include <functional>
@@ -16,10 +16,11 @@ class LateSlots {
   LateSlots(State& state, std::function<Result<TakenSlots>()> take)
       : s_(state), take_(std::move(take)) {}
 
-  /// No wait. True when the slots are there; `missing`: rank 0, until it has told. Errors:
-  /// no_space, the same on all ranks; wrong_format; of rank 0 also those of the arena.
+  /// Returns true when the slots are known; does not wait. `missing`: rank 0, until it has
+  /// published them. Errors: no_space, the same on all ranks; wrong_format; on rank 0 also those of
+  /// the arena.
   Result<bool> come(const char* what, Missing& missing);
-  /// The slots that rank 0 has told of, if it has taken some. A device access.
+  /// The slots that rank 0 has published, if any. A device access.
   std::optional<TakenSlots> taken() const;
 
  private:

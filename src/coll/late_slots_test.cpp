@@ -1,5 +1,5 @@
-// Slots that come at a communicator's first long call. Ranks are threads here, each with an
-// attachment of its own, in software mode. Deaths are in sim/tests/ending_test.cpp.
+// Slots that are allocated at a communicator's first long call. Each rank is a thread with its own
+// attachment, in software mode. sim/tests/ending_test.cpp covers deaths.
 #include "coll/late_slots.hpp"
 
 #include <gmock/gmock.h>
@@ -33,7 +33,7 @@ class LateSlotsTest : public testing::Test {
                               .max_processes = 16,
                               .max_nodes = 8}));
     for (std::uint32_t r = 0; r < ranks; ++r) {
-      // The first two are on one node.
+      // Ranks 0 and 1 are on one node.
       pools_.push_back(*pool::Pool::attach({.spec = spec_,
                                             .rank = static_cast<int>(r),
                                             .job = "late slots",
@@ -65,7 +65,7 @@ class LateSlotsTest : public testing::Test {
     for (auto& thread : threads) thread.join();
     EXPECT_EQ(arenas_[0]->stats().objects, ballast_ ? 1u : 0u) << "all have left";
   }
-  /// On all ranks at the same point of their bodies: `step`, on rank 0 alone.
+  /// Runs `step` on rank 0 while all ranks wait at the same point of their bodies.
   void once(const Communicator& comm, const std::function<void()>& step) {
     all_.arrive_and_wait();
     if (comm.self() == 0) step();
@@ -86,7 +86,7 @@ class LateSlotsTest : public testing::Test {
   std::barrier<> all_{ranks};
   Agreement::Wishes wishes_{.late_slots = true};
   bool ballast_ = false;
-  std::uint64_t words_ = 0;  ///< their offset
+  std::uint64_t words_ = 0;  ///< offset of the words
 };
 
 /// A broadcast of `bytes` equal bytes.
@@ -145,7 +145,7 @@ TEST_F(LateSlotsTest, ComeAtTheFirstLongCallAlone) {
 TEST_F(LateSlotsTest, AreShorterWhereLessIsLeftByThen) {
   run([this](Communicator& comm) {
     once(comm, [this] { leave_free(8 << 20); });
-    // All were prepared when longer slots were expected.
+    // The plans of all calls were made for longer slots.
     CallQueue queue(comm);
     std::vector<std::shared_ptr<Broadcast>> begun;
     for (std::uint32_t root = 0; root < ranks; ++root) {

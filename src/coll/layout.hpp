@@ -1,4 +1,4 @@
-// A communicator's words in the pool, for n ranks:
+// The words of a communicator in the pool, for n ranks:
 //
 //   words     n rows     row p: a line for each half of p's slots, with a doorbell for each slot
 //                        and p's failure; in the first also its call, once it has waited long,
@@ -15,11 +15,11 @@
 //                        devices they lie in areas of their own (placement.hpp), and one of its
 //                        own where they come late
 //
-// Rank p alone writes its words, its eager blocks and its slots. A line of releases has several
+// Only rank p writes its words, its eager blocks and its slots. A line of releases has several
 // writers, by publish_word (rule 5 of the memory model). Words of a later collective are greater.
-// All up to the releases is zero before the first use; its row of releases each rank clears itself,
-// before it publishes what could be released.
-// In words: docs/protocols/collectives.md.
+// Everything before the releases is zero before the first use. Each rank clears its own row of
+// releases before it publishes a chunk that could be released. Explained in
+// docs/protocols/collectives.md.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ namespace penstock::coll {
 
 inline constexpr std::uint64_t line_bytes = coherence::line_bytes;
 
-/// A word that is greater than every one of an earlier collective.
+/// Makes a word that is greater than all words of earlier collectives.
 inline constexpr unsigned low_bits = 24;
 constexpr std::uint64_t word_of(std::uint64_t collective, std::uint64_t low) {
   return collective << low_bits | low;
@@ -41,7 +41,7 @@ constexpr std::uint64_t word_of(std::uint64_t collective, std::uint64_t low) {
 constexpr std::uint64_t collective_of(std::uint64_t word) {
   return word >> low_bits;
 }
-/// "The first `chunks` chunks of this collective": a release.
+/// A release: "the first `chunks` chunks of this collective".
 inline constexpr std::uint64_t max_chunks = (1ull << (low_bits - 2)) - 2;
 constexpr std::uint64_t chunk_word(std::uint64_t collective, std::uint64_t chunks) {
   return word_of(collective, chunks << 1);
@@ -49,11 +49,11 @@ constexpr std::uint64_t chunk_word(std::uint64_t collective, std::uint64_t chunk
 constexpr std::uint64_t chunks_of(std::uint64_t word) {
   return (word & ((1ull << low_bits) - 1)) >> 1;
 }
-/// Of a doorbell: its chunk stays where the user has it (zero_copy.hpp).
+/// Set in a doorbell whose chunk stays in the user's buffer (zero_copy.hpp).
 inline constexpr std::uint64_t zero_copy_bit = 1;
 
-/// A collective and the fingerprint of its call (fingerprint.hpp): the first doorbell of each slot,
-/// the tag of the first eager line (that of line i is greater by i), and the word of a rank's call.
+/// A collective and the fingerprint of its call (fingerprint.hpp). It is the first doorbell of each
+/// slot, the tag of the first eager line (line i has this tag + i), and the word of a rank's call.
 /// Readers wait for exactly this word, so they ignore the words of a rank that is in another call.
 inline constexpr unsigned fingerprint_bits = 22;
 constexpr std::uint64_t opening_word(std::uint64_t collective, std::uint64_t fingerprint) {
@@ -63,11 +63,12 @@ constexpr std::uint64_t fingerprint_of(std::uint64_t opening) {
   return opening >> 1 & ((1ull << fingerprint_bits) - 1);
 }
 inline constexpr std::uint64_t max_eager_lines = 1ull << 16;
-/// Set in the doorbells of a slot's later chunks, and in the word of a call that is made by other
-/// means than the pool.
+/// Set in the doorbells of a slot's later chunks, and in the word of a call made by other means
+/// than the pool.
 inline constexpr std::uint64_t later_bit = 1ull << (low_bits - 1);
-/// A reader tells a chunk from the one before it in the same slot by as many bits of its number.
-/// The rest is of the fingerprint: this may be the first doorbell of its producer that it awaits.
+/// Bits of a chunk's number by which a reader distinguishes it from the previous chunk in the slot.
+/// The other bits hold the fingerprint, since this may be the first doorbell that it awaits from
+/// the producer.
 inline constexpr unsigned later_chunk_bits = 8;
 constexpr std::uint64_t later_doorbell(std::uint64_t collective, std::uint64_t chunk,
                                        std::uint64_t fingerprint) {
@@ -76,13 +77,14 @@ constexpr std::uint64_t later_doorbell(std::uint64_t collective, std::uint64_t c
   return word_of(collective, later_bit | call | which << 1);
 }
 
-/// Words of a line behind the doorbells; the first two in a rank's first line only.
+/// Indexes of the words after the doorbells in a line; the first two are only in a rank's first
+/// line.
 inline constexpr std::uint64_t call_word = 5, finished_word = 6, failed_word = 7;
-/// "Finished" of a rank that makes no more calls.
+/// The "finished" word of a rank that makes no more calls.
 inline constexpr std::uint64_t all_finished = 1ull << 62;
-/// In which rank 0 tells of slots that come late.
+/// Lines in which rank 0 publishes slots that come late.
 inline constexpr std::uint64_t late_slots_lines = 8;
-/// All words of a rank.
+/// Number of words in a rank's row.
 inline constexpr std::uint64_t row_words = halves * line_bytes / 8;
 
 class Layout {
@@ -90,7 +92,7 @@ class Layout {
   Layout(std::uint32_t ranks, const Shape& shape) : n_(ranks), shape_(shape) {}
 
   std::uint64_t row(std::uint64_t rank) const { return rank * row_words * 8; }
-  /// Of the half that `collective` uses.
+  /// The line of the half that `collective` uses.
   std::uint64_t line(std::uint64_t rank, std::uint64_t collective) const {
     return row(rank) + collective % halves * line_bytes;
   }
@@ -99,7 +101,7 @@ class Layout {
   }
   std::uint64_t call(std::uint64_t rank) const { return row(rank) + call_word * 8; }
   std::uint64_t finished(std::uint64_t rank) const { return row(rank) + finished_word * 8; }
-  /// It stands in each line.
+  /// Each line holds this word.
   std::uint64_t failed(std::uint64_t rank, std::uint64_t collective = 0) const {
     return line(rank, collective) + failed_word * 8;
   }
@@ -114,8 +116,8 @@ class Layout {
     const std::uint64_t block = collective % shape_.eager_blocks;
     return eager_begin() + (rank * shape_.eager_blocks + block) * eager_block_bytes();
   }
-  // Of direct_program.hpp. In row p, which p's GPU alone waits for: the doorbells of the producers,
-  // the releases of the consumers, and what each rank has finished.
+  // The words of direct_program.hpp. Only p's GPU waits for row p, which holds the doorbells of
+  // producers, the releases of consumers, and what each rank has finished.
   std::uint64_t direct_doorbell(std::uint64_t producer, std::uint64_t consumer) const {
     return direct_row(consumer) + producer * 8;
   }

@@ -1,7 +1,7 @@
-// Broadcast, gather, scatter, allgather and alltoall: everything is written once and read once by
-// each that needs it. In round n a rank publishes its chunk n + lead and reads chunk n of the
-// others; the lead leaves time for the consumers of the slot that it takes. Source: CCCL, section 4
-// and Table 2; the order of reading: design page papers/4-collectives.md, 4.4.
+// Broadcast, gather, scatter, allgather and alltoall. All data is written once, and read once by
+// each rank that needs it. In round n a rank publishes its chunk n + lead and reads chunk n of the
+// others. The lead gives the consumers time to release the slot. Source: CCCL, section 4 and Table
+// 2; the order of reading: design page papers/4-collectives.md, 4.4.
 #include "base/format.hpp"
 #include "coll/builder.hpp"
 
@@ -45,7 +45,8 @@ class Movement {
     if (has_root_as_producer()) return rank != p_.root;
     return p_.collective != Collective::gather || rank == p_.root;
   }
-  /// This rank's block for `consumer`; all have the same one where none has its own.
+  /// This rank's block for `consumer`. One block serves all if consumers have no blocks of their
+  /// own.
   const Block& input_for(std::uint32_t consumer) const {
     return (kept_.empty() ? p_.input : kept_)[own_parts(p_) ? consumer : 0];
   }
@@ -54,7 +55,7 @@ class Movement {
     return p_.output[one ? 0 : producer];
   }
 
-  /// In place an alltoall would read over what it has not published yet.
+  /// In place, an alltoall would overwrite data that it has not published yet.
   void keep_what_is_overwritten() {
     if (p_.collective != Collective::alltoall || !p_.in_place) return;
     std::uint64_t bytes = 0;
@@ -103,7 +104,7 @@ class Movement {
       if (n < read) read_round(n);
     }
   }
-  /// As many chunks as there are slots; what the others have published of theirs; and again.
+  /// Publishes as many chunks as there are slots, reads the same chunks of the others, and repeats.
   void fill_and_drain(std::uint64_t written, std::uint64_t read) {
     for (std::uint64_t n = 0; n < std::max(written, read); n += plan_.slots) {
       const std::uint64_t end = n + plan_.slots;
@@ -112,7 +113,7 @@ class Movement {
       for (std::uint64_t i = n; i < std::min(end, read); ++i) read_round(i);
     }
   }
-  /// For the last of the chunks [begin, end) of each producer.
+  /// Waits for the last of the chunks [begin, end) of each producer.
   void wait_for_all(std::uint64_t begin, std::uint64_t end) {
     for (std::uint32_t k = 0; k + 1 < p_.ranks; ++k) {
       const std::uint32_t producer = builder_.previous(k);
@@ -121,10 +122,10 @@ class Movement {
       if (chunks > begin) builder_.wait(producer, chunks - 1);
     }
   }
-  /// The chunk whose announcement lets this rank take chunk n of `chunks`.
+  /// The chunk whose doorbell lets this rank read chunk n of `chunks`.
   std::uint64_t turn_of(std::uint64_t n, std::uint64_t chunks) const {
     if (!plan_.turns || p_.collective != Collective::broadcast) return n;
-    // No further ahead than the slots reach, or the root would wait for this rank.
+    // It is no further ahead than the slots reach, or the root would wait for this rank.
     const std::uint64_t behind_root = (p_.rank + p_.ranks - p_.root - 1) % p_.ranks;
     return std::min(n + behind_root % plan_.slots, chunks - 1);
   }
@@ -145,13 +146,13 @@ class Movement {
   const Plan& plan_;
   Builder builder_;
   Buffer source_ = Buffer::input;
-  std::vector<Block> kept_;  ///< the input in scratch memory, where it is there
+  std::vector<Block> kept_;  ///< copy of the input in scratch memory; may be empty
   std::int64_t moved_ = -1;  ///< the step after which `source_` may be read
   std::vector<Part> parts_of_chunk_;
   std::vector<std::uint32_t> consumers_;
 };
 
-/// A chunk without bytes from each rank.
+/// Each rank publishes one chunk without bytes.
 Schedule build_barrier(const Problem& p, const Plan& plan) {
   Builder builder(p, plan);
   builder.set_total_chunks(1);

@@ -1,4 +1,4 @@
-// Which node each rank is on.
+// The node of each rank.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace penstock::coll {
 
-/// Empty, or with an entry for each rank; the same on all ranks.
+/// Empty, or with an entry for each rank. The same on all ranks.
 class NodeMap {
  public:
   NodeMap() = default;
@@ -31,9 +31,9 @@ class NodeMap {
     std::uint64_t number = 0;
     std::uint32_t ranks = 0;
   };
-  /// Each once, in the order of their first ranks.
+  /// Each node once, in the order of their first ranks.
   const std::vector<Node>& all() const { return sizes_; }
-  /// The most ranks that a node has; 0: not told.
+  /// The most ranks on any node; 0: unknown.
   std::uint32_t largest() const { return largest_; }
   /// The ranks of its node, ascending, `rank` included.
   std::vector<std::uint32_t> mates_of(std::uint32_t rank) const {
@@ -42,8 +42,8 @@ class NodeMap {
       if (nodes_[other] == nodes_[rank]) mates.push_back(other);
     return mates;
   }
-  /// By rank: its place when the first ranks of all nodes come first, then the second ones, and so
-  /// on. Ranks of a node lie as far apart there as they can. Empty: not told.
+  /// By rank: its place in an order that lists the first ranks of all nodes, then their second
+  /// ranks, and so on. So ranks of one node are as far apart as possible. Empty: unknown.
   std::vector<std::uint32_t> places_across() const {
     std::map<std::uint64_t, std::uint32_t> seen;  // ranks of each node
     std::vector<std::uint32_t> seats(ranks()), order(ranks()), places(ranks());

@@ -1,7 +1,6 @@
-// Reductions in which each rank reads what it reduces from all that have it: reduce,
-// reduce_scatter, allreduce, scan and exscan. Each operand is read once, in the combine itself.
-// Source: CCCL, section 4 (its AllReduce is this one); the order of the operands is the ranks',
-// gpu.md.
+// Reductions in which each rank reads all operands of its result: reduce, reduce_scatter,
+// allreduce, scan and exscan. Each operand is read once, in the combine itself. Source: CCCL,
+// section 4 (its AllReduce is this one); operands are in rank order, as in gpu.md.
 #include "base/format.hpp"
 #include "coll/builder.hpp"
 
@@ -27,7 +26,7 @@ class OneShot {
 
  private:
   bool scatters() const { return p_.collective == Collective::reduce_scatter; }
-  /// Whether `consumer` needs what `producer` has.
+  /// Whether `consumer` needs the data of `producer`.
   bool reads(std::uint32_t consumer, std::uint32_t producer) const {
     switch (p_.collective) {
       case Collective::reduce:
@@ -68,7 +67,8 @@ class OneShot {
       combine(n);
     }
   }
-  /// As many chunks as there are slots; what the others have published of theirs; and again.
+  /// Publishes as many chunks as there are slots, combines the same chunks of all ranks, and
+  /// repeats.
   void fill_and_drain(std::uint64_t rounds) {
     for (std::uint64_t n = 0; n < rounds; n += plan_.slots) {
       const std::uint64_t end = std::min(n + plan_.slots, rounds);
@@ -77,7 +77,7 @@ class OneShot {
       for (std::uint64_t i = n; i < end; ++i) combine(i);
     }
   }
-  /// For the last of the chunks [begin, end) of each producer.
+  /// Waits for the last of the chunks [begin, end) of each producer.
   void wait_for_all(std::uint64_t begin, std::uint64_t end) {
     const std::uint64_t chunks = std::min(end, builder_.rounds_of(input_for(p_.rank).bytes));
     if (chunks <= begin || p_.output.empty()) return;
@@ -101,7 +101,7 @@ class OneShot {
     if (operands.empty() || p_.output.empty()) return;
     for (std::uint32_t k = 0; k + 1 < p_.ranks; ++k)
       if (reads(p_.rank, builder_.previous(k))) builder_.wait(builder_.previous(k), n);
-    // In place the result takes the place of what was published.
+    // In place, the result overwrites published data.
     const Block to = builder_.part_of({p_.output[0].offset, input_for(p_.rank).bytes}, n);
     builder_.combine(operands, {Buffer::output, to.offset, to.bytes},
                      p_.in_place ? published_ : -1);

@@ -1,6 +1,5 @@
-// Names of the types of elements and of the operations on them, for hosts and GPUs. Source: design
-// page gpu.md, "Algorithms"; the types are those of NCCL and PyTorch, the operations those and
-// MPI's.
+// Names of the element types and of the operations on them, for hosts and GPUs. Source: design page
+// gpu.md, "Algorithms"; the types are those of NCCL and PyTorch, the operations those and MPI's.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +30,7 @@ enum class Operation : std::uint8_t {
   product,
   minimum,
   maximum,
-  average,            ///< the sum, divided by the number of ranks; of integers towards zero
+  average,            ///< the sum, divided by the number of ranks; integers round towards zero
   premultiplied_sum,  ///< the sum of each value times a factor
   bit_and,
   bit_or,
@@ -42,7 +41,7 @@ enum class Operation : std::uint8_t {
 };
 inline constexpr std::uint32_t operation_count = 12;
 
-/// A boolean's sum and maximum are "or", its product and minimum "and".
+/// For booleans, sum and maximum mean "or"; product and minimum mean "and".
 constexpr Operation of_booleans(Operation operation) {
   if (operation == Operation::sum || operation == Operation::maximum) return Operation::bit_or;
   if (operation == Operation::product || operation == Operation::minimum) return Operation::bit_and;

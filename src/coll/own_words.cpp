@@ -6,7 +6,7 @@ namespace penstock::coll {
 
 namespace {
 
-/// So that a look costs the same in large communicators.
+/// A limit, so that a look costs the same in large communicators.
 constexpr std::size_t releases_at_once = 64;
 
 }  // namespace

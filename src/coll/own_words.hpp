@@ -1,5 +1,5 @@
-// The words of a communicator that this rank alone writes, and what it has published there last: a
-// rank that waits finds those that a stranger has overwritten since, and publishes them again.
+// The words of a communicator that only this rank writes, and the values it published last. A
+// waiting rank finds words that foreign stores have overwritten, and publishes them again.
 #pragma once
 
 #include <array>
@@ -20,17 +20,17 @@ class OwnWords {
            std::uint32_t ranks, std::uint32_t self)
       : memory_(memory), area_(area), layout_(layout), self_(self), releases_(ranks) {}
 
-  /// What this rank has released of a producer's chunks.
+  /// Names the word in which this rank has released a producer's chunks.
   struct Release {
     std::uint32_t producer;
   };
 
-  /// The word at `offset`, in this rank's row of words. Not ordered.
+  /// Publishes the word at `offset`, in this rank's row of words. Not ordered.
   void publish_word(std::uint64_t offset, std::uint64_t word, Site site = Site::here()) {
     row_[(offset - layout_.row(self_)) / 8] = word;
     memory_.publish_word(area_ + offset, word, site);
   }
-  /// Not ordered.
+  /// Publishes a release. Not ordered.
   void publish_word(Release of, std::uint64_t word, Site site = Site::here()) {
     releases_[of.producer] = word;
     memory_.publish_word(area_ + layout_.release(of.producer, self_), word, site);
@@ -38,8 +38,8 @@ class OwnWords {
 
   std::uint64_t released(std::uint32_t producer) const { return releases_[producer]; }
 
-  /// Looks at the row and at some of the releases, the next ones each time. What differs from what
-  /// this rank published is published again; true when something was. Not ordered. A device access.
+  /// Checks the row and some of the releases, in turn. Publishes again each word that differs from
+  /// this rank's value. Returns true if there was one. Not ordered. A device access.
   bool restore();
 
  private:
@@ -51,7 +51,7 @@ class OwnWords {
   const std::uint32_t self_;
   std::array<std::uint64_t, row_words> row_{};
   std::vector<std::uint64_t> releases_;  ///< by producer
-  std::uint32_t next_ = 0;               ///< the producer that is looked at next
+  std::uint32_t next_ = 0;               ///< the next producer to check
 };
 
 }  // namespace penstock::coll

@@ -8,13 +8,13 @@ namespace penstock::coll {
 namespace {
 
 constexpr std::uint32_t max_devices = 16, first_counted = 3;
-/// The table's columns: for 3, 4, ... devices a bit for each size.
+/// A row of the table: for 3, 4, ... devices, one bit for each size.
 using Row = std::array<std::uint16_t, max_devices - first_counted + 1>;
-/// For 2, 3, ... 16 and 32 ranks.
+/// The table has rows for 2, 3, ... 16 and 32 ranks.
 constexpr std::uint32_t max_counted_ranks = 16, many_ranks = 32;
 using Rows = std::array<Row, max_counted_ranks>;
 
-/// Where the last device makes a call slower on some platform, by the model.
+/// Cases in which the model finds that the last device makes a call slower on some platform.
 struct Slower {
   Collective collective;
   Rows rows;
@@ -28,12 +28,12 @@ std::uint32_t row_of(std::uint32_t ranks) {
   return std::clamp(ranks, 2u, max_counted_ranks) - 2;
 }
 
-/// The table's sizes are 64 KB, 128 KB, ... 128 MB of a rank in all: the nearest of them.
+/// The nearest of the table's sizes, which are 64 KB, 128 KB, ... 128 MB for all data of a rank.
 std::uint32_t column_of(const Problem& problem) {
   constexpr unsigned least = 16, most = 27;
   const bool shares = problem.collective == Collective::alltoall ||
                       problem.collective == Collective::reduce_scatter;
-  // Ranks that do not know the size of a call take it for a long one.
+  // Ranks that do not know the size of a call assume a long one.
   if (!problem.max_block_bytes) return most - least;
   const std::uint64_t bytes = std::min<std::uint64_t>(*problem.max_block_bytes, 1ull << most) *
                               (shares ? problem.ranks : 1);

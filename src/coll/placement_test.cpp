@@ -1,5 +1,5 @@
-// Chunks on devices: the worked example of CCCL (figure 6), and what must hold for all numbers of
-// ranks and devices.
+// Chunks on devices: the worked example of CCCL (figure 6), and properties that must hold for all
+// numbers of ranks and devices.
 #include "coll/placement.hpp"
 
 #include <gmock/gmock.h>
@@ -60,7 +60,7 @@ TEST(Placement, UsesAsManyDevicesAsServeBest) {
   EXPECT_EQ(devices_for(problem_of(Collective::broadcast, 3, 8), Variant::naive, 6), 1u);
 }
 
-/// Of an alltoall and a reduce_scatter a rank has a block for each other one.
+/// In an alltoall or a reduce_scatter, a rank has a block for every other rank.
 TEST(Placement, GoesByTheSizeOfARanksShare) {
   for (std::uint32_t devices = 3; devices <= 8; ++devices)
     for (std::uint64_t bytes = 1 << 16; bytes <= 1 << 27; bytes *= 2) {
@@ -80,7 +80,7 @@ TEST(Placement, IsTheSameForAllRanks) {
     }
 }
 
-/// With a device more never fewer are in use, and two wherever there are two.
+/// One more device never reduces the number in use. At least two are used if there are two.
 TEST(Placement, UsesNoFewerOfMoreDevices) {
   for (std::size_t i = 0; i < collective_count; ++i)
     for (const std::uint32_t ranks : {2u, 3u, 7u, 16u, 17u, 31u, 32u, 100u})
@@ -115,7 +115,7 @@ void for_all(const Check& check) {
         }
 }
 
-/// Chunks that are in flight at once, of all ranks and both halves.
+/// Checks chunks in flight at once, of all ranks and both halves.
 TEST(Placement, GivesEachChunkASlotOfItsOwn) {
   for_all([](const Case& c) {
     const Placing placing(c.ranks, c.devices, c.slots, c.sequential);
@@ -143,7 +143,7 @@ TEST(Placement, GivesEachChunkASlotOfItsOwn) {
   });
 }
 
-/// Calls may go round any number of devices.
+/// Calls may use any number of devices.
 TEST(Placement, KeepsTheSlotsOfRanksAndHalvesApart) {
   const Placing placing(5, 6, 4, true);
   std::map<std::pair<std::uint32_t, std::uint64_t>, std::set<std::uint64_t>> owners;
@@ -175,7 +175,7 @@ TEST(Slots, OfOneDeviceLieAsTheirPlacementSays) {
               128 + 64 * placing.place_of(i % 5, i / 7 % 2, i, 1).slot);
 }
 
-/// In areas of at most 3 slots: all slots apart, and inside.
+/// Uses areas of at most 3 slots. All slots are apart, and inside their areas.
 TEST(Slots, LieInTheAreasOfTheirDevice) {
   for (std::uint32_t devices : {2u, 3u, 6u}) {
     Options options{.shape = {.slots = 4, .slot_bytes = 64, .devices = devices, .area_slots = 3}};
@@ -200,7 +200,7 @@ TEST(Slots, LieInTheAreasOfTheirDevice) {
   }
 }
 
-/// Whether ranks were dealt to nodes in blocks or in turn: each node's slots lie on all devices.
+/// Ranks may be dealt to nodes in blocks or in turn: each node's slots lie on all devices.
 TEST(Slots, OfANodeLieOnAllDevices) {
   constexpr std::uint32_t ranks = 16;
   for (const bool blocks : {true, false}) {

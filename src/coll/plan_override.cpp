@@ -14,7 +14,7 @@ Error wrong(std::string_view key, std::string_view value, std::string_view neede
   return {ErrorCode::invalid_argument, fmt::format("{}={}: {}", key, value, needed)};
 }
 
-/// One of the values that have names, 0 to `last`.
+/// Parses one of the enum's named values, 0 to `last`.
 template <class Enum>
 Result<Enum> named(std::string_view key, std::string_view value, Enum last) {
   std::string names;

@@ -1,4 +1,4 @@
-// What a user asks of plans, in place of what default_plan() takes: PENSTOCK_COLL_PLAN.
+// The user's overrides of default_plan(): PENSTOCK_COLL_PLAN.
 #pragma once
 
 #include <optional>
@@ -12,18 +12,19 @@ struct PlanOverride {
   std::optional<Algorithm> algorithm;
   std::optional<Variant> variant;
   std::optional<bool> turns;
-  std::uint64_t chunk_bytes = 0;  ///< of a chunk at most; 0: not asked for
+  std::uint64_t chunk_bytes = 0;  ///< most bytes in a chunk; 0: not set
   std::uint32_t chunks = 0;       ///< Plan::chunks
-  bool slots_only = false;        ///< nothing is eager
-  std::uint32_t devices = 0;      ///< at most; 0: not asked for. Of who makes communicators
+  bool slots_only = false;        ///< no call is eager
+  std::uint32_t devices = 0;      ///< at most; 0: not set. Used by code that creates communicators
 
-  /// An algorithm that the collective does not have is left as it was, and so is an eager plan.
-  /// `nodes`: two_level is possible. The variants aggregate and naive are of one_shot.
+  /// Keeps the plan's algorithm if the collective does not have the override's. Keeps an eager
+  /// plan. `nodes`: two_level is possible. The variants aggregate and naive exist only for
+  /// one_shot.
   Plan applied_to(const Plan& plan, const Problem& problem, bool nodes) const;
 };
 
-/// "variant=all,chunk=64K,algorithm=two_shot"; nothing for "". Errors: invalid_argument, which
-/// names the part that is wrong and what can stand there.
+/// Parses "variant=all,chunk=64K,algorithm=two_shot"; "" sets nothing. Errors: invalid_argument,
+/// which names the wrong part and the allowed values.
 Result<PlanOverride> parse_plan_override(std::string_view text);
 
 }  // namespace penstock::coll
