@@ -149,7 +149,7 @@ TEST_F(CommunicatorTest, GivesTheSameOnSeveralDevices) {
 }
 
 /// Broadcasts one chunk for each device and checks where its bytes lie.
-TEST_F(CommunicatorTest, TheChunksOfARootLieOnAllParts) {
+TEST_F(CommunicatorTest, SpreadsChunksOfARootOverAllParts) {
   spec_ = three_parts();
   make_pool(coherence::Mode::software);
   Shape shape = small;

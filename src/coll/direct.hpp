@@ -51,9 +51,10 @@ class Direct {
   /// Several device accesses.
   Result<void> look(const char* what, const std::vector<DirectOp>* program, const DirectTurn& turn,
                     Missing& missing);
-  /// Has another rank failed? Who asks when a call is done learns of every failure before which
-  /// that call could have got wrong data: a rank that lets its GPU go has told of it before. One
-  /// that had done all by then has told of nothing wrong, and only who waits for it has failed.
+  /// Checks whether another rank has failed. Called after a call is done, it reports every failure
+  /// that could have given that call wrong data, because a rank publishes its failure before it
+  /// releases its GPU. A rank that gave up with no work left is not reported here; only calls that
+  /// wait for it fail.
   Result<void> look_for_failures(const char* what);
   std::string names(const Missing& missing) const { return s_.group.names(missing); }
   group::Group& group() const { return s_.group; }

@@ -51,7 +51,7 @@ TEST(Fingerprint, IsTheSameWhateverPartARankHas) {
   EXPECT_EQ(difference({{allreduce(3), sum_of_floats}}, {{packed, sum_of_floats}}), "");
 }
 
-TEST(Fingerprint, IsTheSameWhereNotAllRanksKnowTheSizes) {
+TEST(Fingerprint, IgnoresSizesThatSomeRanksDoNotKnow) {
   Problem long_one = broadcast(0, 0, 100), short_one = broadcast(0, 1, 10);
   long_one.max_block_bytes.reset();
   short_one.max_block_bytes.reset();
@@ -70,7 +70,7 @@ TEST(Fingerprint, NamesAnotherOperation) {
             "calls allreduce of 3 float32 by maximum, and this rank allreduce of 3 float32 by sum");
 }
 
-TEST(Fingerprint, NamesAnotherTypeOfAsManyElementsOrBytes) {
+TEST(Fingerprint, NamesAnotherTypeOfSameElementsOrBytes) {
   const auto sum_of_doubles = reduction_word(Datatype::float64, Operation::sum);
   EXPECT_THAT(difference({{allreduce(4), sum_of_floats}}, {{allreduce(4, 8), sum_of_doubles}}),
               HasSubstr("calls allreduce of 4 float64 by sum"));
@@ -128,7 +128,7 @@ TEST(Fingerprint, NamesAnotherBlockOfARank) {
   EXPECT_THAT(difference({{one}}, {{other}}), HasSubstr("makes another call than this rank"));
 }
 
-TEST(Fingerprint, KeepsADifferenceOfAnEarlierCallAndNamesIt) {
+TEST(Fingerprint, KeepsAndNamesADifferenceOfAnEarlierCall) {
   const MadeCall same{allreduce(8), sum_of_floats};
   EXPECT_THAT(difference({{broadcast(0, 0, 24)}, same, same}, {{broadcast(1, 0, 24)}, same, same}),
               HasSubstr("2 calls ago called broadcast of 24 bytes with root 1, and this rank "));

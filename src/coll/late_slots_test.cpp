@@ -42,7 +42,7 @@ class LateSlotsTest : public testing::Test {
     }
   }
 
-  /// Each rank runs `body` on its side of a communicator.
+  /// Runs `body` on each rank's side of a communicator.
   void run(const std::function<void(Communicator&)>& body) {
     std::vector<Offer> offers(ranks);
     std::vector<std::thread> threads;
@@ -215,7 +215,7 @@ TEST_F(LateSlotsTest, ComeWhenAllAskForThem) {
   });
 }
 
-/// The lines are not believed.
+/// The ranks check the published lines before they use them.
 TEST_F(LateSlotsTest, RefuseAPlaceOutsideThePool) {
   run([this](Communicator& comm) {
     once(comm, [&] {

@@ -131,13 +131,13 @@ class Layout {
     return direct_begin() + rank * direct_row_bytes();
   }
   std::uint64_t direct_row_bytes() const { return 3 * row_bytes(); }
-  /// What one rank zeroes for all.
+  /// Bytes that one rank zeroes for all.
   std::uint64_t zeroed_bytes() const { return releases_begin(); }
-  /// Where the slots begin, if they lie behind the words.
+  /// Where the slots begin, if they follow the words.
   std::uint64_t slots_begin() const {
     return base::align_up(releases_begin() + n_ * row_bytes(), 4096);
   }
-  /// Of a rank's releases.
+  /// Bytes of a rank's releases.
   std::uint64_t row_bytes() const { return base::align_up(n_ * 8, line_bytes); }
   std::uint64_t eager_row_bytes() const { return shape_.eager_blocks * eager_block_bytes(); }
 

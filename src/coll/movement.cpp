@@ -29,7 +29,7 @@ class Movement {
   }
 
  private:
-  /// Whether each consumer has a part of its own in a chunk.
+  /// Whether each consumer has its own part of a chunk.
   static bool own_parts(const Problem& p) {
     const bool own = p.collective == Collective::scatter || p.collective == Collective::alltoall;
     return own && p.ranks > 1;

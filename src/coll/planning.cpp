@@ -10,7 +10,8 @@ namespace penstock::coll {
 
 namespace {
 
-/// Eager blocks of all ranks: one rank zeroes them, and each reads those of its node.
+/// Eager bytes for each rank. Limited, because one rank zeroes all blocks and each rank reads those
+/// of its node.
 std::uint64_t eager_bytes_for(std::uint32_t ranks) {
   constexpr std::uint64_t of_all = 16 << 20, least_lines = 8;
   const Shape shape;
@@ -19,7 +20,7 @@ std::uint64_t eager_bytes_for(std::uint32_t ranks) {
   return std::clamp(lines, least_lines, default_lines) * coherence::tagged_bytes;
 }
 
-/// Whether the longest block fits a part of an eager block, and all ranks know it.
+/// Whether all ranks know that the longest block fits a part of an eager block.
 bool fits_eager(const Problem& problem, const Shape& shape) {
   if (problem.collective == Collective::barrier) return true;
   if (!problem.max_block_bytes) return false;
@@ -27,7 +28,7 @@ bool fits_eager(const Problem& problem, const Shape& shape) {
          cut_of(problem, {.slot_bytes = shape.eager_bytes, .eager = true}).bytes;
 }
 
-/// More rounds than these need a number that a chunk cannot have.
+/// Rounds must stay below this, because a chunk's number has few bits.
 std::uint64_t max_rounds(const Problem& problem, Algorithm algorithm) {
   if (algorithm == Algorithm::one_shot) return max_chunks;
   const bool three_streams =
@@ -35,7 +36,7 @@ std::uint64_t max_rounds(const Problem& problem, Algorithm algorithm) {
   return three_streams ? max_chunks / 3 - 3 : max_chunks / 2 - 2;
 }
 
-/// Whether build() takes the plan, by what all ranks know of the problem.
+/// Whether build() accepts the plan, by what all ranks know of the problem.
 bool can_be(const Problem& problem, const Plan& plan, const Shape& shape, const NodeMap& nodes) {
   const bool bare = plan.algorithm == Algorithm::one_shot && plan.variant == Variant::all;
   if (problem.collective == Collective::barrier && bare) return true;
@@ -50,7 +51,7 @@ bool can_be(const Problem& problem, const Plan& plan, const Shape& shape, const 
   if (part == 0) return false;
   std::uint64_t bytes = problem.max_block_bytes.value_or(0);
   if (reduces_shares(problem, plan))
-    bytes = bytes / problem.ranks + problem.element_bytes;  // a share, at most
+    bytes = bytes / problem.ranks + problem.element_bytes;  // the longest share
   const std::uint64_t rounds = bytes / part + (bytes % part == 0 ? 0 : 1);
   return rounds < max_rounds(problem, plan.algorithm);
 }
@@ -75,7 +76,7 @@ std::optional<Plan> plan_of(const TuningEntry& entry, const Problem& problem, co
   plan.eager = entry.eager;
   plan.in_switch = entry.in_switch;
   if (plan.eager) return fits_eager(problem, shape) ? std::optional(plan) : std::nullopt;
-  // How many chunks a block of unknown size takes is not known either: the fewest.
+  // With an unknown block size the number of chunks is unknown too, so use as few as possible.
   if (entry.chunk_bytes != 0 && problem.max_block_bytes)
     plan.slot_bytes = std::min(entry.chunk_bytes, shape.slot_bytes);
   if (problem.max_block_bytes) plan.chunks = entry.chunks;
@@ -98,7 +99,7 @@ Plan PlanTable::plan(const Problem& problem, const Shape& shape, const NodeMap& 
     if (!matches(entries_[i], problem, nodes)) continue;
     if (const auto plan = plan_of(entries_[i], problem, shape, nodes)) return *plan;
   }
-  // Nothing fits, not even a whole slot: build() says what is missing.
+  // Nothing fits, not even a whole slot. build() reports what is missing.
   Plan plan;
   plan.slot_bytes = shape.slot_bytes;
   return plan;
@@ -110,7 +111,7 @@ Plan default_plan(const Problem& problem, const Shape& shape) {
 }
 
 std::uint32_t area_slots_of(std::uint64_t stripe_bytes, std::uint64_t slot_bytes) {
-  // A page less than a stripe, so that the header of the next object has its place there.
+  // One page less than a stripe leaves room there for the next object's header.
   constexpr std::uint64_t page = 4096;
   return static_cast<std::uint32_t>((stripe_bytes - page) / slot_bytes);
 }

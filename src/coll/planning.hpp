@@ -1,4 +1,4 @@
-// Which algorithm, form and chunk a problem gets.
+// Chooses the algorithm, form and chunk size for a problem.
 #pragma once
 
 #include <array>
@@ -11,25 +11,26 @@
 
 namespace penstock::coll {
 
-/// The plan of an entry, in slots of `shape`; nullopt where it cannot be for the problem. The same
-/// on all ranks that know the same of the problem.
+/// The plan of an entry, in slots of `shape`; nullopt if it is impossible for the problem. The same
+/// on all ranks that know the same about the problem.
 std::optional<Plan> plan_of(const TuningEntry& entry, const Problem& problem, const Shape& shape,
                             const NodeMap& nodes = {});
 
-/// A tuning table, arranged for look-ups: no allocation, a few comparisons.
+/// A tuning table arranged for look-ups: no allocation, a few comparisons.
 class PlanTable {
  public:
   explicit PlanTable(const Tuning& tuning);
-  /// The same on all ranks that know the same of the problem: without Problem::max_block_bytes its
-  /// sizes do not count.
+  /// Looks up the plan for a problem. The same on all ranks that know the same about it: without
+  /// Problem::max_block_bytes, its sizes are ignored.
   Plan plan(const Problem& problem, const Shape& shape, const NodeMap& nodes = {}) const;
 
  private:
-  std::vector<TuningEntry> entries_;  ///< by collective, each in the table's order, default last
+  std::vector<TuningEntry>
+      entries_;  ///< by collective, each in the table's order; the default entries last
   std::array<std::uint32_t, collective_count + 1> begins_{};
 };
 
-/// By the built-in table.
+/// Uses the built-in table.
 Plan default_plan(const Problem& problem, const Shape& shape);
 
 /// Devices of a pool for a communicator's slots.
@@ -39,10 +40,10 @@ struct Devices {
   std::uint64_t stripe_bytes = 0;
   bool sequential = false;  ///< Shape::sequential
 };
-/// Slots of an area that lies within a stripe; 0: they are too long.
+/// Number of slots that fit an area within a stripe; 0: they are too long.
 std::uint32_t area_slots_of(std::uint64_t stripe_bytes, std::uint64_t slot_bytes);
-/// Smaller for many ranks: all communicators together should leave room for messages and windows.
-/// Fewer devices where slots would be too short.
+/// Computes smaller slots for many ranks, so that all communicators together leave room for
+/// messages and windows. Uses fewer devices if slots would become too short.
 Shape shape_for(std::uint32_t ranks, std::uint64_t pool_bytes, const Devices& devices = {});
 
 }  // namespace penstock::coll

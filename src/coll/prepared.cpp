@@ -10,8 +10,8 @@ namespace penstock::coll {
 
 namespace {
 
-/// What the eager form reads: for each wait the bytes that a later copy or combine takes of it, or
-/// the mere presence of the rank.
+/// Finds what the eager form reads: for each wait, the bytes that a later copy or combine needs, or
+/// one line that only shows that the rank is there.
 void find_reads(Prepared& made) {
   const Schedule& schedule = made.schedule;
   const auto stage = [&](std::uint32_t rank, std::uint64_t at, std::uint64_t bytes) {
@@ -41,7 +41,7 @@ void find_reads(Prepared& made) {
   }
 }
 
-/// A chunk's number has its bits in a word.
+/// A chunk's number has limited bits in a word.
 Result<void> check_chunks(const Problem& problem, const Schedule& schedule) {
   for (const Step& step : schedule.steps) {
     if (step.chunk >= max_chunks)

@@ -31,7 +31,7 @@ void CallQueue::finish(QueuedCall& call, std::optional<Error> error) {
   call.over.store(true, std::memory_order_release);
 }
 
-/// After a failure each later call fails as it begins, with the same error.
+/// After a failure, each later call fails as it begins, with the same error.
 bool CallQueue::advance_in_turn() {
   bool moved = false;
   while (const std::shared_ptr<QueuedCall> call = front()) {
@@ -56,7 +56,7 @@ bool CallQueue::advance(std::vector<std::uint32_t>* awaited) {
   const std::unique_lock<std::mutex> turn(turn_, std::try_to_lock);
   if (!turn) return false;
   const bool moved = advance_in_turn();
-  // With nothing outstanding the communicator is the caller's again.
+  // If nothing is outstanding, the communicator belongs to the caller again.
   if (awaited != nullptr && outstanding() != 0) *awaited = comm_.awaited();
   return moved;
 }
@@ -70,14 +70,14 @@ void CallQueue::wait(const char* what, const std::function<bool()>& over) {
   std::vector<std::uint32_t> missing;
   bool ended = false;
   const auto look = [&] {
-    if (ended) return missing.clear();  // `over` may do something: it is not asked again
+    if (ended) return missing.clear();  // do not call `over` again: it may have side effects
     const bool moved = outstanding() != 0 && advance(&missing);
     if (missing.empty() || outstanding() == 0) missing = {comm_.self()};
     ended = over();
     if (ended || moved) missing.clear();
   };
-  // A wait for each part, as in Communicator::run(). A death is the error of the call that waits
-  // for the dead, which advance() finds too.
+  // Each part of the call has its own wait, as in Communicator::run(). If a rank dies, the call
+  // that waits for it fails; advance() finds that too.
   while (!ended) {
     missing = {comm_.self()};
     (void)comm_.wait(what, missing, look);

@@ -1,7 +1,7 @@
-// Collective calls that do not block: each waits its turn in a queue, which whoever has time
-// drives: a thread that waits for one of them, one that waits for something else, or one that does
-// nothing else. One call after the other, in the order in which they were made, which is the same
-// on all ranks. Protocol: docs/protocols/collectives.md, "Nonblocking calls".
+// Nonblocking collective calls wait in a queue. Any thread may drive it: one that waits for one of
+// the calls, one that waits for something else, or one with no other work. Calls run one at a time,
+// in the order in which they were made, which is the same on all ranks. Protocol:
+// docs/protocols/collectives.md, "Nonblocking calls".
 #pragma once
 
 #include <atomic>
@@ -16,17 +16,16 @@
 
 namespace penstock::coll {
 
-/// A call that was made, and the schedule that it needs. Its buffers and its arithmetic stay until
-/// it is over: whoever makes it keeps them with it.
+/// A call and its schedule. The caller keeps its buffers and its arithmetic alive until it is over.
 struct QueuedCall {
   Call call;
   std::shared_ptr<const Prepared> prepared;
-  std::optional<Error> error;     ///< once it is over
-  std::atomic<bool> over{false};  ///< nobody touches its buffers any more
+  std::optional<Error> error;     ///< set before `over`; nullopt: success
+  std::atomic<bool> over{false};  ///< no thread touches its buffers any more
 };
 
-/// The calls of one rank on one communicator. push() and run() are called by one thread at a time,
-/// as collectives are; advance() and wait() by any number of threads.
+/// The calls of one rank on one communicator. Threads: one at a time for push() and run(), like
+/// collectives; any number for advance() and wait().
 ///
 ///     auto call = std::make_shared<QueuedCall>(Call{.name = "sum", .problem = &problem, ...});
 ///     PENSTOCK_TRY(queue.push(call));
@@ -35,23 +34,24 @@ class CallQueue {
  public:
   explicit CallQueue(Communicator& comm) : comm_(comm) {}
 
-  /// Errors: invalid_argument, those of build(): then nothing was queued, and on all ranks alike.
-  /// Every other error is the call's own.
+  /// Prepares the call. Errors: invalid_argument, those of build(); nothing was queued, and all
+  /// ranks fail alike. All other errors are reported by the call itself.
   Result<void> prepare(QueuedCall& call);
-  /// A call that was prepared.
+  /// Queues a prepared call.
   void push(std::shared_ptr<QueuedCall> call);
-  /// Communicator::run() behind all that is outstanding.
+  /// Communicator::run(), after all outstanding calls.
   Result<void> run(const Call& call) {
     if (outstanding() != 0) [[unlikely]]
       drain(call.name);
     return comm_.run(call);
   }
 
-  /// Goes on as far as it comes without a wait, unless another thread does. True when it has moved.
+  /// Progresses as far as possible without waiting, unless another thread does. Returns true if a
+  /// call has progressed.
   bool advance() { return outstanding() != 0 && advance(nullptr); }
-  /// Advances, and waits as Group::wait, until `over` is true, after which it is not asked again.
+  /// Advances, and waits like Group::wait(), until `over` returns true. Does not call `over` again.
   void wait(const char* what, const std::function<bool()>& over);
-  /// Until nothing is outstanding.
+  /// Waits until nothing is outstanding.
   void drain(const char* what);
   std::size_t outstanding() const { return outstanding_.load(std::memory_order_acquire); }
 
@@ -63,11 +63,11 @@ class CallQueue {
   void finish(QueuedCall& call, std::optional<Error> error);
 
   Communicator& comm_;
-  std::mutex list_;  ///< of calls_
+  std::mutex list_;  ///< guards calls_
   std::deque<std::shared_ptr<QueuedCall>> calls_;
-  /// Zero: no thread but the caller's touches the communicator.
+  /// If 0, only the caller's thread touches the communicator.
   std::atomic<std::size_t> outstanding_{0};
-  std::mutex turn_;  ///< of the communicator, while calls are outstanding
+  std::mutex turn_;  ///< guards the communicator while calls are outstanding
   bool begun_ = false;
 };
 

@@ -1,5 +1,5 @@
-// Queued collectives through a real pool: threads that each are a rank, each with a second thread
-// that drives its queue.
+// Queued collectives through a real pool. Each rank is a thread, with a second thread that drives
+// its queue.
 #include "coll/queue.hpp"
 
 #include <gmock/gmock.h>
@@ -114,8 +114,8 @@ TEST_F(QueueTest, CallsAreDoneInTheirOrder) {
   });
 }
 
-/// MPI_Waitany asks the MPI, which ends a request each time.
-TEST_F(QueueTest, WhatHasEndedAWaitIsNotAskedAgain) {
+/// `over` may have side effects: in MPI_Waitany it calls the MPI, which ends a request each time.
+TEST_F(QueueTest, DoesNotCallOverAfterItHasReturnedTrue) {
   const auto open = [&](std::uint32_t self) {
     return *Communicator::open(
         *pools_[self], {.area = area_.offset, .tokens = tokens_, .self = self, .shape = small});
@@ -153,7 +153,7 @@ TEST_F(QueueTest, WhatCannotBeIsNotQueued) {
   });
 }
 
-/// The schedule of a call stays though many others are prepared while it is in progress.
+/// A schedule must survive while many others are prepared during its call.
 TEST_F(QueueTest, SchedulesStayAsLongAsTheyAreNeeded) {
   run([](Communicator& comm, CallQueue& queue) {
     std::vector<std::shared_ptr<Broadcast>> begun;

@@ -4,7 +4,7 @@
 
 #include "base/format.hpp"
 
-#define HWY_DISABLED_TARGETS (HWY_AVX3_DL | HWY_SSSE3 | HWY_SSE4)  // not chosen below
+#define HWY_DISABLED_TARGETS (HWY_AVX3_DL | HWY_SSSE3 | HWY_SSE4)  // choose() does not use these
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "coll/reduction_kernels.hpp"
 #include <hwy/foreach_target.h>
@@ -26,8 +26,8 @@ struct Kernels {
 };
 
 #if HWY_TARGETS & (HWY_AVX2 | HWY_AVX3)
-/// Levels 3 and 4 of x86-64. Clang 14 knows no levels; CPUs with these features have the others
-/// too.
+/// Whether the CPU has level 3 or 4 of x86-64. Clang 14 has no names for levels; CPUs with these
+/// features have the others too.
 bool has_level(int level) {
 #ifdef __clang__
   const bool three = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
@@ -44,8 +44,8 @@ bool has_level(int level) {
 }
 #endif
 
-/// The best for this CPU. Chosen here and not by Highway's library, which a product that is loaded
-/// into other programs would have to bring along.
+/// The best kernels for this CPU. Not chosen by Highway's library, because a product that is loaded
+/// into other programs would have to bring it along.
 Kernels choose() {
 #if HWY_TARGETS & HWY_AVX3
   if (has_level(4))

@@ -1,8 +1,7 @@
-// The arithmetic of reductions: values of several ranks, one after the other in rank order.
-// Floating types of 16 and 8 bits are accumulated in float32 and rounded once at the end, and
-// nothing is contracted or reassociated, so that a result depends on the values and their order
-// alone: not on the size, the chunks, the algorithm or the CPU. Vector code for each CPU by
-// Highway.
+// The arithmetic of reductions: it adds the ranks' values in rank order. Floating-point types of 16
+// and 8 bits are accumulated in float32 and rounded once at the end, and nothing is contracted or
+// reassociated. So a result depends only on the values and their order: not on the size, the
+// chunks, the algorithm or the CPU. Highway compiles vector code for each CPU.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +11,7 @@
 
 namespace penstock::coll {
 
-/// A type and an operation on it, for a number of ranks.
+/// A type, an operation on it, and a number of ranks.
 ///
 ///     alignas(64) std::byte accumulator[Reduction::accumulator_bytes];
 ///     const auto reduction = Reduction::make(Datatype::bfloat16, Operation::sum, 3);
@@ -22,29 +21,29 @@ namespace penstock::coll {
 ///     reduction->finish(result, accumulator, n);
 class Reduction {
  public:
-  /// Elements that one accumulator takes.
+  /// Elements that one accumulator holds.
   static constexpr std::size_t max_elements = 512;
   static constexpr std::size_t accumulator_bytes = max_elements * 8;
 
-  /// `ranks` divides an average, and is not 0. Errors: invalid_argument, also where the operation
-  /// has no meaning for the type.
+  /// `ranks`: the divisor of an average; not 0. Errors: invalid_argument, also if the operation is
+  /// not defined for the type.
   static Result<Reduction> make(Datatype type, Operation operation, std::uint32_t ranks);
 
   Datatype type() const { return type_; }
   Operation operation() const { return operation_; }
 
-  /// Whether values can be multiplied by it: for integer types a value of the type.
+  /// Whether `factor` can multiply values: integer types need a value of the type.
   Result<void> check_factor(double factor) const;
 
-  /// `in`: `n` elements (at most max_elements) of the first rank; `factor` only counts for
-  /// premultiplied_sum, and passes check_factor(). Any alignment.
+  /// `in`: `n` elements (at most max_elements) of the first rank, at any alignment. `factor`: only
+  /// for premultiplied_sum; must pass check_factor().
   void first(void* accumulator, const void* in, std::size_t n, double factor = 1) const;
-  /// The same of the next rank.
+  /// Adds the elements of the next rank.
   void add(void* accumulator, const void* in, std::size_t n, double factor = 1) const;
-  /// Writes the `n` results. `out` may be one of the `in`.
+  /// Writes the `n` results. `out` may be one of the inputs.
   void finish(void* out, const void* accumulator, std::size_t n) const;
-  /// All three for two ranks, in one pass and for any `n`; factors count as 1. `out` may begin
-  /// before or at one of the operands and overlap it.
+  /// Does all three for two ranks, in one pass and for any `n`, with factors of 1. `out` may
+  /// overlap an operand if it begins before or at it.
   void pair(void* out, const void* left, const void* right, std::size_t n) const;
 
  private:

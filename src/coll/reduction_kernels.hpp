@@ -1,5 +1,5 @@
-// The loops of reductions, compiled once for each instruction set: Highway's foreach_target.h
-// includes this file again for each, and the guard lets it.
+// The loops of reductions, compiled once for each instruction set. Highway's foreach_target.h
+// includes this file again for each of them, and the guard allows it.
 #if defined(PENSTOCK_COLL_REDUCTION_KERNELS_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef PENSTOCK_COLL_REDUCTION_KERNELS_HPP
 #undef PENSTOCK_COLL_REDUCTION_KERNELS_HPP
@@ -34,8 +34,8 @@ struct Kernel {
     const T* const accumulated = static_cast<const T*>(from);
     for (std::size_t i = 0; i < n; ++i) stored<Format, operation>(out, i, accumulated[i], ranks);
   }
-  /// All of it for two operands. `out` may begin before or at an operand: what is written lies
-  /// behind what is still to be read.
+  /// Does all three for two operands. `out` may begin before or at an operand, because every
+  /// element is read before its place is overwritten.
   static void pair(void* out, const void* left, const void* right, std::size_t n,
                    std::uint32_t ranks) {
 #pragma GCC ivdep

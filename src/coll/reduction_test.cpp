@@ -1,5 +1,5 @@
-// Each type and operation against a reference of its own: one element at a time, in double or in
-// integers of 64 bits.
+// Compares each type and operation with a reference that handles one element at a time, in double
+// or in 64-bit integers.
 #include "coll/reduction.hpp"
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ double value_at(Datatype type, const std::byte* at) {
   }
 }
 
-/// The word that the reference's result is in this type.
+/// Stores the reference's result as a word of this type.
 void put(Datatype type, std::byte* at, double value) {
   const auto store = [&](auto word) { std::memcpy(at, &word, sizeof word); };
   const auto single = static_cast<float>(value);
@@ -91,7 +91,7 @@ struct Case {
   std::vector<std::vector<std::byte>> in;
 };
 
-/// The quick way for two ranks, also where the result overlaps an operand that begins later.
+/// Checks pair(), also when the result overlaps an operand that begins later.
 void check_pair(const Case& c, const Reduction& reduction, const std::vector<std::byte>& wanted) {
   const std::size_t bytes = wanted.size(), element = bytes_of(c.type);
   for (const std::size_t behind : {std::size_t{0}, element, 5 * element, bytes + 3}) {
@@ -151,7 +151,7 @@ void check_floating(const Case& c, double factor) {
   }
 }
 
-/// Integers as 64-bit words, extended by sign or by zeros.
+/// Reads an integer as a 64-bit word, extended by sign or by zeros.
 std::int64_t integer_at(Datatype type, const std::byte* at) {
   const auto as = [&](auto word) {
     std::memcpy(&word, at, sizeof word);
@@ -209,7 +209,7 @@ std::int64_t combined_integers(Datatype type, Operation operation, std::int64_t 
   }
 }
 
-/// Cuts to the type's width, as a result that wraps.
+/// Truncates to the type's width, as a wrapping result is.
 std::int64_t cut(Datatype type, std::int64_t value) {
   std::byte word[8];
   std::memcpy(word, &value, 8);
@@ -301,7 +301,7 @@ TEST(ReductionArguments, AreChecked) {
             "the factor 3000000000 is no value of int32");
 }
 
-/// Whatever NaNs come in, from whichever rank.
+/// Any NaN of any rank gives the same NaN.
 TEST(ReductionOfNans, HasOneNan) {
   for (const std::uint32_t bits : {0x7fc00000u, 0xffc00001u, 0x7f800001u, 0xffffffffu}) {
     const float nan = float_of_bits(bits), one = 1;

@@ -29,7 +29,7 @@ void Running::move(const Step& step) {
   std::memmove(to(step.span), from(step.from), step.span.bytes);
 }
 
-/// One span for all of them, which is called as the first.
+/// Records one span for all the steps, with the name of the first.
 void Running::record(std::size_t first, std::size_t end) {
   const auto& steps = prepared_->schedule.steps;
   if (first == end) return;

@@ -1,4 +1,4 @@
-// The two forms in which a schedule runs: eager, in tagged lines, and by slots, with doorbells.
+// The two forms in which a schedule runs: eager, in tagged lines, and slots, with doorbells.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace penstock::coll {
 
-/// A call that is in progress, and the memory that its steps need.
+/// A call in progress, and the memory that its steps need.
 class Running {
  public:
   explicit Running(State& state) : s_(state), trace_(Trace::of_process()) {}
@@ -25,8 +25,8 @@ class Running {
   std::byte* to(const Span& span);
   const std::byte* from(const Span& span) const;
   void move(const Step& step);
-  /// `operand(i, at, bytes, staging)`: `bytes` bytes of operand i from byte `at` on, which may be
-  /// put into `staging`.
+  /// `operand(i, at, bytes, staging)`: returns `bytes` bytes of operand i from byte `at` on. It may
+  /// copy them into `staging`.
   template <class Fetch>
   void combine(const Step& step, const Fetch& operand) {
     const Arithmetic& arithmetic = *call_.arithmetic;
@@ -34,7 +34,7 @@ class Running {
     std::byte* const result = to(step.span);
     for (std::uint64_t at = 0; at < step.span.bytes; at += piece) {
       const std::size_t bytes = std::min<std::uint64_t>(piece, step.span.bytes - at);
-      if (step.operand_count == 1 && !arithmetic.changes_one()) {  // as it is
+      if (step.operand_count == 1 && !arithmetic.changes_one()) {  // unchanged
         std::memmove(result + at, operand(0, at, bytes, pieces_[0].data()), bytes);
         continue;
       }
@@ -57,9 +57,9 @@ class Running {
   }
 
  protected:
-  /// The call in progress goes on as another one, of the same problem.
+  /// Continues the call in progress as another call, for the same problem.
   void go_on_as(const Call& call) { call_ = call; }
-  /// The steps from `first` to `end` are done, and what is before them was recorded.
+  /// Call this when the steps from `first` to `end` are done and all earlier steps were recorded.
   void done(std::size_t first, std::size_t end) {
     if (trace_ != nullptr) [[unlikely]]
       record(first, end);
@@ -79,15 +79,15 @@ class Running {
   alignas(64) std::array<std::array<std::byte, Arithmetic::max_piece_bytes>, 2> pieces_;
 };
 
-/// One chunk of each rank in tagged lines: a line proves itself, and all that a rank waits for is
-/// looked at together, so that it costs one device access after the last has come.
+/// One chunk of each rank in tagged lines, which need no doorbell. All awaited lines are polled
+/// together, so after the last has arrived the read costs one device access.
 class EagerRun : public Running {
  public:
   using Running::Running;
   void begin(const Call& call, const Prepared& prepared);
-  /// True when done. `missing`: the ranks that are waited for.
+  /// Returns true when done. `missing`: the ranks awaited.
   Result<bool> advance(Missing& missing);
-  /// Changes as the call goes on.
+  /// Changes as the call progresses.
   std::uint64_t position() const {
     return (stage_ == Stage::published ? 1u : 0u) + (pending_.empty() ? 0 : pending_[0].come);
   }
@@ -95,15 +95,15 @@ class EagerRun : public Running {
  private:
   enum class Stage : std::uint8_t { begun, published };
   struct Pending {
-    std::uint32_t read;      ///< its number
-    std::uint64_t come = 0;  ///< payload bytes
-    bool in_vain = false;    ///< nothing came at the last look
+    std::uint32_t read;      ///< its index
+    std::uint64_t come = 0;  ///< payload bytes that have arrived
+    bool in_vain = false;    ///< nothing arrived at the last look
   };
-  /// What is looked at of a read: lines and their payload.
+  /// The lines to poll for a read, and their payload.
   struct Window {
     const std::byte* lines = nullptr;
     std::uint64_t first_line = 0;
-    std::uint64_t begin = 0, bytes = 0;  ///< of the payload
+    std::uint64_t begin = 0, bytes = 0;  ///< in the payload
   };
   void publish(const Step& step);
   void publish_all();
@@ -120,7 +120,7 @@ class EagerRun : public Running {
   std::vector<Use> last_use_;  ///< by block
 };
 
-/// Chunks in slots, each with a doorbell; slots are used again when they were released.
+/// Chunks in slots, each with a doorbell. A slot is used again after it was released.
 class SlotRun : public Running {
  public:
   SlotRun(State& state, std::uint64_t zero_copy_bytes)
@@ -130,30 +130,30 @@ class SlotRun : public Running {
   std::uint64_t position() const { return next_; }
 
  protected:
-  /// Whether this rank's slots of the half may be written. `missing`: ranks that still read there.
+  /// Whether this rank may write its slots of the half. `missing`: ranks that still read them.
   bool is_half_free(Missing& missing);
-  // One look at each step of `looks_`, or of `pending_`; those that are over leave `pending_`.
+  // Poll each step of `looks_`, or of `pending_`, once. Waits that are over leave `pending_`.
   Result<void> look_for_doorbells();
   void look_for_releases();
   void ring(const Step& step);
   void release(const Step& step);
   std::byte* chunk(std::uint32_t producer, std::uint64_t number, std::uint64_t at) const;
   bool is_over(const Step& wait);
-  /// Of a chunk that has come: it stays where its producer has it.
+  /// Whether a chunk that has arrived is still in its producer's buffer.
   bool is_lent(std::uint32_t producer, std::uint64_t number);
 
   std::size_t next_ = 0;
-  std::vector<std::size_t> pending_;  ///< waits of the run that are not over
-  std::vector<std::size_t> looks_;    ///< waits for doorbells that are looked at together
+  std::vector<std::size_t> pending_;  ///< waits of the current run that are not over
+  std::vector<std::size_t> looks_;    ///< waits for doorbells that are polled together
 
  private:
   Result<void> take(std::size_t index);
-  /// The steps of one kind from the next one on, all of them waits.
+  /// Waits for the steps of one kind from the next one on.
   Result<bool> wait_for_run(StepKind kind, Missing& missing);
   void publish(std::size_t index);
   Result<void> copy_together();
   Result<void> combine_chunks(const Step& step);
-  // Of chunks that stay where the user has them:
+  // For zero copy:
   bool stays(std::size_t publish) const;
   Result<const std::byte*> find(std::uint32_t producer, std::uint64_t number, std::uint64_t at,
                                 std::uint64_t bytes);
@@ -164,19 +164,20 @@ class SlotRun : public Running {
   std::uint32_t devices_ = 1;
   std::size_t run_end_ = 0;
   std::uint64_t zero_copy_bytes_;
-  std::uint64_t open_chunk_ = 0;           ///< that is being published, + 1
-  bool open_stays_ = false;                ///< it stays where it is
-  std::uint64_t lent_ = 0;                 ///< the last chunk that stays, + 1
-  std::vector<std::uint64_t> borrowed_;    ///< by producer: the last such chunk that was read, + 1
-  std::vector<std::uint32_t> not_back_;    ///< readers that have not read what is lent
-  std::vector<std::uint32_t> lenders_;     ///< producers of these
-  std::vector<const std::byte*> sources_;  ///< of a combine's operands, or of copies
-  bool free_ = false;                      ///< the half's slots
-  std::vector<std::uint64_t> seen_;        ///< words of doorbells, by rank and slot
+  std::uint64_t open_chunk_ = 0;  ///< the chunk being published, + 1
+  bool open_stays_ = false;       ///< it stays in the user's buffer
+  std::uint64_t lent_ = 0;        ///< the last chunk that stays there, + 1
+  std::vector<std::uint64_t>
+      borrowed_;  ///< by producer: the last such chunk that this rank read, + 1
+  std::vector<std::uint32_t> not_back_;    ///< readers that have not released the lent chunks
+  std::vector<std::uint32_t> lenders_;     ///< producers of the borrowed chunks
+  std::vector<const std::byte*> sources_;  ///< sources of a combine's operands, or of copies
+  bool free_ = false;                      ///< this rank may write the half's slots
+  std::vector<std::uint64_t> seen_;        ///< doorbell words, by rank and slot
   std::array<Use, halves> last_use_;
 };
 
-/// By slots too; where the call has a Mover, it moves the data, and this thread keeps the protocol.
+/// The slot form. If the call has a Mover, it moves the data, and this thread runs the protocol.
 class LaneRun : public SlotRun {
  public:
   using SlotRun::SlotRun;
@@ -187,7 +188,7 @@ class LaneRun : public SlotRun {
   enum class Stage : std::uint8_t { waits, moves };
   struct LaneState {
     Stage stage = Stage::waits;
-    bool begun = false;  ///< the waits of the segment
+    bool begun = false;  ///< the segment's waits have begun
     std::size_t segment = 0;
     std::vector<std::size_t> pending;
   };

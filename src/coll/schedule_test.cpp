@@ -1,5 +1,6 @@
-// Every collective, by each algorithm, with 1 to 9 ranks and sizes that are odd, uneven or zero,
-// against what MPI says that it gives; in the order of the list, and with both lanes side by side.
+// Every collective by each algorithm, with 1 to 9 ranks and sizes that are odd, uneven or zero,
+// compared with the results that MPI defines. Steps run in list order, and with both lanes side by
+// side.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,7 +37,7 @@ std::string run(const TestCall& w, const Plan& plan, const NodeMap& nodes, bool 
   return fault;
 }
 
-/// Ranks on 1 to 3 nodes, in no order.
+/// Places the ranks on 1 to 3 nodes, in random order.
 NodeMap draw_nodes(std::uint32_t ranks, std::mt19937_64& random) {
   const std::uint64_t count = 1 + random() % 3;
   std::vector<std::uint64_t> nodes;
@@ -83,7 +84,7 @@ Schedule schedule_of(Collective collective, std::uint32_t ranks, std::uint32_t r
   return *std::move(schedule);
 }
 
-/// The table in docs/protocols/collectives.md.
+/// The formulas of the table in docs/protocols/collectives.md.
 TEST(ScheduleCounts, AreTheFormulas) {
   for (std::uint32_t n : {2u, 3u, 4u, 8u, 16u, 64u}) {
     const std::uint64_t s = test_word * n * 4096;
@@ -111,7 +112,7 @@ TEST(ScheduleCounts, AreTheFormulas) {
   }
 }
 
-/// Two a round while its chunks are small, whatever the number of ranks.
+/// A round of small chunks takes two accesses, for any number of ranks.
 TEST(ScheduleCounts, ARoundIsTwoAccesses) {
   for (const std::uint32_t n : {2u, 3u, 8u, 64u}) {
     const auto accesses = [&](Collective collective, std::uint64_t bytes,
@@ -130,7 +131,7 @@ TEST(ScheduleCounts, ARoundIsTwoAccesses) {
   }
 }
 
-/// Of all ranks of the last of `nodes` nodes of `each` ranks, root 0.
+/// The traffic of all ranks of the last node, with `nodes` nodes of `each` ranks, root 0.
 Traffic traffic_of_node(Collective collective, Algorithm algorithm, std::uint32_t nodes,
                         std::uint32_t each, std::uint64_t bytes) {
   std::vector<std::uint64_t> numbers;
@@ -148,7 +149,7 @@ Traffic traffic_of_node(Collective collective, Algorithm algorithm, std::uint32_
   return all;
 }
 
-/// The second table: K nodes of L ranks.
+/// The formulas of the second table: K nodes of L ranks.
 TEST(ScheduleCounts, OfTwoLevelsAreTheFormulas) {
   using enum Collective;
   using enum Algorithm;
@@ -175,7 +176,7 @@ TEST(ScheduleCounts, OfTwoLevelsAreTheFormulas) {
   }
 }
 
-/// Ranks whose schedules are followed by turns: who has learned that who has come.
+/// Runs the ranks' schedules in turns, and records which arrivals each rank knows of.
 struct Learned {
   explicit Learned(const NodeMap& nodes) : map(nodes) {
     for (std::uint32_t rank = 0; rank < map.ranks(); ++rank) {
@@ -188,8 +189,8 @@ struct Learned {
     }
     done.resize(map.ranks());
   }
-  /// What comes first in a lane and may be done is done, in the lane that rings as soon as it can:
-  /// no host or GPU rings earlier.
+  /// Runs every step that is first in its lane and possible. The lane that rings goes first, so no
+  /// host or GPU rings earlier.
   void follow_all() {
     for (bool some = true; some;) {
       some = false;
@@ -229,7 +230,7 @@ struct Learned {
   std::map<std::pair<std::uint32_t, std::uint64_t>, std::vector<bool>> told;
 };
 
-/// Nodes of `each` ranks, dealt out a node together or by turns.
+/// Nodes of `each` ranks. Ranks are dealt to nodes in blocks or in turn.
 NodeMap nodes_of_each(std::uint32_t nodes, std::uint32_t each, bool by_turns) {
   std::vector<std::uint64_t> of;
   for (std::uint32_t rank = 0; rank < nodes * each; ++rank)
@@ -255,7 +256,7 @@ TEST(TreeBarrier, LetsNobodyGoBeforeAllHaveCome) {
   }
 }
 
-/// 16 in its node, two steps of the leaders; whatever the number of ranks.
+/// At most 16 waits in its node, and two steps of the leaders, for any number of ranks.
 TEST(TreeBarrier, NobodyLooksAtMany) {
   for (const auto& [count, each] : {std::pair{64u, 64u}, {128u, 64u}, {1000u, 2u}}) {
     const NodeMap nodes = nodes_of_each(count, each, false);
@@ -271,7 +272,7 @@ TEST(TreeBarrier, NobodyLooksAtMany) {
   }
 }
 
-/// Of 64 KB, and where ranks do not know the longest block.
+/// Blocks of 64 KB.
 TEST(ScheduleChunks, AreAsManyAsAskedFor) {
   for (const std::uint32_t chunks : {1u, 2u, 3u, 7u, 16u}) {
     const Plan plan{.slot_bytes = 1 << 16, .chunks = chunks};
@@ -283,7 +284,7 @@ TEST(ScheduleChunks, AreAsManyAsAskedFor) {
   EXPECT_EQ(traffic_of(schedule_of(Collective::allgather, 3, 1, 1 << 16, few)).rings, 4u);
 }
 
-/// Root 1 of 5: ranks 2, 3, 4 and 0 stand behind it, in this order.
+/// Root 1 of 5: ranks 2, 3, 4 and 0 follow it in this order.
 TEST(ScheduleTurns, AreAWavefrontBehindTheRoot) {
   TestCall w{Collective::broadcast, 5, 1, false, true, {}};
   w.bytes.assign(5, std::vector<std::uint64_t>(5, 6 * 64));
@@ -300,7 +301,7 @@ TEST(ScheduleTurns, AreAWavefrontBehindTheRoot) {
   EXPECT_THAT(waits_of(0), ElementsAre(3, 4, 5, 5, 5, 5));
 }
 
-/// A struct at the root, its members elsewhere: MPI compares signatures, not types.
+/// A struct at the root, and its members elsewhere: MPI compares signatures, not types.
 TEST(ScheduleOfMovements, DoesNotDependOnElements) {
   TestCall w{Collective::broadcast, 2, 0, false, true, {}};
   w.bytes.assign(2, std::vector<std::uint64_t>(2, 24 * 50));
@@ -354,9 +355,9 @@ TEST(SchedulePlans, AreRefusedInWords) {
               HasSubstr("needs 4 blocks of input and 4 of output, and got 4 and 3"));
 }
 
-/// Within a round nothing is told in order: a reader that knows a call to be finished asks no more
-/// whether the teller lives.
-TEST(FusedPrograms, TellThatACallIsFinishedBehindItsDoorbells) {
+/// Words of a round are published in any order. A reader that knows that a call is finished no
+/// longer checks whether its writer is alive, so that word needs a later round.
+TEST(FusedPrograms, PublishFinishedAfterDoorbells) {
   using Kind = DirectOp::Kind;
   constexpr std::uint32_t ranks = 3;
   const Layout layout(ranks, {.direct = true});

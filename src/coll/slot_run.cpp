@@ -1,8 +1,8 @@
-// The form by slots: steps in the order of their list. A chunk is copied into a slot, then its
-// doorbell is rung; a reader that has seen the doorbell drops its copies of the slot and reads.
-// The doorbells of a round are looked at together, and its small chunks taken together, for one
-// device access each (together.hpp). Source: CCCL, sections 3 and 4; papers/4-collectives.md, 4.6
-// (slots that are used again), 4.9.
+// The slot form: steps run in list order. A chunk is copied into a slot, and then its doorbell is
+// rung. A reader that has seen the doorbell invalidates its copies of the slot and reads it. The
+// doorbells of a round are polled together, and its small chunks are read together, for one device
+// access each (together.hpp). Source: CCCL, sections 3 and 4; papers/4-collectives.md, 4.6 (reuse
+// of slots), 4.9.
 #include "base/format.hpp"
 #include "coll/running.hpp"
 #include "coll/together.hpp"
@@ -15,8 +15,8 @@ namespace penstock::coll {
 
 namespace {
 
-/// Parts of the least length, in a call that zero copy pays in: what fits the caches is copied
-/// sooner than it is written back and fetched from the device.
+/// Zero copy pays off in calls with at least this many parts of the minimum length. Data that fits
+/// the caches is copied faster than it is written back and fetched from the device.
 constexpr std::uint64_t parts_that_pay = 128;
 
 std::uint64_t bytes_of(const std::vector<Block>& blocks) {
@@ -40,7 +40,7 @@ void SlotRun::begin(const Call& call, const Prepared& prepared) {
   if (seen_.empty()) seen_.resize(std::size_t{s_.group.ranks()} * s_.shape.slots);
 }
 
-/// The last word seen in the doorbell that a wait is for.
+/// The last word read from the doorbell of a wait.
 std::uint64_t& SlotRun::seen(const Step& wait) {
   return seen_[std::size_t{wait.rank} * s_.shape.slots + wait.chunk % s_.shape.slots];
 }
@@ -53,16 +53,16 @@ std::byte* SlotRun::chunk(std::uint32_t producer, std::uint64_t number, std::uin
   return s_.slots.at(devices_, producer, s_.number, number) + at;
 }
 
-/// Whether the chunk that this step begins to publish stays where the user has it: all of it lies
-/// in the pool in whole lines, nothing of the call is stored there, and all readers of this rank
-/// read it, so that each tells when it has.
+/// Whether the chunk that this step begins to publish stays in the user's buffer. All of it must
+/// lie in the pool in whole lines, the call must store nothing there, and all readers of this rank
+/// must read it, so that each releases it.
 bool SlotRun::stays(std::size_t publish) const {
   const Problem& problem = prepared().problem;
   const auto& steps = prepared().schedule.steps;
   const std::size_t readers = prepared().schedule.consumers.size();
   const std::uint64_t most = std::max(bytes_of(problem.input), bytes_of(problem.output));
   if (most < parts_that_pay * zero_copy_bytes_) return false;
-  // Who hands on shares reads parts from their middle.
+  // A rank that forwards shares reads from the middle of parts.
   if (prepared().plan.algorithm >= Algorithm::two_level) return false;
   const bool input_stays = !problem.in_place || problem.collective == Collective::broadcast ||
                            problem.collective == Collective::gather ||
@@ -109,14 +109,14 @@ void SlotRun::release(const Step& step) {
 
 bool SlotRun::is_lent(std::uint32_t producer, std::uint64_t number) {
   std::uint64_t& seen = seen_[std::size_t{producer} * s_.shape.slots + number % s_.shape.slots];
-  // Who takes turns has waited for a later chunk, whose doorbell is in the same line.
+  // With Plan::turns this rank has waited for a later chunk, whose doorbell is in the same line.
   if (!s_.has_rung(seen, number))
     seen = s_.memory_of(producer).load_word(s_.at(s_.layout.doorbell(producer, s_.number, number)));
   return seen == (s_.doorbell_word(number) | zero_copy_bit);
 }
 
-/// Where a part of a chunk that has come lies: in its slot, or where its producer has it. A device
-/// access in the second case. Errors: wrong_format.
+/// Address of a part of a chunk that has arrived: in its slot, or in its producer's buffer. The
+/// second case takes a device access. Errors: wrong_format.
 Result<const std::byte*> SlotRun::find(std::uint32_t producer, std::uint64_t number,
                                        std::uint64_t at, std::uint64_t bytes) {
   const std::byte* const slot = chunk(producer, number, at);
@@ -133,7 +133,7 @@ Result<const std::byte*> SlotRun::find(std::uint32_t producer, std::uint64_t num
   return data;
 }
 
-/// The copies from `next_` on that are taken together, and what stands between them.
+/// Does the copies from `next_` on that belong together, and the steps between them.
 Result<void> SlotRun::copy_together() {
   const auto& steps = prepared().schedule.steps;
   const std::size_t end =
@@ -177,8 +177,9 @@ Result<void> SlotRun::combine_chunks(const Step& step) {
   return {};
 }
 
-/// Tells the producers of what was read where they have it. One that has given the call up may have
-/// changed it meanwhile. A device access where there are any.
+/// Releases the chunks that this rank has read in their producers' buffers. A producer that has
+/// given up the call may have changed them since, so this also checks for failures. A device access
+/// if there are any.
 Result<void> SlotRun::give_back_borrowed() {
   if (lenders_.empty()) return {};
   for (const std::uint32_t rank : lenders_)
@@ -196,7 +197,7 @@ Result<void> SlotRun::give_back_borrowed() {
   return {};
 }
 
-/// What stays where the user has it was read by all. A device access.
+/// True if all ranks have read the chunks that stay in the user's buffer. A device access.
 bool SlotRun::all_given_back(Missing& missing) {
   if (lent_ == 0) return true;
   if (not_back_.empty()) not_back_ = prepared().schedule.consumers;
@@ -211,7 +212,7 @@ bool SlotRun::all_given_back(Missing& missing) {
   return missing.empty();
 }
 
-/// One look at each wait of `looks_`; those that are over leave `pending_`.
+/// Polls each wait of `looks_` once; waits that are over leave `pending_`.
 Result<void> SlotRun::look_for_doorbells() {
   const auto& steps = prepared().schedule.steps;
   const auto doorbell = [&](const Step& step) {
@@ -247,8 +248,8 @@ void SlotRun::look_for_releases() {
   });
 }
 
-/// The waits of one kind from `next_` on. A first look is for the doorbells of the whole round; who
-/// has to wait then looks for the next ones alone.
+/// Waits for the steps of one kind from `next_` on. The first look covers the doorbells of the
+/// whole round. A rank that must wait then polls only the next ones.
 Result<bool> SlotRun::wait_for_run(StepKind kind, Missing& missing) {
   const auto& steps = prepared().schedule.steps;
   const bool bells = kind == StepKind::wait;

@@ -1,5 +1,5 @@
-// The memory of a communicator's slots: behind its words, in areas on several devices, or in an
-// area that comes late (late_slots.hpp).
+// The memory of a communicator's slots: after its words, in areas on several devices, or in an area
+// that comes late (late_slots.hpp).
 #pragma once
 
 #include <cstddef>
@@ -12,10 +12,10 @@ namespace penstock::coll {
 
 class Slots {
  public:
-  /// `behind_words`: where they begin if there is one device.
+  /// `behind_words`: where the slots begin with one device.
   Slots(std::byte* pool, std::uint64_t behind_words, std::uint32_t ranks, const Options& options);
 
-  /// `used`: devices that the call goes round.
+  /// `used`: devices over which the call's chunks alternate.
   std::byte* at(std::uint32_t used, std::uint64_t rank, std::uint64_t collective,
                 std::uint64_t chunk) const {
     const std::uint64_t half = collective % halves;
@@ -25,11 +25,11 @@ class Slots {
     return areas_[first_area_[place.device] + place.slot / area_slots_] +
            place.slot % area_slots_ * slot_bytes_;
   }
-  /// False until slots that come late are there.
+  /// False until late slots are allocated.
   bool are_there() const { return !areas_.empty(); }
-  /// Any thread.
+  /// May be called by any thread.
   std::uint64_t slot_bytes() const { return __atomic_load_n(&slot_bytes_, __ATOMIC_RELAXED); }
-  /// Where those that come late begin.
+  /// Sets the address of slots that come late.
   void come(std::byte* area, std::uint64_t slot_bytes) {
     areas_ = {area};
     __atomic_store_n(&slot_bytes_, slot_bytes, __ATOMIC_RELAXED);
@@ -39,7 +39,7 @@ class Slots {
     return coll::device_of(place_of(rank), ranks_, chunk, used);
   }
 
-  /// On all devices.
+  /// The number of slots on all devices.
   static std::uint64_t count(std::uint32_t ranks, const Shape& shape);
   static std::uint64_t bytes_behind_words(std::uint32_t ranks, const Shape& shape);
   static std::vector<SlotArea> areas(std::uint32_t ranks, const Shape& shape);
@@ -51,10 +51,10 @@ class Slots {
 
   Placing placing_;
   std::uint32_t ranks_;
-  std::vector<std::uint32_t> places_;  ///< NodeMap::places_across, of several devices
+  std::vector<std::uint32_t> places_;  ///< NodeMap::places_across, for several devices
   std::uint64_t slots_, slot_bytes_, area_slots_;
   std::vector<std::byte*> areas_;
-  std::vector<std::size_t> first_area_;  ///< by device; empty: behind the words
+  std::vector<std::size_t> first_area_;  ///< by device; empty: the slots follow the words
 };
 
 }  // namespace penstock::coll

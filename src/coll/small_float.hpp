@@ -1,6 +1,6 @@
-// Floating-point types of 16 and 8 bits, as bits to and from float32. Every function is free of
-// branches and of intermediate denormals, so that loops over it become vector code, and conversions
-// are the same in a program that flushes denormals to zero. Rounds to nearest, ties to even.
+// Conversions between float32 and floating-point types of 16 and 8 bits. No function has branches
+// or intermediate denormals, so loops over them become vector code, and results are the same in a
+// program that flushes denormals to zero. Rounds to nearest, ties to even.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ PENSTOCK_HOST_DEVICE inline std::uint32_t bits_of_float(float value) {
 
 /// `Word` holds 1 sign bit, `exponent_bits` and `mantissa_bits`. Without infinity (E4M3) the
 /// largest exponent is an ordinary one, and all ones mean NaN. A value too large becomes infinity,
-/// or NaN where there is none: an overflow is seen (as in PyTorch; NCCL saturates).
+/// or NaN if there is none, so that overflow shows (as in PyTorch; NCCL saturates).
 template <class Word, std::uint32_t exponent_bits, std::uint32_t mantissa_bits, bool has_infinity>
 struct SmallFloat {
   static constexpr std::uint32_t bias = (1u << (exponent_bits - 1)) - 1;
@@ -38,13 +38,13 @@ struct SmallFloat {
       has_infinity ? all_exponent | (1u << (mantissa_bits - 1)) : magnitude;
   /// Float32 bits of the smallest normal value.
   static constexpr std::uint32_t min_normal = (128 - bias) << 23;
-  /// The least magnitude, after rounding, that is no finite value.
+  /// The smallest rounded magnitude that is not finite.
   static constexpr std::uint32_t overflow = has_infinity ? all_exponent : magnitude;
 
   PENSTOCK_HOST_DEVICE static float decode(Word word) {
     const std::uint32_t size = word & magnitude;
     const std::uint32_t normal = (size << shift) + ((127 - bias) << 23);
-    // A denormal is its mantissa times the least value, 2^(1 - bias - mantissa_bits).
+    // A denormal is its mantissa times the smallest value, 2^(1 - bias - mantissa_bits).
     const float least = float_of_bits((128 - bias - mantissa_bits) << 23);
     const std::uint32_t denormal = bits_of_float(static_cast<float>(size) * least);
     std::uint32_t bits = size < (1u << mantissa_bits) ? denormal : normal;
@@ -69,7 +69,7 @@ struct SmallFloat {
     const std::uint32_t denormal =
         bits_of_float(float_of_bits(size) + float_of_bits(magic)) - magic;
     std::uint32_t word = size < min_normal ? denormal : normal;
-    // What is too large for the subtraction above is told by its size.
+    // Values too large for the subtraction above are found by `size`.
     const bool too_large = size >= min_normal && (size >= 0x7f800000u || normal >= overflow);
     word = too_large ? (has_infinity ? all_exponent : nan) : word;
     word = size > 0x7f800000u ? nan : word;

@@ -1,4 +1,5 @@
-// Every value of the small types, and float32 values around each boundary between two of them.
+// Tests every value of the small types, and float32 values around each boundary between two of
+// them.
 #include "coll/small_float.hpp"
 
 #include <gtest/gtest.h>
@@ -10,7 +11,7 @@
 namespace penstock::coll {
 namespace {
 
-/// What the bits mean, by the definition of the format.
+/// The value of the bits, by the definition of the format.
 template <class Word, std::uint32_t exponent_bits, std::uint32_t mantissa_bits, bool has_infinity>
 double meaning(SmallFloat<Word, exponent_bits, mantissa_bits, has_infinity> /*format*/,
                std::uint32_t word) {
@@ -46,12 +47,12 @@ TYPED_TEST(SmallFloatTest, EachWordMeansWhatTheFormatSays) {
   }
 }
 
-/// Between two neighbours: below, at and above the middle.
+/// Tests values below, at and above the middle of two neighbours.
 TYPED_TEST(SmallFloatTest, RoundsToTheNearestAndTiesToEven) {
   const std::uint32_t largest = TypeParam::overflow - 1;
   for (std::uint32_t word = 0; word <= largest; ++word) {
     const double low = meaning(TypeParam(), word);
-    // Behind the largest value comes the one that would follow it.
+    // The largest value has no neighbour above, so compute the value that would follow.
     const double high =
         word < largest ? meaning(TypeParam(), word + 1) : 2 * low - meaning(TypeParam(), word - 1);
     const auto middle = static_cast<float>((low + high) / 2);

@@ -1,5 +1,5 @@
-// A call whose data a Mover moves, and which goes on by this thread: copies of its buffers in
-// memory of the host, from some byte of each block on.
+// Host copies of the buffers of a call whose data a Mover moves, so that this thread can complete
+// it. The copies begin at a given byte of each block.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@ namespace penstock::coll {
 class StagedCall {
  public:
   bool is_there() const { return mover_ != nullptr; }
-  /// Takes the input without the first `done` bytes of each block. `call` and what it names stay
-  /// until store(). Errors: those of the mover.
+  /// Fetches the input without the first `done` bytes of each block. `call` and all that it points
+  /// to must stay until store(). Errors: those of the mover.
   Result<void> fetch(const Call& call, std::uint64_t done);
-  /// The call with these buffers, and no mover.
+  /// The call with these buffers and without a mover.
   Call on_host(const Call& call) const;
-  /// Puts the output, without those first bytes, where the call wants it. Then nothing is there.
+  /// Stores the output, without those first bytes, where the call wants it. Then frees the copies.
   Result<void> store();
 
  private:

@@ -35,9 +35,9 @@ State::State(pool::Pool& pool, const Options& options)
   clear_releases();
 }
 
-/// What an earlier communicator had here may lie in this node's caches still. Ranks of one node
-/// read each other's words from there, and rank 0 of another has cleared them in the pool alone.
-/// Words of direct_program.hpp there are only in modes in which no copy grows old.
+/// Drops words of an earlier communicator that this node's caches may still hold. Ranks of one node
+/// read each other's words from the caches, and a rank 0 on another node has cleared them only in
+/// the pool. The words of direct_program.hpp exist only in modes that keep no stale copies.
 void State::drop_copies() {
   for (std::uint32_t rank = 0; rank < group.ranks(); ++rank) {
     if (group.apart(rank)) continue;
@@ -48,8 +48,8 @@ void State::drop_copies() {
   group.memory.load_fence();
 }
 
-/// This rank alone reads them, and no other publishes one before it has seen a doorbell of this
-/// rank.
+/// Only this rank reads its releases, and no other rank publishes one before it has seen a doorbell
+/// of this rank.
 void State::clear_releases() {
   const std::vector<std::byte> zeros(layout.row_bytes());
   group.memory.publish_bulk(at(layout.release(self(), 0)), zeros.data(), zeros.size());
@@ -94,8 +94,9 @@ void State::finish(bool eager, bool all_heard) {
     with_slots_before_ = last_with_slots_;
     last_with_slots_ = number;
   }
-  // What the others must know to begin the next one: in eager blocks the collective that had the
-  // block before, half of the blocks early; in slots the last but one that used slots.
+  // The others must know this before they can begin the next collective. Eager blocks need the
+  // previous user of the block, half of the blocks early. Slots need the last but one collective
+  // that used slots.
   const std::uint64_t half = shape.eager_blocks / 2;
   const std::uint64_t for_blocks = number > half ? number - half : 0;
   const std::uint64_t for_slots = eager ? last_with_slots_ : with_slots_before_;
@@ -115,9 +116,9 @@ void State::finish_in_switch() {
 }
 
 void State::leave() {
-  restore_own_words();  // the last time: others may still need a word of the last call
+  restore_own_words();  // for the last time: others may still need a word of the last call
   own.publish_word(layout.finished(self()), all_finished);
-  // Before a look at who has left: of two that leave at once, one at least finds the other.
+  // Before a look at which ranks have left: if two leave at once, at least one sees the other.
   group.memory.full_fence();
 }
 
@@ -181,7 +182,7 @@ void State::fail_with(const Error& error, bool idle) {
     failure = blamed_.value_or(dead_rank()) + std::uint64_t{1};
   for (std::uint64_t half = 0; half < halves; ++half)
     own.publish_word(layout.failed(self(), half), failure);
-  // Before what this rank's program stores to memory that others still read (zero_copy.hpp).
+  // Before this rank's program stores to memory that others still read (zero_copy.hpp).
   group.memory.full_fence();
 }
 

@@ -1,6 +1,6 @@
-// A call through a switch whose data a Mover moves, a GPU's streams: they were told before where
-// operands and results lie, so this rank's slot and the one of its switch are all that counts.
-// Protocol: docs/protocols/switch.md, "Data that a GPU moves".
+// A call through a switch whose data a Mover moves, such as a GPU's streams. The streams learn in
+// advance where operands and results lie, so the call uses only this rank's slot and that of its
+// switch. Protocol: docs/protocols/switch.md, "Data that a GPU moves".
 #include "coll/mover.hpp"
 #include "coll/switch_run.hpp"
 
@@ -11,7 +11,7 @@ std::optional<SwitchPlan> SwitchRun::plan_of_moved(const Call& call) const {
   const Reduction* const reduction =
       call.arithmetic == nullptr ? nullptr : call.arithmetic->predefined();
   auto plan = switch_plan_of(*call.problem, reduction, region_->shape());
-  // Who writes packets does not see the data.
+  // The thread that writes packets does not see the data.
   if (plan) plan->inlined = false;
   return plan;
 }
@@ -27,14 +27,14 @@ bool SwitchRun::is_operand_there(std::uint64_t chunk) {
   return !is_moved() || call().mover->is_done(Lane::write, chunk);
 }
 
-/// Writes over PCIe may lie in this host's caches.
+/// The GPU's stores over PCIe may be in this host's caches.
 void SwitchRun::send_operand(std::uint64_t chunk) {
   const std::uint64_t bytes = plan_.segments * SwitchPlan::stride(plan_.part(chunk).bytes);
   s_.group.memory.write_back(moved_chunk(base_, s_.self(), chunk), bytes);
   s_.group.memory.store_fence();  // the operand first, then its packet
 }
 
-/// A read over PCIe is answered from this host's caches, where they hold the line: an old copy.
+/// This host's caches answer reads over PCIe if they hold the line, and that copy may be old.
 void SwitchRun::let_take(const offload::Completion& completion) {
   const std::uint64_t bytes = plan_.result_segments * SwitchPlan::stride(plan_.part(taken_).bytes);
   s_.group.memory.invalidate(s_.group.pool.base() + completion.result, bytes);
@@ -43,7 +43,7 @@ void SwitchRun::let_take(const offload::Completion& completion) {
   moving_ = true;
 }
 
-/// The result of the next chunk is where it belongs.
+/// True when the result of the next chunk is at its destination.
 bool SwitchRun::has_moved() {
   if (!call().mover->is_done(Lane::read, taken_)) return false;
   moving_ = false;
@@ -51,15 +51,15 @@ bool SwitchRun::has_moved() {
   return true;
 }
 
-/// Another leaf's ranks find their results elsewhere.
+/// Ranks of another leaf find their results elsewhere.
 bool SwitchRun::is_for_us(std::uint32_t ring, const offload::Packet& packet) const {
   const auto completion =
       offload::read_completion(packet, region_->completion_place(ring, index_of(taken_)));
   return completion && (completion->status != offload::Status::ok || fits(*completion));
 }
 
-/// The streams do what they were given: they read old results from here on, over input too where a
-/// call is in place. So the input comes to the host before.
+/// Lets the streams run out. They read old results from here on and, in place, overwrite the input.
+/// So the host fetches the input first.
 Result<bool> SwitchRun::come_to_host(Missing& missing) {
   Mover& mover = *call().mover;
   const std::uint64_t last = plan_.chunks - 1;
@@ -72,8 +72,8 @@ Result<bool> SwitchRun::come_to_host(Missing& missing) {
     stage_ = Stage::running_out;
   }
   if (!mover.is_done(Lane::read, last)) return false;
-  // Nothing that streams have left in this host's caches outlives the region. It leaves with what
-  // this rank publishes next, at the end of the call at the latest.
+  // Writes back what streams have left in this host's caches, so that nothing outlives the region.
+  // It is flushed with this rank's next publish, at the end of the call at the latest.
   const auto& shape = region_->shape();
   s_.group.memory.write_back(moved_chunk(0, s_.self(), 0), shape.window * shape.slot_bytes);
   go_on_as(staged_.on_host(call()));

@@ -39,7 +39,7 @@ bool all_have(const std::vector<Block>& blocks, std::uint64_t bytes) {
                      [bytes](const Block& block) { return block.bytes == bytes; });
 }
 
-/// All ranks come to the same, for a list of blocks is the same on all.
+/// All ranks get the same answer, because a list of blocks is the same on all.
 bool is_even(const Problem& problem) {
   const std::uint64_t bytes = *problem.max_block_bytes;
   if (problem.collective == Collective::allgather) return all_have(problem.output, bytes);
@@ -67,11 +67,11 @@ std::optional<SwitchPlan> switch_plan_of(const Problem& problem, const Reduction
   if (*operation == Offloaded::reduce_scatter || *operation == Offloaded::all_gather)
     plan.result_segments = problem.ranks;
   plan.block_bytes = *problem.max_block_bytes;
-  // A line has whole elements of each type.
+  // A line holds whole elements of every type.
   plan.part_bytes = shape.slot_bytes / plan.result_segments / line * line;
   if (plan.part_bytes == 0 || plan.block_bytes % plan.element_bytes != 0) return std::nullopt;
   plan.chunks = (plan.block_bytes + plan.part_bytes - 1) / plan.part_bytes;
-  // A spine reads operands where they lie, if their order shows.
+  // A spine reads operands in place if their order affects the result.
   const bool order_shows = plan.reduces() && !offload::is_exact(plan.reduction, plan.datatype);
   plan.inlined = plan.result_segments == 1 && plan.block_bytes <= offload::inline_bytes &&
                  (shape.leaves == 0 || !order_shows);
