@@ -50,8 +50,8 @@ struct TakenSlots {
   std::uint64_t slot_bytes = 0;
 };
 
-/// Zero copy is used only for parts of at least this size, in calls that give this rank or get from
-/// it at least 128 times as many bytes.
+/// Zero copy is used only for parts of at least this size, in calls whose input or output on this
+/// rank has at least 128 times as many bytes.
 inline constexpr std::uint64_t default_zero_copy_bytes = 16 << 10;
 
 struct Options {

@@ -128,7 +128,7 @@ TEST(Fingerprint, NamesAnotherBlockOfARank) {
   EXPECT_THAT(difference({{one}}, {{other}}), HasSubstr("makes another call than this rank"));
 }
 
-TEST(Fingerprint, KeepsAndNamesADifferenceOfAnEarlierCall) {
+TEST(Fingerprint, KeepsAndNamesAnEarlierDifference) {
   const MadeCall same{allreduce(8), sum_of_floats};
   EXPECT_THAT(difference({{broadcast(0, 0, 24)}, same, same}, {{broadcast(1, 0, 24)}, same, same}),
               HasSubstr("2 calls ago called broadcast of 24 bytes with root 1, and this rank "));

@@ -1,19 +1,18 @@
 // The words of a communicator in the pool, for n ranks:
 //
 //   words     n rows     row p: a line for each half of p's slots, with a doorbell for each slot
-//                        and p's failure; in the first also its call, once it has waited long,
-//                        and the last collective that it has finished
-//   changes   n lines    line p: from which crossing on p could change, and its vote; where it has
-//                        left the switch
-//   late slots  8 lines  rank 0: where it has put the slots, or why it has not, once; only where
-//                        they come late (late_slots.hpp)
-//   eager     n rows     row p: p's eager blocks, of tagged lines
-//   direct    n rows     row p: what GPUs of others tell p's GPU (direct_program.hpp); only where
-//                        the communicator has these words
+//                        and p's failure word; the first line also has p's call, published once
+//                        p has waited long, and the last collective that p has finished
+//   changes   n lines    line p: the first crossing at which p can change, its vote, and the point
+//                        at which it left the switch
+//   late slots  8 lines  written once by rank 0: the place of the slots, or why there are none;
+//                        only with late slots (late_slots.hpp)
+//   eager     n rows     row p: p's eager blocks, in tagged lines
+//   direct    n rows     row p: words that other ranks' GPUs write for p's GPU
+//                        (direct_program.hpp); only with Shape::direct
 //   releases  n rows     row p: a word for each consumer of p's chunks, eight to a line
-//   slots     n rows     row p: two halves of slots, taken by turns; where the pool has several
-//                        devices they lie in areas of their own (placement.hpp), and one of its
-//                        own where they come late
+//   slots     n rows     row p: two halves of slots, used in turn; with several devices they lie in
+//                        areas of their own (placement.hpp), and late slots in one area of theirs
 //
 // Only rank p writes its words, its eager blocks and its slots. A line of releases has several
 // writers, by publish_word (rule 5 of the memory model). Words of a later collective are greater.

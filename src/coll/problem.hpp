@@ -59,8 +59,8 @@ struct Problem {
   /// The longest block of any rank, if all ranks know it. Then the last chunks are not released.
   std::optional<std::uint64_t> max_block_bytes;
   /// Input and output are the same memory. For gather, scatter and allgather, the rank's own block
-  /// is already at its place in the long buffer. The same on all ranks; for gather, reduce and
-  /// scatter only the root's counts.
+  /// is already at its place in the long buffer. Set on all ranks or, for gather, reduce and
+  /// scatter, only on the root.
   bool in_place = false;
   bool operator==(const Problem&) const = default;
 };

@@ -115,7 +115,7 @@ TEST_F(QueueTest, CallsAreDoneInTheirOrder) {
 }
 
 /// `over` may have side effects: in MPI_Waitany it calls the MPI, which ends a request each time.
-TEST_F(QueueTest, DoesNotCallOverAfterItHasReturnedTrue) {
+TEST_F(QueueTest, StopsAskingOnceAWaitIsOver) {
   const auto open = [&](std::uint32_t self) {
     return *Communicator::open(
         *pools_[self], {.area = area_.offset, .tokens = tokens_, .self = self, .shape = small});

@@ -104,7 +104,7 @@ TEST(ScheduleCounts, AreTheFormulas) {
     EXPECT_EQ(traffic(Collective::reduce_scatter).written_bytes, (n - 1) * s);
     EXPECT_EQ(traffic(Collective::reduce_scatter).read_bytes, (n - 1) * s);
     EXPECT_EQ(traffic(Collective::scan).read_bytes, (n - 1) * s);
-    // Flat: neither grows with the number of ranks.
+    // Neither grows with the number of ranks.
     EXPECT_EQ(traffic(Collective::allreduce, Algorithm::two_shot).written_bytes, s);
     EXPECT_EQ(traffic(Collective::allreduce, Algorithm::two_shot).read_bytes, 2 * s / n * (n - 1));
     EXPECT_EQ(traffic(Collective::barrier).rings, 1u);

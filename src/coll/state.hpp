@@ -103,8 +103,8 @@ class State {
   /// Whether all consumers have finished the collective. `missing`: those that have not. No device
   /// access if this is known already.
   bool is_free(const Use& use, Missing& missing);
-  /// This rank has finished its part in collective `number`. `all_heard`: every other rank has read
-  /// something of it there. Tells the others, where they could not know otherwise.
+  /// Ends this rank's part in collective `number`. `all_heard`: every other rank has read data of
+  /// it there. Publishes the number if the others could not know it otherwise.
   void finish(bool eager, bool all_heard);
   /// Like finish(), after a switch has done the call. Always publishes, because others may have to
   /// continue without the switch.

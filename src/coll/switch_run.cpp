@@ -26,7 +26,7 @@ constexpr std::uint64_t look_interval_ns = 20'000'000;
 SwitchRun::SwitchRun(State& state, std::optional<offload::Region> region, bool inlines)
     : Running(state), region_(std::move(region)), inlines_(inlines) {
   if (!region_) return;
-  // Hosts hang on the leaves in turn.
+  // Hosts are dealt to the leaves in turn.
   const std::uint32_t leaves = region_->shape().leaves;
   own_switch_ = leaves == 0 ? 0 : 1 + s_.group.pool.node() % leaves;
   publish_member();
@@ -41,7 +41,7 @@ void SwitchRun::publish_member() const {
   s_.group.memory.store_fence();
 }
 
-/// Empty where what one of them has said of itself is damaged.
+/// Leaves `switches_` empty if the member line of any of them is corrupted.
 void SwitchRun::find_switches() {
   for (std::uint32_t number = 0; number <= region_->shape().leaves; ++number) {
     const auto member =
@@ -51,7 +51,7 @@ void SwitchRun::find_switches() {
   }
 }
 
-/// Why one of the switches computes nothing more here.
+/// The reason why one of the switches no longer computes here; nullopt: all do.
 std::optional<std::string> SwitchRun::why_gone() const {
   const pool::Pool& pool = s_.group.pool;
   for (std::uint32_t number = 0; number < switches_.size(); ++number) {
@@ -107,8 +107,8 @@ Result<SwitchWay> SwitchRun::advance(Missing& missing) {
   return SwitchWay::done;
 }
 
-/// The others know by this word that nothing of the call is needed from them, and that they need
-/// nothing of this rank.
+/// This word tells the others that the call needs nothing more from them, and that this rank needs
+/// nothing more from them either.
 void SwitchRun::finish() {
   for (std::uint32_t rank = 0; rank < s_.group.ranks(); ++rank) s_.hear(rank, s_.number);
   s_.finish_in_switch();
@@ -135,8 +135,8 @@ Result<bool> SwitchRun::serve(Missing& missing) {
   return true;
 }
 
-/// As many as may be on their way: a packet says that this rank has taken the result of the one
-/// that had its slot before.
+/// Submits as many chunks as may be in flight. A packet shows that this rank has read the result of
+/// the packet that had its slot before.
 void SwitchRun::submit_more() {
   const std::uint64_t end = std::min(plan_.chunks, taken_ + region_->shape().window);
   if (is_moved() && submitted_ < end) call().mover->allow(Lane::write, end - 1);
@@ -203,7 +203,7 @@ Result<bool> SwitchRun::take_next() {
   return taken_ != before || moving_;
 }
 
-/// Whether the result is one of this call, and in its place.
+/// Whether the result belongs to this call, and is in its place.
 bool SwitchRun::fits(const Completion& completion) const {
   const Block part = plan_.part(taken_);
   if (completion.operation != plan_.operation || completion.chunk != taken_ ||
@@ -215,7 +215,7 @@ bool SwitchRun::fits(const Completion& completion) const {
          completion.elements == part.bytes / plan_.element_bytes;
 }
 
-/// Of a broadcast the root says how much it is, and the switch compares nothing.
+/// For a broadcast only the root knows the size, and the switch does not compare it.
 Result<void> SwitchRun::check_size(const Completion& completion) const {
   const bool is_this_call = completion.operation == plan_.operation && completion.chunk == taken_ &&
                             completion.sequence == static_cast<std::uint32_t>(s_.number);
@@ -230,10 +230,10 @@ Result<void> SwitchRun::check_size(const Completion& completion) const {
       call().name, s_.group.name(prepared().problem.root));
 }
 
-/// Of the awaited chunk: where the switch, or any leaf, puts it.
+/// Whether the switch or a leaf puts the result of the awaited chunk there.
 bool SwitchRun::is_result(std::uint64_t offset) const {
   const std::uint32_t leaves = region_->shape().leaves;
-  // A stream was told from where it copies before there was a result.
+  // The stream's copy was set up before there was a result, so only one place is possible.
   if (is_moved()) return offset == region_->result(own_switch_, index_of(taken_));
   for (std::uint32_t number = leaves == 0 ? 0 : 1; number <= leaves; ++number)
     if (offset == region_->result(number, index_of(taken_))) return true;
@@ -320,21 +320,21 @@ Result<void> SwitchRun::look_around(Missing& missing) {
     return {};
   }
   if (const auto gone = why_gone()) {
-    // What it had published before it died is at the device by now.
+    // Its publishes before its death have reached the device by now.
     if (!PENSTOCK_TRY(take_next()) && stage_ == Stage::served) leave(*gone);
     return {};
   }
   restore_packets();
   find_missing(missing);
-  // Else what this rank's Mover is to bring is awaited.
+  // If nothing is sent, this rank waits for its own Mover.
   const bool is_sent = submitted_ > taken_;
   s_.group.set_stand_in(is_sent ? awaited_switch() : 0, "the switch");
   if (is_sent && missing.front() == s_.self()) leave_if_unanswered();
   return {};
 }
 
-/// All ranks have sent the awaited chunk. Looks are counted, so that time in which this process was
-/// stopped counts for nothing.
+/// Leaves the switch if all ranks have sent the awaited chunk and it does not answer. Looks are
+/// counted instead of time, because time in which this process was stopped must not count.
 void SwitchRun::leave_if_unanswered() {
   if (++unanswered_looks_ * look_interval_ns < base::default_timeout_ns()) return;
   leave(fmt::format("{} has not answered in {} ms; to wait longer: export PENSTOCK_TIMEOUT_MS={}",
@@ -342,7 +342,7 @@ void SwitchRun::leave_if_unanswered() {
                     base::default_timeout_ns() / 100'000));
 }
 
-/// Of which the next answer is awaited: the leaf of this rank until it has asked the spine.
+/// The switch whose answer is awaited: this rank's leaf, until it has asked the spine.
 std::uint64_t SwitchRun::awaited_switch() const {
   if (own_switch_ == 0) return switches_.front();
   const std::uint32_t ring = s_.group.ranks() + own_switch_ - 1;
@@ -353,7 +353,7 @@ std::uint64_t SwitchRun::awaited_switch() const {
   return switches_[asked ? 0 : own_switch_];
 }
 
-/// A packet of ours that a stranger has overwritten: the others have theirs, which say the same.
+/// Foreign stores may have overwritten this rank's packet. The other ranks' packets say the same.
 Result<bool> SwitchRun::take_from_anothers_ring() {
   for (std::uint32_t rank = 0; rank < s_.group.ranks(); ++rank) {
     const auto packet = packet_at(rank, taken_);
@@ -365,7 +365,7 @@ Result<bool> SwitchRun::take_from_anothers_ring() {
   return false;
 }
 
-/// Those of this rank that are on their way, and by which leaf.
+/// Restores this rank's packets in flight, and its member line.
 void SwitchRun::restore_packets() {
   const auto& memory = s_.group.memory;
   if (!offload::observe_member(s_.group.pool, *region_, region_->member_line(s_.self())))
@@ -396,8 +396,8 @@ void SwitchRun::find_missing(Missing& missing) const {
 
 // ---- without it ---------------------------------------------------------------------------------
 
-/// For good. From here on this rank takes no result of the switch but by agreement, for which it
-/// says how far it came.
+/// Leaves the switch for good. From now on this rank takes results of the switch only by agreement,
+/// for which it publishes how far it came.
 void SwitchRun::leave(const std::string& why) {
   s_.group.set_stand_in(0);
   left_ = chunk_word(s_.number, taken_) | 1;
@@ -412,22 +412,24 @@ std::uint64_t SwitchRun::left_word(std::uint32_t rank) const {
   return s_.group.memory.observe_word(s_.at(s_.layout.left_switch(rank)));
 }
 
-/// Whether all have said how far they came with the switch: at a chunk of this call or before it,
-/// or to the end of it. Then `cut_` is the same on all ranks. `missing`: who has not.
+/// Whether all ranks have published how far they came with the switch: up to a chunk of this call
+/// or an earlier one, or to the end of this call. Then `cut_` is the same on all ranks. `missing`:
+/// ranks that have not published it.
 bool SwitchRun::agreed(Missing& missing) {
   const std::uint32_t ranks = s_.group.ranks();
   const std::vector<std::uint32_t> others = s_.group.others();
   const auto& memory = s_.group.memory;
-  // Anew at each look: a stranger may have overwritten it.
+  // Publish it at each look, because foreign stores may have overwritten it.
   memory.publish_word(s_.at(s_.layout.left_switch(s_.self())), left_);
   s_.published();
   s_.send_off();
   finished_.assign(ranks, 0);
   for (const std::uint32_t rank : others)
-    memory.invalidate(s_.at(s_.layout.finished(rank)), 8);  // by the fence below: for the next look
+    memory.invalidate(s_.at(s_.layout.finished(rank)),
+                      8);  // the fence below completes this, for the next look
   for (const std::uint32_t rank : others)
     finished_[rank] = memory.load_word(s_.at(s_.layout.finished(rank)));
-  // Who finished this call without the switch had said before that it has left.
+  // A rank that finished this call without the switch has published before that it has left.
   for (const std::uint32_t rank : others) memory.invalidate(s_.at(s_.layout.left_switch(rank)), 8);
   memory.load_fence();
   missing.clear();
@@ -450,8 +452,8 @@ bool SwitchRun::agreed(Missing& missing) {
   return true;
 }
 
-/// The chunks that somebody has taken of the switch: their results are whole, and stay until this
-/// rank has said that it has them, which it never does.
+/// Takes the chunks that any rank has taken from the switch. Their results are complete, and stay
+/// until this rank acknowledges them, which it never does.
 Result<void> SwitchRun::take_the_rest() {
   while (taken_ < cut_) {
     const std::uint64_t before = taken_;

@@ -1,5 +1,5 @@
-// Collective calls of all ranks, for tests: drawn at random, with what each rank brings and what it
-// must get.
+// Collective calls of all ranks, for tests: drawn at random, with each rank's input and expected
+// output.
 #pragma once
 
 #include <cstring>
@@ -15,7 +15,7 @@ namespace penstock::coll {
 
 inline constexpr std::uint32_t test_word = 4;
 
-/// Not commutative, so that the order of the operands shows.
+/// Not commutative, so a wrong order of operands shows.
 class WordArithmetic final : public Arithmetic {
  public:
   static std::uint32_t combined(std::uint32_t left, std::uint32_t right) {
@@ -39,13 +39,14 @@ class WordArithmetic final : public Arithmetic {
   }
 };
 
-/// A collective call of all ranks. Block sizes: bytes[p][c], or bytes[p][0] where each has one.
+/// A collective call of all ranks. Block sizes: bytes[p][c], or bytes[p][0] if rank p has one
+/// block.
 struct TestCall {
   Collective collective;
   std::uint32_t ranks, root;
   bool in_place, known;  ///< `known`: all ranks know the longest block
   std::vector<std::vector<std::uint64_t>> bytes;
-  std::uint32_t salt = 0;  ///< other values
+  std::uint32_t salt = 0;  ///< varies the values
 
   bool rooted_in() const {
     return collective == Collective::broadcast || collective == Collective::scatter;
@@ -78,7 +79,7 @@ struct TestCall {
   }
 };
 
-/// One rank's part. In place `output` is empty, and `input` is both.
+/// One rank's part. In place, `output` is empty and `input` serves as both.
 struct Made {
   Problem problem;
   std::vector<std::byte> input, output;
@@ -88,7 +89,7 @@ inline std::uint32_t value_of(std::uint32_t rank, std::uint64_t at) {
   return (rank + 1) * 1000003u + static_cast<std::uint32_t>(at) * 7919u;
 }
 
-/// Blocks one after the other, with a gap of a word between two.
+/// Places blocks one after the other, with a gap of one word.
 inline std::uint64_t lay_out(std::vector<Block>* blocks, const std::vector<std::uint64_t>& sizes) {
   std::uint64_t end = 0;
   for (const std::uint64_t size : sizes) {
@@ -152,7 +153,7 @@ inline std::vector<Made> make_all(const TestCall& w) {
   return made;
 }
 
-/// What the rank `producer` brought, at byte `at` of its block for `consumer`.
+/// The value that rank `producer` contributed at byte `at` of its block for `consumer`.
 inline std::uint32_t brought(const TestCall& w, const std::vector<Made>& made,
                              std::uint32_t producer, std::uint32_t consumer, std::uint64_t at) {
   const Problem& p = made[producer].problem;
@@ -173,7 +174,7 @@ inline std::uint32_t expected(const TestCall& w, const std::vector<Made>& made, 
   return value;
 }
 
-/// Empty, or what is wrong with what `rank` got.
+/// Empty, or what is wrong with the result of rank `r`.
 inline std::string check_result(const TestCall& w, const std::vector<Made>& made, std::uint32_t r,
                                 const std::vector<std::byte>& memory) {
   if (w.collective == Collective::exscan && r == 0) return "";
@@ -202,7 +203,7 @@ inline TestCall draw_call(Collective collective, std::uint32_t ranks, std::mt199
       w.bytes[p].push_back(uneven ? test_word * words[random() % std::size(words)] : all);
     // All ranks of a reduce_scatter name the same blocks.
     if (collective == Collective::reduce_scatter) w.bytes[p] = w.bytes[0];
-    // MPI_IN_PLACE: two ranks of an alltoall send each other equally much.
+    // With MPI_IN_PLACE, two ranks of an alltoall send each other equally much.
     for (std::uint32_t c = 0; collective == Collective::alltoall && w.in_place && c < p; ++c)
       w.bytes[p][c] = w.bytes[c][p];
   }
@@ -220,7 +221,7 @@ inline Algorithm draw_algorithm(Collective collective, std::mt19937_64& random) 
   return static_cast<Algorithm>(collective == Collective::reduce ? drawn % 2 : 0);
 }
 
-/// By slots, in chunks that are few lines long.
+/// A plan for slots, with chunks of a few lines.
 inline Plan draw_plan(Collective collective, std::uint32_t ranks, std::mt19937_64& random) {
   Plan plan;
   plan.algorithm = draw_algorithm(collective, random);

@@ -1,5 +1,5 @@
-// Runs the schedules of all ranks in one thread, for tests: a pool of slots, doorbells and
-// releases, in which each step is taken at a random time and each forbidden one is found.
+// Runs the schedules of all ranks in one thread, for tests. It models slots, doorbells and
+// releases, takes each step at a random time, and detects forbidden steps.
 #pragma once
 
 #include <cstring>
@@ -15,7 +15,7 @@
 
 namespace penstock::coll {
 
-/// What a rank brings. In place `output` is empty, and `input` is both.
+/// A rank's schedule and buffers. In place, `output` is empty and `input` serves as both.
 struct ModelRank {
   Schedule schedule;
   std::vector<std::byte> input, output;
@@ -26,8 +26,8 @@ class ScheduleModel {
  public:
   static constexpr std::uint32_t word_bytes = test_word;
 
-  /// `slots`: chunks on their way at once, each with a doorbell; `places`: for their bytes, as many
-  /// or more.
+  /// `slots`: chunks in flight at once, each with a doorbell. `places`: room for their bytes, at
+  /// least as many.
   ScheduleModel(std::vector<ModelRank>& ranks, std::uint32_t slots, std::uint64_t slot_bytes,
                 std::uint64_t seed, std::uint32_t places = 0)
       : ranks_(ranks),
@@ -44,7 +44,7 @@ class ScheduleModel {
     }
   }
 
-  /// Empty, or what went wrong. `two_lanes`: the lanes of a rank run side by side, as on a GPU.
+  /// Empty, or the fault. `two_lanes`: the lanes of a rank run side by side, as on a GPU.
   std::string run(bool two_lanes) {
     for (;;) {
       std::vector<std::pair<std::uint32_t, std::size_t>> ready;
@@ -78,7 +78,7 @@ class ScheduleModel {
     std::map<std::uint32_t, std::uint64_t> released;  ///< by producer
   };
 
-  /// The first step that is not done, of each lane where they run side by side.
+  /// The first step that is not done; one for each lane if they run side by side.
   std::vector<std::size_t> candidates(std::uint32_t r, bool two_lanes) const {
     const auto& steps = ranks_[r].schedule.steps;
     std::vector<std::size_t> found;
@@ -98,7 +98,8 @@ class ScheduleModel {
   }
   bool can(std::uint32_t r, const Step& step) {
     if (&step == ranks_[r].schedule.steps.data() + ranks_[r].schedule.steps.size()) return false;
-    // Exactly: nobody rings again for the slot before this rank has released the chunk.
+    // Check for equality: the producer must not ring again for the slot before this rank has
+    // released the chunk.
     if (step.kind == StepKind::wait)
       return state_[step.rank].doorbells[step.chunk % slots_] == step.chunk + 1;
     if (step.kind == StepKind::await_release)
@@ -190,7 +191,7 @@ class ScheduleModel {
     if (doorbell > step.chunk) fault_ = "rings backwards";
     doorbell = step.chunk + 1;
   }
-  /// Not commutative, so that the order of the operands shows.
+  /// Not commutative, so a wrong order of operands shows.
   void combine(std::uint32_t r, const Step& step) {
     std::vector<std::uint32_t> words(step.span.bytes / word_bytes);
     for (std::uint32_t i = 0; i < step.operand_count; ++i) {

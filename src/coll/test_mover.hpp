@@ -1,5 +1,5 @@
-// A Mover for tests: a "GPU" that copies when it is looked at, lane by lane at its own pace,
-// through this host's caches and without a flush of its own.
+// A Mover for tests: a "GPU" that copies when it is polled, each lane at its own pace, through this
+// host's caches and without a flush of its own.
 #pragma once
 
 #include <cstring>
@@ -16,7 +16,7 @@ namespace penstock::coll {
 
 class TestMover : public Mover {
  public:
-  /// Of the communicator's next call.
+  /// For the communicator's next call.
   TestMover(const Communicator& comm, const Prepared& prepared, const Arithmetic* arithmetic,
             std::byte* input, std::byte* output, std::uint64_t seed)
       : comm_(comm),
@@ -57,7 +57,7 @@ class TestMover : public Mover {
     if (event.kind == Event::Kind::move && !move(event.number)) return;
     ++next;
   }
-  /// False: a step of the other lane must come first.
+  /// False if a step of the other lane must come first.
   bool move(std::uint32_t number) {
     const auto& steps = prepared_.schedule.steps;
     const Step& step = steps[number];
@@ -72,7 +72,7 @@ class TestMover : public Mover {
     moved_.insert(number);
     return true;
   }
-  /// A step that moves, or one that tells of those before it in its lane.
+  /// Whether step `number`, or the moves before it in its lane, are done.
   bool is_moved(const std::vector<Step>& steps, std::uint32_t number) const {
     for (std::uint32_t i = 0; i <= number; ++i) {
       if (steps[i].lane != steps[number].lane || moved_.count(i) != 0) continue;
@@ -121,7 +121,7 @@ class TestMover : public Mover {
   std::set<std::uint32_t> moved_;
 };
 
-/// A call whose data a TestMover moves, as it was prepared.
+/// Runs a prepared call whose data a TestMover moves.
 inline Result<void> run_moved(Communicator& comm, Call call, const Prepared& prepared,
                               std::byte* input, std::byte* output, std::uint64_t seed) {
   TestMover mover(comm, prepared, call.arithmetic, input, output, seed);
@@ -129,7 +129,7 @@ inline Result<void> run_moved(Communicator& comm, Call call, const Prepared& pre
   return comm.run(call, prepared);
 }
 
-/// `plan`: not eager.
+/// `plan` must not be eager.
 inline Result<void> run_moved(Communicator& comm, const Call& call, std::byte* input,
                               std::byte* output, std::uint64_t seed) {
   const auto prepared = comm.prepare_moved(call);

@@ -1,6 +1,6 @@
-// Two "streams of a GPU" for tests: threads that carry out the program of calls that a GPU does by
-// itself. Their stores go past all caches, in any order that no fence forbids, and their loads come
-// from the device: as a GPU's where the pool is uncached or coherent.
+// Two "streams of a GPU" for tests: threads that run the program of calls that a GPU does by
+// itself. Their stores bypass all caches, in any order that no fence forbids, and their loads come
+// from the device, like a GPU's if the pool is uncached or coherent.
 #pragma once
 
 #include <array>
@@ -20,15 +20,16 @@ class TestStreams {
   struct Submitted {
     std::shared_ptr<const Prepared> prepared;
     DirectTurn turn;
-    std::vector<DirectOp> ops;  ///< without those that this turn does not need
+    std::vector<DirectOp> ops;  ///< only the ops that this turn needs
     std::byte *input = nullptr, *output = nullptr;
     std::vector<std::byte> scratch;
-    std::array<std::size_t, lane_count> next{};  ///< ops before it are not this lane's, or done
+    std::array<std::size_t, lane_count>
+        next{};  ///< earlier ops are done, or belong to the other lane
     bool over(std::size_t lane) const { return next[lane] == ops.size(); }
     bool over() const { return over(0) && over(1); }
   };
 
-  /// `pause`: between two looks of a thread that waits.
+  /// `pause`: called between two polls of a waiting thread.
   TestStreams(const Communicator& comm, const coherence::Memory& memory, std::byte* area,
               std::function<void()> pause)
       : comm_(comm), memory_(memory), area_(area), pause_(std::move(pause)) {
@@ -42,7 +43,7 @@ class TestStreams {
   TestStreams(const TestStreams&) = delete;
   TestStreams& operator=(const TestStreams&) = delete;
 
-  /// As gpu::Direct does.
+  /// Does the same as gpu::Direct.
   const Submitted& enqueue(Direct& direct, std::shared_ptr<const Prepared> prepared,
                            std::byte* input, std::byte* output) {
     auto call = std::make_unique<Submitted>();
@@ -59,20 +60,20 @@ class TestStreams {
   }
   const std::uint64_t* done() const { return &done_; }
   void stop() {}  ///< only launches have a word for it
-  /// What the watchdog of a GPU does.
+  /// Does the same as a GPU's watchdog.
   Result<void> look(Direct& direct, Missing& missing) const {
     const Submitted& call = *in_progress();
     return direct.look("a call", &call.prepared->direct, call.turn, missing);
   }
-  /// The first call that is not over; null: none.
+  /// The first call that is not over; null if there is none.
   const Submitted* in_progress() const {
     for (const auto& call : calls_)
       if (!call->over()) return call.get();
     return nullptr;
   }
-  /// As the watchdog of a GPU learns it: by a word that comes behind all others.
+  /// As a GPU's watchdog sees it: by a word that is published after all others.
   bool are_done() const { return is_drained(); }
-  /// All that the streams have stored is at the device.
+  /// Everything that the streams have stored is at the device.
   bool is_drained() const { return drained_[0] == calls_.size() && drained_[1] == calls_.size(); }
 
  private:
@@ -94,7 +95,7 @@ class TestStreams {
     }
   }
 
-  /// What a GPU has stored leaves it in the end, whatever it does then.
+  /// A GPU's stores leave it in the end, even while it waits.
   void look_again(int looks) {
     constexpr int looks_between_fences = 8;
     if (looks % looks_between_fences == 0) memory_.store_fence();

@@ -1,6 +1,5 @@
-// Which steps one device access serves, where what they wait for is there: the doorbells of a
-// round, and its chunks while they are small. The steps are done in the order of their list all the
-// same.
+// The steps that one device access serves: the doorbells of a round, and its chunks while they are
+// small. The steps still run in list order.
 #pragma once
 
 #include <cstddef>
@@ -10,13 +9,12 @@
 
 namespace penstock::coll {
 
-/// Doorbells of a look, and bytes of small chunks that are dropped before the first of them is
-/// loaded.
+/// Limits for one look: doorbells, and bytes of small chunks that are invalidated before the first
+/// of them is loaded.
 inline constexpr std::size_t max_waits_together = 64;
 inline constexpr std::uint64_t max_bytes_together = 32 << 10;
 
-/// Of the waits from `begin` on: those that follow each other, and those between the copies of the
-/// same round.
+/// Visits waits from `begin` on: consecutive ones, and those between copies of the same round.
 template <class Visit>
 void for_waits_together(const std::vector<Step>& steps, std::size_t begin, const Visit& visit) {
   std::size_t waits = 0;
@@ -31,8 +29,8 @@ void for_waits_together(const std::vector<Step>& steps, std::size_t begin, const
   }
 }
 
-/// Behind the last of the copies from `begin`, which is one, that are taken together. `is_over`: of
-/// a wait between them.
+/// Index after the last copy that can be done together with the copy at `begin`. `is_over`: whether
+/// a wait between them is over.
 template <class IsOver>
 std::size_t end_of_copies(const std::vector<Step>& steps, std::size_t begin,
                           const IsOver& is_over) {
@@ -51,7 +49,7 @@ std::size_t end_of_copies(const std::vector<Step>& steps, std::size_t begin,
   return end;
 }
 
-/// Serialized device accesses of a schedule, if every rank is where it is awaited.
+/// Serialized device accesses of a schedule, if every rank is on time.
 std::uint64_t accesses_of(const Schedule& schedule);
 
 }  // namespace penstock::coll

@@ -1,6 +1,6 @@
-// A record of what this process's ranks did when, for `penstock timeline`: steps go into memory
-// that was allocated before, and into a file when the process ends. Without PENSTOCK_TRACE there is
-// none, and a step costs one comparison.
+// A record of the steps of this process's ranks, for `penstock timeline`. Steps go into
+// preallocated memory, and into a file when the process ends. Without PENSTOCK_TRACE there is no
+// record, and a step costs one comparison.
 #pragma once
 
 #include <sys/types.h>
@@ -15,17 +15,17 @@
 
 namespace penstock::coll {
 
-/// One step, or several that were done together, of one lane of a rank.
+/// One step of one lane of a rank, or several that were done together.
 struct TraceSpan {
   static constexpr std::uint16_t no_device = 0xffff;
 
   std::uint64_t begin_ns = 0, end_ns = 0;
-  std::uint64_t bytes = 0;         ///< that were moved to or from the pool, or within the rank
-  std::uint32_t communicator = 0;  ///< a number of it; the same on all its ranks
-  std::uint32_t number = 0;        ///< of the collective there, from 1
+  std::uint64_t bytes = 0;         ///< moved to or from the pool, or within the rank
+  std::uint32_t communicator = 0;  ///< identifies the communicator; the same on all its ranks
+  std::uint32_t number = 0;        ///< of the collective in the communicator, from 1
   std::uint32_t rank = 0;
-  std::uint32_t peer = 0;   ///< the rank that it is about; of several the first
-  std::uint32_t chunk = 0;  ///< of several the first
+  std::uint32_t peer = 0;   ///< the rank that the step concerns; the first of several
+  std::uint32_t chunk = 0;  ///< the first of several
   std::uint16_t device = no_device;
   StepKind kind = StepKind::move;
   Lane lane = Lane::read;
@@ -38,22 +38,22 @@ class Trace {
  public:
   static constexpr std::size_t usual_capacity = 1 << 16;
 
-  /// Of this process, made when it is first asked for; null where PENSTOCK_TRACE is not set.
+  /// The trace of this process, made at the first call; null if PENSTOCK_TRACE is not set.
   static Trace* of_process();
 
   Trace(std::string folder, std::size_t capacity);
-  /// Writes what there is, unless this is a child of who made it.
+  /// Writes the spans, unless there are none or this is a forked child of its owner.
   ~Trace();
   Trace(const Trace&) = delete;
   Trace& operator=(const Trace&) = delete;
 
-  /// Any thread. What comes when the memory is full is counted, and not kept.
+  /// Adds a span. If the memory is full, the span is counted but dropped. Any thread.
   void add(const TraceSpan& span) {
     const std::size_t at = count_.fetch_add(1, std::memory_order_relaxed);
     if (at < spans_.size()) spans_[at] = span;
   }
-  /// Into a file of the folder that no other process has: a line of JSON about the process, then
-  /// one for each span. Returns its name. Errors: permission.
+  /// Writes a new file in the folder: a line of JSON about the process, then one line for each
+  /// span. Returns its path. Errors: permission.
   Result<std::string> write() const;
 
  private:

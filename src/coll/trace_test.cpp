@@ -1,4 +1,4 @@
-// What a trace leaves on disk. That executors record into one: tests/e2e/timeline_test.py.
+// The files that a trace writes. tests/e2e/timeline_test.py covers that executors record steps.
 #include "coll/trace.hpp"
 
 #include <gmock/gmock.h>
@@ -57,13 +57,13 @@ TEST_F(TraceTest, KeepsWhatFitsAndCountsTheRest) {
             "{\"begin_ns\": 20, \"end_ns\": 27, \"step\": \"publish\", \"lane\": \"write\", "
             "\"rank\": 1, \"peer\": 0, \"chunk\": 2, \"bytes\": 64, \"device\": 4, "
             "\"communicator\": 0, \"number\": 2}");
-  // Another one of this process, as of another library in it.
+  // The process may hold a second trace, as a second library in it would.
   const auto again = trace.write();
   ASSERT_TRUE(again);
   EXPECT_NE(*again, *written);
 }
 
-TEST_F(TraceTest, WritesAtItsEndAndOnlyWhereThereIsSomething) {
+TEST_F(TraceTest, WritesAtItsEndUnlessItIsEmpty) {
   { Trace trace(folder_, 4); }
   EXPECT_TRUE(files().empty());
   {

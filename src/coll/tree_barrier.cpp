@@ -1,7 +1,7 @@
-// A barrier of many ranks as a tree: the ranks of a node gather at its first one, their leader,
-// leaders meet among each other, and each lets its node go; so no rank looks at all others. Chunks
-// without bytes, by their numbers: 0, what gathers; then the steps of the leaders; the last,
-// what is let go. The same tree as the barrier of windows, docs/protocols/barrier.md.
+// A barrier of many ranks as a tree. The ranks of a node gather at its leader, the node's first
+// rank. The leaders then meet, and each releases its node. So no rank polls all others. Chunks have
+// no bytes: chunk 0 gathers, the next ones are the leaders' steps, and the last one releases.
+// Windows use the same tree (docs/protocols/barrier.md).
 #include <algorithm>
 #include <set>
 
@@ -11,7 +11,7 @@ namespace penstock::coll {
 
 namespace {
 
-/// Doorbells that a rank waits for at each step, about.
+/// About as many doorbells as a rank waits for in each step.
 constexpr std::uint32_t fan_in = 16;
 
 class TreeBarrier {
@@ -21,7 +21,8 @@ class TreeBarrier {
     std::set<std::uint64_t> led;
     for (std::uint32_t rank = 0; rank < problem.ranks; ++rank)
       if (led.insert(nodes.node_of(rank)).second) leaders_.push_back(rank);
-    // Two steps at most: with what gathers and what is let go a rank has four slots' doorbells.
+    // At most two steps: with gathering and releasing, a rank then uses the doorbells of four
+    // slots.
     const auto count = static_cast<std::uint32_t>(leaders_.size());
     steps_ = count == 1 ? 0 : count <= fan_in ? 1 : 2;
     radix_ = count;
@@ -44,7 +45,7 @@ class TreeBarrier {
  private:
   std::uint64_t last_chunk() const { return 1ull + steps_; }
 
-  /// A heap of the node's ranks: the parent of place p is at (p - 1) / fan_in.
+  /// The node's ranks form a heap: the parent of place p is at (p - 1) / fan_in.
   void gather() {
     const auto place = static_cast<std::size_t>(
         std::find(mates_.begin(), mates_.end(), builder_.self()) - mates_.begin());
@@ -54,8 +55,8 @@ class TreeBarrier {
     if (place != 0) builder_.publish(0, {}, {mates_[(place - 1) / fan_in]}, builder_.last_step());
   }
 
-  /// Before each step a leader knows of `known` leaders, itself and those before it in a ring; in
-  /// the step it learns what others know, and first tells what it knows.
+  /// Before each step a leader knows of `known` leaders: itself and those before it in a ring. In
+  /// the step it publishes what it knows, and then learns what others know.
   void meet() {
     const auto count = leaders_.size();
     const auto place = static_cast<std::size_t>(
@@ -74,8 +75,8 @@ class TreeBarrier {
   }
 
   Builder builder_;
-  std::vector<std::uint32_t> mates_;    ///< the own node's ranks
-  std::vector<std::uint32_t> leaders_;  ///< of all nodes, ascending
+  std::vector<std::uint32_t> mates_;    ///< the ranks of this rank's node
+  std::vector<std::uint32_t> leaders_;  ///< leaders of all nodes, ascending
   std::uint32_t steps_ = 0, radix_ = 0;
 };
 

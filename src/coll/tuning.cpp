@@ -1,4 +1,4 @@
-// The table, checked, and as bytes:
+// The table, its checks, and its encoding:
 //
 //   +0    header    | magic | version, | checksum of | 0 ... | origin, to its zero |    two lines
 //                   |       | entries  | all else    |       |                     |
@@ -27,7 +27,7 @@ constexpr std::uint32_t max_entry_chunks = 1 << 20;
 struct Header {
   std::uint64_t magic;
   std::uint32_t version, entries;
-  std::uint64_t checksum;  ///< of all bytes of the table, with 0 here
+  std::uint64_t checksum;  ///< of all bytes of the table, with 0 in this field
   std::uint64_t reserved;
   char origin[Tuning::max_origin_bytes + 1];
 };
@@ -39,7 +39,7 @@ struct Entry {
   std::uint64_t min_bytes, max_bytes, chunk_bytes;
   std::uint32_t min_per_node, max_per_node, chunks;
   std::uint32_t in_switch;
-  std::uint32_t more[2];  ///< 0
+  std::uint32_t more[2];  ///< must be 0
 };
 static_assert(sizeof(Entry) == tuning_entry_bytes);
 
@@ -49,7 +49,7 @@ std::uint64_t checksum_of(std::span<const std::byte> bytes) {
   return base::xxh64(all.data(), all.size(), magic);
 }
 
-/// Empty, or what is wrong with the entry.
+/// Empty, or the fault of the entry.
 std::string fault_of(const TuningEntry& e) {
   constexpr std::uint64_t least = 1 << 10, most = 1 << 30;
   if (e.min_ranks < 1 || e.min_ranks > e.max_ranks || e.min_ranks == TuningEntry::any_ranks)
@@ -132,12 +132,12 @@ bool is_plain(std::string_view text) {
 }
 
 Tuning make_default() {
-  // Two ranks move as many bytes in both; below that size the second hand-over costs more than half
-  // of the arithmetic.
+  // Two ranks move as many bytes either way. Below that size, the second transfer costs more than
+  // half of the arithmetic saves.
   constexpr std::uint64_t two_ranks_from = 64 << 10;
   Tuning tuning;
   tuning.origin = "built in";
-  // Above it a barrier by a tree takes more hand-overs, and no rank looks at all others.
+  // With more ranks, a tree barrier takes more steps, but no rank polls all others.
   constexpr std::uint32_t flat_barrier_up_to = 16;
   TuningEntry barrier, eager, many, two, rest;
   barrier.collective = Collective::barrier;

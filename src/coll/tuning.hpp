@@ -1,6 +1,6 @@
-// A tuning table: which plan a collective gets, by its ranks and its size. Measured by `penstock
-// bench tune` and kept in the pool (tuning_store.hpp), or written by hand (tuning_text.cpp).
-// In words: docs/protocols/collectives.md, "How a plan is chosen".
+// A tuning table: the plan of a collective, by its ranks and its size. `penstock bench tune`
+// measures it and keeps it in the pool (tuning_store.hpp), or a user writes it (tuning_text.cpp).
+// Explained in docs/protocols/collectives.md, "How a plan is chosen".
 #pragma once
 
 #include <cstddef>
@@ -17,18 +17,18 @@
 
 namespace penstock::coll {
 
-/// Calls that an entry is for, and what they get.
+/// The calls that an entry is for, and their plan.
 struct TuningEntry {
   static constexpr std::uint32_t any_ranks = std::numeric_limits<std::uint32_t>::max();
   static constexpr std::uint64_t any_bytes = std::numeric_limits<std::uint64_t>::max();
 
   std::optional<Collective> collective;  ///< nullopt: all of them
   std::uint32_t min_ranks = 1, max_ranks = any_ranks;
-  /// Of Problem::max_block_bytes; those that not all ranks know have the whole range's entries
-  /// only.
+  /// Range of Problem::max_block_bytes. If some rank does not know it, only entries for all sizes
+  /// match.
   std::uint64_t min_bytes = 0, max_bytes = any_bytes;
-  /// Of NodeMap::largest(). Ranks that are not told their nodes have the whole range's entries
-  /// only.
+  /// Range of NodeMap::largest(). If the ranks do not know their nodes, only entries for all of
+  /// them match.
   std::uint32_t min_per_node = 1, max_per_node = any_ranks;
   bool eager = false;
   Algorithm algorithm = Algorithm::one_shot;
@@ -43,14 +43,14 @@ struct TuningEntry {
   bool operator==(const TuningEntry&) const = default;
 };
 
-/// The first entry that matches a call, and whose plan can be, is taken; where there is none, that
-/// of default_tuning(). So a table needs entries only for what it changes.
+/// A call gets the plan of the first entry that matches and is possible, or else that of
+/// default_tuning(). So a table needs entries only for its changes.
 struct Tuning {
   static constexpr std::size_t max_entries = 128;
   static constexpr std::size_t max_origin_bytes = 95;
 
   std::vector<TuningEntry> entries;
-  std::string origin;  ///< where it comes from, in words, on one line
+  std::string origin;  ///< a description of its source, on one line
   bool operator==(const Tuning&) const = default;
 };
 
@@ -66,19 +66,19 @@ inline constexpr std::size_t tuning_header_bytes = 128, tuning_entry_bytes = 64;
 inline constexpr std::size_t max_tuning_bytes =
     tuning_header_bytes + Tuning::max_entries * tuning_entry_bytes;
 
-/// Whole lines. `tuning` passes check().
+/// Encodes `tuning`, which must pass check(), as whole lines.
 std::vector<std::byte> encode(const Tuning& tuning);
-/// Errors: wrong_format; every field is checked, and nothing is believed without the checksum.
+/// Decodes a table. Checks the checksum and every field. Errors: wrong_format.
 Result<Tuning> decode(std::span<const std::byte> bytes);
 
 // ---- as text, a line an entry (tuning_text.cpp)
 // ---------------------------------------------------
 
-/// "allreduce ranks=2-4 bytes=0-4144 eager\n..."; parse_tuning() gives the same entries.
+/// Prints "allreduce ranks=2-4 bytes=0-4144 eager\n...". parse_tuning() gives the same entries.
 std::string print(const Tuning& tuning);
 std::string print(const TuningEntry& entry);
-/// Lines end with a newline or `;`; what follows a # is a comment. Errors: invalid_argument, which
-/// names the line, what was found and what is needed.
+/// Parses lines that end with a newline or `;`. Text after a # is a comment. Errors:
+/// invalid_argument, which names the line, what was found and what is needed.
 Result<Tuning> parse_tuning(std::string_view text);
 
 }  // namespace penstock::coll

@@ -1,7 +1,7 @@
-// The object holds the bytes of encode() from the moment its name appears, and nothing is stored to
-// it afterwards: a new table is a new object. The arena publishes contents before names, so a
-// reader needs no word that says "written". What a reader finds proves itself by its checksum (rule
-// 6): the object may be destroyed, and its space be another's, while it reads.
+// The object holds the bytes of encode() from the moment its name appears, and never changes: a new
+// table is a new object. The arena publishes contents before names, so a reader needs no word that
+// says "written". The reader verifies the checksum (rule 6), because the object may be destroyed,
+// and its space reused, during the read.
 #include "coll/tuning_store.hpp"
 
 #include <mutex>
@@ -16,14 +16,14 @@ namespace penstock::coll {
 
 namespace {
 
-/// Of two that replace the table at the same time one comes first.
+/// If two processes replace the table at the same time, one of them must try again.
 constexpr int attempts = 16;
 
 bool is_gone(const Error& error) {
   return error.code == ErrorCode::not_found;
 }
 
-/// How to get a table that can be read.
+/// The commands that replace or remove a damaged table.
 std::string mending(arena::Arena& arena) {
   const std::string spec = base::shell_quote(arena.pool().info().spec);
   return fmt::format(
@@ -39,7 +39,7 @@ void warn_once(const std::string& text) {
   if (said->insert(text).second) base::log(base::Level::warn, "{}", text);
 }
 
-/// "allreduce ..." rather than a path.
+/// Whether the text is a table, such as "allreduce ...", and not a path.
 bool is_inline(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(" \t\n;");
   if (begin == std::string_view::npos) return false;
@@ -98,7 +98,7 @@ Result<std::optional<Tuning>> load_tuning(arena::Arena& arena) {
     arena.pool().memory().observe_bulk(bytes.data(), found->data, bytes.size());
     auto tuning = decode(bytes);
     if (tuning) return *std::move(tuning);
-    // It may have been destroyed meanwhile; one that is still there is damaged.
+    // The object may have been destroyed during the read. If it is still there, it is damaged.
     if (found->generation == generation)
       return fail(ErrorCode::wrong_format, "the tuning table in pool {} is damaged: {}; {}",
                   arena.pool().info().spec, tuning.error().message, mending(arena));

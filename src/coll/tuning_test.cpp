@@ -1,4 +1,4 @@
-// Tuning tables: as text, as bytes, in a pool, and what they choose.
+// Tuning tables as text, as bytes and in a pool, and the plans that they choose.
 #include "coll/tuning.hpp"
 
 #include <gmock/gmock.h>
@@ -21,7 +21,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// The rule that the built-in table stands for.
+/// The rule that the built-in table implements.
 Plan rule(const Problem& problem, const Shape& shape) {
   Plan plan;
   plan.slot_bytes = shape.slot_bytes;
@@ -68,7 +68,7 @@ Plan plan_by(const std::string& text, const Problem& problem, const Shape& shape
   return PlanTable(*tuning).plan(problem, shape);
 }
 
-TEST(Planning, TheFirstEntryThatMatchesAndCanBeIsTaken) {
+TEST(Planning, TakesTheFirstPossibleEntryThatMatches) {
   Problem problem{.collective = Collective::allreduce, .ranks = 2, .element_bytes = 4};
   problem.max_block_bytes = 1000;
   EXPECT_TRUE(plan_by("", problem).eager);
@@ -114,7 +114,7 @@ TEST(Planning, EntriesMayAskForTurnsChunksAndNaive) {
   EXPECT_EQ(plan_by("broadcast one_shot variant=naive", problem, devices).variant, Variant::naive);
 }
 
-/// What a table asks for and what does not fit gives a plan that runs.
+/// An entry that is impossible for a call is skipped, and the call gets a plan that runs.
 TEST(Planning, WhatCannotBeIsPassedOver) {
   Problem problem{.collective = Collective::broadcast, .ranks = 2, .output = {{0, 1 << 20}}};
   problem.rank = 1;
@@ -128,7 +128,7 @@ TEST(Planning, WhatCannotBeIsPassedOver) {
   EXPECT_EQ(plan_by("all one_shot chunk=1K", many).slot_bytes, Shape{}.slot_bytes);
 }
 
-TEST(Planning, SlotsAreOnAsManyDevicesAsFitThem) {
+TEST(Planning, UsesAsManyDevicesAsSlotsFit) {
   const auto shape_on = [](std::uint32_t devices, std::uint32_t ranks, std::uint64_t bytes) {
     return shape_for(ranks, bytes, {.count = devices, .stripe_bytes = 4 << 20});
   };
@@ -274,7 +274,7 @@ TEST(TuningBytes, EveryDamageIsFound) {
     EXPECT_FALSE(decode({bytes.data(), count})) << count << " bytes";
 }
 
-/// A checksum is no defence against malice.
+/// Anyone can compute a checksum, so fields are checked too.
 TEST(TuningBytes, FieldsAreCheckedBehindARightChecksum) {
   constexpr std::size_t checksum_at = 16;
   const auto bytes = encode(sample());
@@ -294,8 +294,8 @@ TEST(TuningBytes, FieldsAreCheckedBehindARightChecksum) {
   for (const std::size_t at : {128u, 129u, 130u, 131u, 140u, 191u})
     EXPECT_FALSE(forged(at, 0x7f)) << "byte " << at;
   EXPECT_THAT(forged(132, 9).error().message, HasSubstr("ranks 9 to 2"));
-  EXPECT_FALSE(forged(160, 1));    // a chunk that is no whole line
-  EXPECT_FALSE(forged(32, 0x1b));  // an origin for a terminal
+  EXPECT_FALSE(forged(160, 1));    // a chunk that is not a whole number of lines
+  EXPECT_FALSE(forged(32, 0x1b));  // an origin with a terminal's control character
   std::mt19937_64 random(base::seed_in_tests());
   for (int turn = 0; turn < 20'000; ++turn) {
     const auto tuning = forged(random() % bytes.size(), static_cast<std::uint8_t>(random()));
@@ -342,7 +342,7 @@ TEST_F(TuningStoreTest, ATableIsKeptReplacedAndRemoved) {
   EXPECT_FALSE(store_tuning(*arena_, bad));
 }
 
-TEST_F(TuningStoreTest, ADamagedOneIsNotUsedAndTheFixIsNamed) {
+TEST_F(TuningStoreTest, IgnoresADamagedTableAndNamesTheFix) {
   auto bytes = encode(sample());
   bytes[130] ^= std::byte{1};
   ASSERT_TRUE(arena_->create(tuning_name, bytes.size(), {.contents = bytes.data()}));

@@ -1,4 +1,4 @@
-// A tuning table as text:
+// The text of a tuning table:
 //
 //   COLLECTIVE|all [ranks=RANGE] [bytes=RANGE] [per-node=RANGE] eager|ALGORITHM
 //     [variant=NAME] [chunk=BYTES] [chunks=COUNT] [turns=1] [switch=1]
@@ -50,7 +50,7 @@ std::optional<std::size_t> position(const Words& words, std::string_view word) {
   return static_cast<std::size_t>(found - words.begin());
 }
 
-/// "\"alreduce\" is no collective; did you mean allreduce? Needed: one of ..."
+/// Such as: "alreduce" is no collective (did you mean allreduce?); needed: one of ...
 std::string unknown(std::string_view word, const char* kind, const Words& known) {
   const std::string near = base::nearest(word, known);
   return fmt::format("\"{}\" is no {}{}; needed: one of {}", word, kind,
@@ -68,7 +68,7 @@ Words words_of(std::string_view line) {
   return words;
 }
 
-/// A line's entry. Errors are without the line's number.
+/// Parses one entry. Errors do not name the line.
 class Line {
  public:
   explicit Line(const Words& words) : words_(words) {}
@@ -177,7 +177,7 @@ class Line {
     return {};
   }
 
-  /// Leaves both as they are for "any".
+  /// "any" leaves both unchanged.
   static Result<void> take_range(const std::string& value, std::uint64_t* min, std::uint64_t* max) {
     if (value == "any") return {};
     const std::size_t dash = value.find('-');
@@ -202,7 +202,7 @@ class Line {
   Words keys_;
 };
 
-/// The entries of a line without its comment.
+/// Parses the entries of a line without its comment.
 Result<void> take_line(std::string_view line, Tuning* tuning) {
   for (std::size_t at = 0; at < line.size();) {
     const std::size_t end = std::min(line.find(';', at), line.size());

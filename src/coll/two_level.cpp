@@ -1,7 +1,7 @@
-// Allgather and broadcast with a hand-over within the nodes: chunk 2 n holds round n of a rank's
-// block, chunk 2 n + 3 what it hands on of round n, which is read after the blocks of round n + 1:
-// so each reader takes and releases the chunks of a producer in the order of their numbers, as in
-// two_shot. Allreduce is a two_shot whose results are handed on (two_shot.cpp).
+// Allgather and broadcast that forward data within each node. Chunk 2 n holds round n of a rank's
+// block. Chunk 2 n + 3 holds what it forwards of round n, and is read after the blocks of round n +
+// 1. So each reader reads and releases a producer's chunks in the order of their numbers, as in
+// two_shot. Allreduce is a two_shot whose results are forwarded (two_shot.cpp).
 #include "base/format.hpp"
 #include "coll/hand_over.hpp"
 

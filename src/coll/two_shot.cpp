@@ -1,10 +1,10 @@
 // Allreduce and reduce in two passes: each rank reduces its share of the elements and publishes the
-// result, which the others then read. A rank writes S bytes and reads 2 S (N - 1) / N, however many
-// ranks there are. Chunk 2 n holds round n of the rank's input, a part for each other rank; chunk
-// 2 n + 3 round n of its result, which is read after the input of round n + 1: so each reader takes
-// and releases the chunks in the order of their numbers. Source: design page
-// papers/4-collectives.md, 4.10. Where results are handed on, the three streams have chunks 3 n,
-// 3 n + 4 and 3 n + 8, each read a round after the one before.
+// result, which the others then read. For any number of ranks N, a rank writes S bytes and reads 2
+// S (N - 1) / N. Chunk 2 n holds round n of the rank's input, with a part for each other rank.
+// Chunk 2 n + 3 holds round n of its result, and is read after the input of round n + 1. So each
+// reader reads and releases the chunks in the order of their numbers. If results are forwarded, the
+// three streams have chunks 3 n, 3 n + 4 and 3 n + 8, each read one round after the one before.
+// Source: design page papers/4-collectives.md, 4.10.
 #include <optional>
 
 #include "base/format.hpp"
@@ -60,12 +60,12 @@ class TwoShot {
   bool reads_results(std::uint32_t rank) const {
     return p_.collective == Collective::allreduce || rank == p_.root;
   }
-  /// Whole elements, as many for each rank but the last ones.
+  /// Bytes of a share: whole elements, equally many for each rank except the last ones.
   std::uint64_t share_bytes() const {
     const std::uint64_t elements = p_.input[0].bytes / p_.element_bytes;
     return (elements + p_.ranks - 1) / p_.ranks * p_.element_bytes;
   }
-  /// Where in the block the elements of `rank` lie.
+  /// The elements of `rank`'s share in the block.
   Block share(std::uint32_t rank) const {
     const std::uint64_t all = p_.input[0].bytes, begin = std::min(all, rank * share_);
     return {begin, std::min(all - begin, share_)};
@@ -75,7 +75,7 @@ class TwoShot {
     part.offset += p_.input[0].offset;
     return part;
   }
-  /// Where this rank has the result of `rank`'s share.
+  /// Where this rank keeps the result of `rank`'s share.
   Span result_of(std::uint32_t rank, std::uint64_t n) const {
     const Block part = builder_.part_of(share(rank), n);
     if (keeps_result()) return {Buffer::output, p_.output[0].offset + part.offset, part.bytes};
@@ -96,7 +96,7 @@ class TwoShot {
     builder_.publish(input_chunk(n), parts, consumers);
     if (!consumers.empty()) published_ = builder_.last_step();
   }
-  /// Returns the number of the step; -1: this rank's share has no such round.
+  /// Returns the index of the step; -1: this rank's share has no such round.
   std::int64_t combine(std::uint64_t n) {
     const Block own = input_of(p_.rank, n);
     if (own.bytes == 0) return -1;
@@ -126,7 +126,7 @@ class TwoShot {
   }
   void read_results(std::uint64_t n) {
     if (!reads_results(p_.rank)) return;
-    // In place a result takes the place of input that was published.
+    // In place, a result overwrites input that was published.
     const std::int64_t after = p_.in_place ? published_ : -1;
     if (hand_over_) {
       hand_over_->read_parts(builder_, result_chunk(n), results_of(n), after);

@@ -1,4 +1,4 @@
-// Calls in which every block has the same bytes: what is measured and modelled.
+// Calls in which all blocks have the same size, for measurements and models.
 #pragma once
 
 #include <cstdint>
@@ -8,16 +8,17 @@
 
 namespace penstock::coll {
 
-/// Whether a rank has a block for each other rank, or gets one of each.
+/// spreads(): whether a rank has a block for each other rank. gathers(): whether it gets one from
+/// each.
 bool spreads(Collective collective);
 bool gathers(Collective collective);
 
-/// `rank`'s part of a call in which each block has `bytes`, elements of 4 bytes; all ranks know the
-/// size.
+/// `rank`'s part of a call whose blocks all have `bytes`, in elements of 4 bytes. All ranks know
+/// the size.
 Problem uniform_problem(Collective collective, std::uint32_t ranks, std::uint32_t rank,
                         std::uint32_t root, std::uint64_t bytes);
 
-/// `per_node` ranks one after the other are on a node.
+/// Each node has `per_node` consecutive ranks.
 NodeMap nodes_in_blocks(std::uint32_t ranks, std::uint32_t per_node);
 
 }  // namespace penstock::coll

@@ -1,5 +1,5 @@
-// A chunk that stays where the user has it: memory of the producer in the pool. Its slot holds, in
-// place of each part, a line that says where the part lies:
+// A chunk that stays in the producer's buffer, which must lie in the pool. For each part, its slot
+// holds a line that says where the part lies:
 //
 //   | word of its doorbell | offset in the pool | bytes | 0 ... | checksum |
 //
@@ -21,13 +21,13 @@ struct PartPlace {
 };
 static_assert(sizeof(PartPlace) == line_bytes);
 
-/// Whole lines of the pool; nullopt: other memory, or a part of a line.
+/// Offset of `at` if the bytes are whole lines of the pool; nullopt: they are not.
 std::optional<std::uint64_t> lines_in_pool(const pool::Pool& pool, const void* at,
                                            std::uint64_t bytes);
 
 PartPlace place_of(std::uint64_t word, std::uint64_t offset, std::uint64_t bytes);
-/// Where `bytes` of the part lie; null: the line is not that of `word`, or tells of memory outside
-/// the pool or of fewer bytes.
+/// Address of `bytes` bytes of the part; null: the line does not match `word`, or names memory
+/// outside the pool or fewer bytes.
 const std::byte* part_at(const pool::Pool& pool, const PartPlace& place, std::uint64_t word,
                          std::uint64_t bytes);
 

@@ -1,4 +1,4 @@
-// Where a chunk lies that stays where the user has it: what is believed of what a slot says.
+// Zero copy: the checks of the line that says where a chunk lies.
 #include "coll/zero_copy.hpp"
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ TEST_F(ZeroCopyTest, OnlyWholeLinesOfThePoolStay) {
   EXPECT_FALSE(lines_in_pool(*pool_, this, 64));
 }
 
-TEST_F(ZeroCopyTest, ThePlaceOfAnotherChunkOrOutsideThePoolIsRefused) {
+TEST_F(ZeroCopyTest, RefusesOtherChunksAndPlacesOutsideThePool) {
   const PartPlace place = place_of(word_, 4096, 256);
   EXPECT_EQ(part_at(*pool_, place, word_, 256), at(4096));
   EXPECT_EQ(part_at(*pool_, place, word_, 64), at(4096));
