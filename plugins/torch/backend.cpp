@@ -16,7 +16,7 @@ namespace penstock::torch {
 
 namespace {
 
-/// The worker may need Python's lock to end, where we hold it.
+/// Releases Python's lock if this thread holds it, because the worker may need it to end.
 class WithoutPython {
  public:
   WithoutPython() {
@@ -36,7 +36,7 @@ std::string name_of(c10d::Backend& backend) {
   return given.empty() ? "0" : given;
 }
 
-/// The back ends of this process. Some live until Python ends, which may or may not free them.
+/// The back ends of this process. Some live until Python ends, and Python may never free them.
 struct Living {
   std::mutex mutex;
   std::set<Backend*> backends;
@@ -47,7 +47,8 @@ Living& living() {
   return *all;
 }
 
-/// How often this process was forked off: a child's threads and attachments are not its parent's.
+/// How many times this process has been forked off: a child does not share its parent's threads and
+/// attachments.
 std::uint64_t forks() {
   static std::atomic<std::uint64_t> count{0};
   static const int registered =
@@ -61,7 +62,7 @@ std::uint64_t token_here() {
   return attached != nullptr ? attached->token() : 0;
 }
 
-/// penstock_comm_open() calls it; no exception may leave.
+/// The callback of penstock_comm_open(). No exception may leave it.
 struct Exchange {
   const Meeting& meeting;
   const std::string& group;
@@ -96,7 +97,7 @@ Backend::Backend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int siz
       forks_(forks()),
       worker_(std::make_unique<Worker>()) {
   init();
-  // TORCH_DISTRIBUTED_DEBUG asks for the like.
+  // TORCH_DISTRIBUTED_DEBUG=DETAIL asks for such a check.
   if (c10d::debug_level() == c10d::DebugLevel::Detail) options_->check = true;
   if (rank == 0) {
     try {
@@ -106,7 +107,8 @@ Backend::Backend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int siz
       throw;
     }
   }
-  // Ranks agree on the form of their GPUs' calls when they meet: not before one is chosen.
+  // Ranks agree on the form of their GPUs' calls when they meet, so they must not meet before the
+  // program has chosen a GPU.
   if (is_first && (gpu_in_use() || !may_use_gpu())) connect();
   const std::lock_guard<std::mutex> guard(living().mutex);
   living().backends.insert(this);
@@ -116,9 +118,9 @@ Backend::~Backend() {
   const WithoutPython released;
   {
     const std::lock_guard<std::mutex> guard(living().mutex);
-    living().backends.erase(this);  // in a forked child too, whose own groups are listed there
+    living().backends.erase(this);  // in a forked child too, because the list is copied
   }
-  if (forks() != forks_) {  // they have no threads here
+  if (forks() != forks_) {  // the worker's threads do not exist in this process
     (void)worker_.release();
     keep_for_good(std::move(mail_));
     penstock_comm_close(comm_);
@@ -171,7 +173,7 @@ void Backend::open() {
   options.user = &exchange;
   options.check = options_->check ? 1 : 0;
   const std::optional<c10::Device> gpu = gpu_in_use();
-  const c10::OptionalDeviceGuard on(gpu);  // a worker's thread has chosen none
+  const c10::OptionalDeviceGuard on(gpu);  // a worker's thread has no current device
   options.gpu = gpu ? 1 : 0;
   penstock_comm_t* opened = nullptr;
   at->tensors().give_up_unused();
@@ -195,7 +197,7 @@ std::shared_ptr<Mail> Backend::mail() {
     const std::lock_guard<std::mutex> of_error(mutex_);
     if (error_ != nullptr) std::rethrow_exception(error_);
   }
-  std::vector<std::uint64_t> tokens;  // of those that have met in a collective
+  std::vector<std::uint64_t> tokens;  // of the processes that have met in a collective
   for (int rank = 0; rank < size_; ++rank)
     tokens.push_back(penstock_comm_token(comm_, static_cast<std::uint32_t>(rank)));
   mail_ = Mail::start(
@@ -247,7 +249,7 @@ std::exception_ptr Backend::run(const How& how, std::uint64_t sequence,
     const std::string name = how.name + (" #" + std::to_string(sequence));
     for (const Part& part : parts) run_part(name, part, how.timeout);
   } catch (const c10::ValueError&) {
-    error = std::current_exception();  // on all ranks alike: nothing was done
+    error = std::current_exception();  // all ranks fail alike, and nothing was done
   } catch (...) {
     error = std::current_exception();
     fail(error);
@@ -266,7 +268,7 @@ c10::intrusive_ptr<Work> Backend::make_work(const How& how, const std::vector<Pa
                                    std::move(results));
 }
 
-/// What a profiler shows of a call.
+/// The tensors of a call that a profiler shows.
 Tensors Backend::shown_of(const std::vector<Part>& parts, const Tensors& results) {
   if (parts.empty()) return results;
   Tensors shown;
@@ -314,7 +316,7 @@ c10d::ErrorType Backend::getError() {
   return error_ == nullptr ? c10d::ErrorType::SUCCESS : c10d::ErrorType::COMM_ERROR;
 }
 
-/// Ends the calls that are under way, and all later ones, with an error.
+/// Ends the calls in progress, and all later ones, with an error.
 void Backend::stop(const char* why) {
   fail(std::make_exception_ptr(
       C10_BUILD_ERROR(DistBackendError, "penstock: process group " + name_of(*this) + " " + why)));
@@ -332,8 +334,8 @@ void Backend::abort() {
 }
 
 /// The store is often rank 0's, and ends with its group. A rank that left first and made the next
-/// group at once would meet the others in the old store. So the others leave when it has ended;
-/// they do not wait long for a rank 0 that computes. Rank 0 waits for no rank.
+/// group at once would meet the others in the old store. So the others wait until it has ended, but
+/// not for long, because rank 0 may be busy. Rank 0 waits for no rank.
 void Backend::close(bool awaits_rank_0) {
   constexpr std::chrono::milliseconds longest{200};
   std::shared_ptr<Mail> ended;
@@ -352,8 +354,9 @@ void Backend::close(bool awaits_rank_0) {
   if (left != nullptr && first != 0 && first != left->token()) meeting_.await_end_of_store(longest);
 }
 
-/// Calls that are under way end by themselves, as with NCCL and gloo: other ranks do their part
-/// later, or a call's timeout ends it. One whose callback is here ends when that returns.
+/// Calls in progress end by themselves, as with NCCL and gloo: other ranks do their part later, or
+/// a call's timeout ends it. If this thread is in a call's callback, that call ends when the
+/// callback returns.
 void Backend::drain() {
   constexpr std::chrono::seconds silent{5};
   const auto none_left = [this](std::chrono::milliseconds limit) {

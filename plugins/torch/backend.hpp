@@ -1,5 +1,5 @@
 // PyTorch's process groups over a pool: a back end of c10d. Collectives run in the order of their
-// calls, by penstock/collectives.h.
+// calls, through penstock/collectives.h.
 #pragma once
 
 #include <atomic>
@@ -31,9 +31,9 @@ class Backend : public c10d::Backend {
     bool check = false;  ///< compare the calls of all ranks, as PENSTOCK_COLL_CHECK does
   };
 
-  /// `is_first`: this is the default group. Its ranks meet at once, so that errors show here; where
-  /// torch has GPUs, only if the program has chosen one. The constructor of any other group waits
-  /// for no rank.
+  /// `is_first`: this is the default group. Its ranks meet in the constructor, so that errors show
+  /// there; if torch has GPUs, only if the program has chosen one. The constructor of any other
+  /// group waits for no rank.
   Backend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
           c10::intrusive_ptr<Options> options, bool is_first);
   ~Backend() override;
@@ -50,15 +50,15 @@ class Backend : public c10d::Backend {
   std::uint64_t getSequenceNumberForGroup() override { return sequence_; }
   c10d::ErrorType getError() override;
   void abort() override;
-  /// What this rank has spent in collectives, waits for the other ranks included.
+  /// Seconds that this rank has spent in collectives, including waits for other ranks.
   double communication_seconds() const { return static_cast<double>(spent_ns_.load()) * 1e-9; }
   void shutdown() override;
-  /// The process ends: idle groups end in order, as by shutdown(), and our threads need Python no
-  /// more. To be called without Python's lock.
+  /// Call this when the process ends, without Python's lock. Idle groups end in order, as by
+  /// shutdown(), and the back end's threads no longer use Python.
   static void leave_all();
 
-  /// Tensors of the CPU lie in the pool once the ranks have met, while it has room; collectives
-  /// leave what they publish of these where it is. Others are ordinary tensors.
+  /// Allocates CPU tensors in the pool once the ranks have met, while it has room; collectives need
+  /// no copy of them (zero copy). Otherwise allocates ordinary tensors.
   bool supportsTensorAlloc(c10::DeviceIndex) override { return true; }
   at::Tensor allocateTensor(long size, at::TensorOptions options) override;  // NOLINT: PyTorch's
 
@@ -117,7 +117,7 @@ class Backend : public c10d::Backend {
     return how.timeout == c10d::kUnsetTimeout ? limit() : limit_of(how.timeout);
   }
   Pending start(const How& how, std::vector<Part> parts, Tensors results);
-  /// The same of CUDA tensors: on a stream.
+  /// Like start(), for CUDA tensors: enqueues the call on a stream.
   Pending start_on_gpu(const How& how, const std::vector<Part>& parts, Tensors results,
                        c10::Device device);
   void enqueue_parts(const How& how, const std::string& name, const std::vector<Part>& parts,
@@ -149,15 +149,15 @@ class Backend : public c10d::Backend {
 
   c10::intrusive_ptr<Options> options_;
   const Meeting meeting_;
-  const bool is_first_;  ///< the first group of its ranks' processes, which ends with their job
+  const bool is_first_;  ///< the default group, which ends with the job
   const std::uint64_t forks_;
   std::shared_ptr<Attached> attached_;
   std::atomic<penstock_comm_t*> comm_{nullptr};
   volatile int cancelled_ = 0;
   std::atomic<std::uint64_t> sequence_{0};
   std::atomic<std::int64_t> spent_ns_{0};
-  std::mutex mutex_;          ///< of error_ and attached_
-  std::exception_ptr error_;  ///< of the group: no later call works
+  std::mutex mutex_;          ///< guards error_ and attached_
+  std::exception_ptr error_;  ///< of the group; every later call fails with it
   int splits_ = 0;
   std::unique_ptr<Worker> worker_;
   GpuStream gpu_stream_;

@@ -39,7 +39,7 @@ void check_bytes(std::uint64_t found, std::uint64_t needed, const char* what) {
   TORCH_CHECK(found == needed, "penstock: ", what, " has ", found, " bytes for ", needed);
 }
 
-/// Of a call that is one collective: a list in braces would copy it.
+/// The parts of a call that is one collective. A braced list would copy the part.
 template <class Part>
 std::vector<Part> one(Part&& part) {
   std::vector<Part> parts;
@@ -62,7 +62,7 @@ Backend::Part Backend::reduction_in_place(const at::Tensor& tensor,
   return part;
 }
 
-/// `outputs`: one for each rank.
+/// `outputs`: one block for each rank.
 Backend::Part Backend::gathering(Blocks outputs, const at::Tensor& input) const {
   Part part;
   part.collective = PENSTOCK_ALLGATHER;
@@ -81,7 +81,7 @@ Backend::Part Backend::gathering(Blocks outputs, const at::Tensor& input) const 
   return part;
 }
 
-/// `inputs`: one for each rank.
+/// `inputs`: one block for each rank.
 Backend::Part Backend::scattering_sum(const at::Tensor& output, Blocks inputs,
                                       const c10d::ReduceOp& op) const {
   Part part;
@@ -124,7 +124,7 @@ Pending Backend::allreduce_coalesced(Tensors& tensors,
     check_tensor(tensor, "all_reduce_coalesced");
     parts.push_back(reduction_in_place(tensor, opts.reduceOp));
     if (tensor.numel() == 0 || seen.insert(tensor.data_ptr()).second) continue;
-    // Named twice: what is reduced is what was there before the call.
+    // The list names this tensor twice, so reduce a copy of its original values.
     parts.back().input = Blocks({tensor.clone()}, true);
     parts.back().in_place = false;
   }
@@ -137,7 +137,7 @@ Pending Backend::reduce(Tensors& tensors, const c10d::ReduceOptions& opts) {
   Part part = reduction_in_place(only(tensors, "reduce"), opts.reduceOp);
   part.collective = PENSTOCK_REDUCE;
   part.root = root_of(opts.rootRank, size_, "reduce");
-  if (part.root != rank_) {  // its tensor stays as it is
+  if (part.root != rank_) {  // its tensor does not change
     part.output = Blocks();
     part.in_place = false;
   }
@@ -166,7 +166,7 @@ Pending Backend::allgather_coalesced(std::vector<Tensors>& outputs, Tensors& inp
                                      const c10d::AllgatherOptions& opts) {
   std::vector<Part> parts;
   Tensors results;
-  // outputs[rank][i] or outputs[i][rank]: c10d calls it with a list of inputs for each rank.
+  // The layout is outputs[rank][i]: c10d passes a list of tensors for each rank.
   TORCH_CHECK(static_cast<int>(outputs.size()) == size_, "penstock: all_gather_coalesced needs a ",
               "list for each of ", size_, " ranks, and got ", outputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -266,7 +266,7 @@ Pending Backend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inpu
     parts.push_back(
         scattering_sum(outputs[i], Blocks::rows(inputs[i], true, {}, size_, name), opts.reduceOp));
   }
-  // torch 2.11 has no type of its own for it.
+  // torch 2.11 has no operation type for this call.
   return start({c10d::OpType::COALESCED, name, opts.timeout, opts.asyncOp}, std::move(parts),
                outputs);
 }
@@ -283,7 +283,7 @@ Pending Backend::alltoall_base(at::Tensor& output, at::Tensor& input,
   part.collective = PENSTOCK_ALLTOALL;
   part.output = Blocks::rows(output, false, output_sizes, size_, name);
   part.input = Blocks::rows(input, true, input_sizes, size_, name);
-  // Where one rank's sizes differ, the others cannot know.
+  // A rank does not know the sizes of the other ranks' blocks.
   part.max_is_known = false;
   return start({c10d::OpType::ALLTOALL_BASE, name, opts.timeout, opts.asyncOp},
                one(std::move(part)), {output});
@@ -310,8 +310,7 @@ Pending Backend::post(bool is_send, Tensors& tensors, int peer, int tag) {
   TORCH_CHECK(tag >= 0, "penstock: ", name, " with the tag ", tag, ": tags are not negative");
   auto type = is_send ? c10d::OpType::SEND : c10d::OpType::RECV;
   if (peer == Mail::anybody) type = c10d::OpType::RECVANYSOURCE;
-  // Messages of a GPU's tensors pass through memory of the host: what is still to be done with the
-  // tensor is done first.
+  // Messages of GPU tensors pass through host memory, so wait for pending work on the tensor first.
   if (tensor.is_cuda()) {
     const c10::impl::VirtualGuardImpl devices(tensor.device().type());
     devices.synchronizeStream(devices.getStream(tensor.device()));

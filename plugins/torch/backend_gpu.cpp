@@ -1,4 +1,4 @@
-// The back end's calls of CUDA tensors, by penstock/gpu.h.
+// The back end's calls of CUDA tensors, through penstock/gpu.h.
 #include <ATen/record_function.h>
 #include <c10/core/StreamGuard.h>
 #include <penstock/gpu.h>
@@ -7,7 +7,7 @@
 
 namespace penstock::torch {
 
-/// Of the group, or of what was enqueued.
+/// The error of the group or of enqueued work; null if there is none.
 std::exception_ptr Backend::failure() {
   {
     const std::lock_guard<std::mutex> guard(mutex_);
@@ -45,7 +45,7 @@ Pending Backend::start_on_gpu(const How& how, const std::vector<Part>& parts, Te
   const std::string name = how.name + (" #" + std::to_string(sequence));
   const c10::Stream stream = gpu_stream_.begin(device);
   const c10::StreamGuard on(stream);
-  // Behind calls of the CPU's tensors that are under way.
+  // Wait for calls of CPU tensors that are in progress.
   constexpr std::chrono::milliseconds while_busy{100};
   std::exception_ptr error;
   const auto enqueue = [&] {

@@ -59,7 +59,7 @@ c10::intrusive_ptr<c10::ivalue::Future> GpuWork::getFuture() {
   if (future_ != nullptr) return future_;
   future_ = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::ofTensors(),
                                                      std::vector<c10::Device>{stream_.device()});
-  // What is done with it comes behind what the stream has been given.
+  // Work that the future's user starts must follow the work already on the stream.
   const c10::StreamGuard on(stream_);
   future_->markCompleted(at::IValue(outputs_));
   return future_;

@@ -1,6 +1,6 @@
-// Collectives of CUDA tensors: enqueued on a stream of the back end's own, behind what the caller's
-// stream has been given, and waited for by streams. Nothing of CUDA is needed to build: PyTorch's
-// device interface knows streams and events of whichever device there is.
+// Collectives of CUDA tensors. They are enqueued on a stream of the back end's own, after the work
+// on the caller's stream, and streams wait for them. Building needs nothing from CUDA: PyTorch's
+// device interface provides streams and events of any device.
 #pragma once
 
 #include <c10/core/Event.h>
@@ -15,18 +15,18 @@
 
 namespace penstock::torch {
 
-/// A call that is enqueued. Waiting for it makes the current stream wait, as with NCCL's back end;
-/// with a timeout the host waits too.
+/// An enqueued call. Waiting for it makes the current stream wait, as with NCCL's back end. With a
+/// timeout, the host waits too.
 class GpuWork : public c10d::Work {
  public:
-  /// Null while nothing is known to have gone wrong.
+  /// Returns the error, or null while none is known.
   using Failure = std::function<std::exception_ptr()>;
   struct Of {
     c10d::OpType type;
-    const char* title = nullptr;  ///< of the profiler's event; null: none
+    const char* title = nullptr;  ///< of the profiler's event; null: no event
     std::uint64_t sequence = 0;
   };
-  /// `end` was recorded behind the call on `stream`.
+  /// `end` was recorded on `stream` after the call.
   GpuWork(int rank, const Of& of, const std::vector<at::Tensor>& inputs,
           std::vector<at::Tensor> outputs, const c10::Stream& stream,
           std::shared_ptr<c10::Event> end, Failure failure);
@@ -51,14 +51,14 @@ class GpuWork : public c10d::Work {
   c10::intrusive_ptr<c10::ivalue::Future> future_;
 };
 
-/// The back end's stream on a device, made when it is first needed.
+/// The back end's stream on a device, created when it is first needed.
 class GpuStream {
  public:
-  /// Behind what the current stream of `device` has been given.
+  /// Makes the stream wait for the work on the current stream of `device`. Returns it.
   c10::Stream begin(c10::Device device);
-  /// Recorded behind what it has been given so far.
+  /// Records an event after all work enqueued so far.
   std::shared_ptr<c10::Event> end() const;
-  /// The memory of the tensors stays as it is until the stream is through with it.
+  /// Keeps the memory of the tensors until the stream has finished with it.
   void keep(const std::vector<at::Tensor>& tensors) const;
   bool is_used() const { return stream_.has_value(); }
 
@@ -66,13 +66,14 @@ class GpuStream {
   std::optional<c10::Stream> stream_;
 };
 
-/// Of the first that is on a GPU; none: they are of the CPU. Errors: several devices in one call.
+/// The device of the tensors, if they are on a GPU; nullopt: they are on the CPU. Errors: tensors
+/// on several devices.
 std::optional<c10::Device> gpu_of(const std::vector<at::Tensor>& tensors);
 
-/// The GPU that PyTorch uses in this process: this thread's current one, or the first that it has
-/// made a context on; nothing before a program chose or used one. Makes no context.
+/// The GPU that PyTorch uses in this process: this thread's current one, or else the first with a
+/// context. Nullopt until the program has chosen or used one. Creates no context.
 std::optional<c10::Device> gpu_in_use();
-/// Whether PyTorch has a GPU that the process may come to use.
+/// Whether PyTorch has a GPU that the process may use later.
 bool may_use_gpu();
 
 }  // namespace penstock::torch

@@ -116,7 +116,7 @@ std::optional<Mail::Place> Mail::place_of(int rank) const {
   return place;
 }
 
-/// True once the address of `peer` is known.
+/// Returns true once the address of `peer` is known.
 bool Mail::meet(int peer) {
   const auto index = static_cast<std::size_t>(peer);
   if (known_[index]) return true;
@@ -177,7 +177,7 @@ std::exception_ptr Mail::late(const Entry& entry) const {
                   std::to_string(message.timeout.count()) + " ms");
 }
 
-/// Whether the process of `rank` is known, and does not live.
+/// Whether the process of `rank` is known to have died or left.
 bool Mail::is_gone(int rank, std::string* who) {
   std::uint64_t& token = tokens_[static_cast<std::size_t>(rank)];
   if (token == 0) token = meeting_.token(rank);
@@ -189,7 +189,7 @@ bool Mail::is_gone(int rank, std::string* who) {
   return true;
 }
 
-/// Null if a peer that could do its part lives, or may live.
+/// Null if a peer that could complete the message is alive or may be alive.
 std::exception_ptr Mail::dead(const Entry& entry) {
   const int peer = entry.message.peer;
   if (peer == meeting_.rank() || meeting_.size() == 1) return nullptr;
@@ -198,16 +198,17 @@ std::exception_ptr Mail::dead(const Entry& entry) {
     if (peer != anybody && !is_gone(peer, &who)) return nullptr;
     for (int rank = 0; peer == anybody && rank < meeting_.size(); ++rank)
       if (rank != meeting_.rank() && !is_gone(rank, &who)) return nullptr;
-  } catch (...) {  // the store's host has gone, or the peer cannot be met
+  } catch (...) {  // the store's host is gone, or the peer cannot be met
     return std::current_exception();
   }
-  // There may still be messages of the dead to take.
+  // Messages of the dead peer may still be waiting in the pool.
   if (penstock_messenger_progress(messenger_) != 0) return nullptr;
   const std::string what = entry.message.is_send ? "a send to " : "a receive from ";
   return error_of(what + (peer == anybody ? "any rank, all others are gone: " : "") + who);
 }
 
-/// True if it has ended. `error`: why it did, or else why nothing is sent or received any more.
+/// Returns true if the message has ended. `error`: the reason or, if it has not ended, why no
+/// message can progress any more.
 bool Mail::advance(Entry& entry, std::exception_ptr& error) {
   bool done = false;
   try {
@@ -221,12 +222,12 @@ bool Mail::advance(Entry& entry, std::exception_ptr& error) {
   const auto now = std::chrono::steady_clock::now();
   const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(now - entry.begun);
   if (now > next_check_) error = dead(entry);
-  // A peer may still write to the buffer, so the messenger must end too.
+  // A peer may still write to the buffer, so the messenger must be closed too.
   if (error == nullptr && waited > entry.message.timeout) error = late(entry);
   return false;
 }
 
-/// True if something has moved.
+/// Returns true if any message has progressed.
 bool Mail::look() {
   std::vector<Ended> ended;
   std::exception_ptr fatal;
@@ -244,7 +245,8 @@ bool Mail::look() {
   }
   const auto now = std::chrono::steady_clock::now();
   if (now > next_check_) next_check_ = now + between_checks;
-  // With nothing under way the call returns all credits, so that peers may close right after it.
+  // With no message in progress, this call returns all credits, so that peers may close right after
+  // it.
   const bool moved = penstock_messenger_progress(messenger_) != 0 || !ended.empty();
   under_way_ -= ended.size();
   report(std::move(ended));
@@ -269,7 +271,8 @@ bool Mail::has_to_end() const {
   });
 }
 
-/// Takes the posted messages; waits for one if there is nothing else to do. False: the thread ends.
+/// Takes the posted messages, and waits for one if there is nothing else to do. False: the thread
+/// must end.
 bool Mail::take() {
   std::unique_lock<std::mutex> lock(mutex_);
   for (;;) {
@@ -297,8 +300,8 @@ void Mail::run() {
     else if (idle % 16 == 15)
       std::this_thread::yield();
   }
-  // The other messages never end. The messenger is closed first, so that no peer writes to their
-  // buffers.
+  // The remaining messages never complete. The messenger is closed first, so that no peer writes to
+  // their buffers.
   penstock_messenger_close(std::exchange(messenger_, nullptr));
   std::vector<Ended> left;
   for (Entry& entry : entries_) {

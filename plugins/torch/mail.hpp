@@ -1,5 +1,6 @@
-// Sends and receives of a process group, by penstock/messages.h. A thread makes them go on while
-// there are any. The two ranks of a message find each other by the store, and need no other rank.
+// Sends and receives of a process group, through penstock/messages.h. A thread progresses them
+// while there are any. The two ranks of a message find each other through the store, and need no
+// other rank.
 #pragma once
 
 #include <penstock/messages.h>
@@ -23,9 +24,9 @@ namespace penstock::torch {
 
 class Mail {
  public:
-  /// Returns at once. `attach`: called in the thread; it may wait. `group`: its name in messages.
-  /// `tokens`: by rank, the attachment of its process, as far as it is known; else 0. The thread
-  /// holds it too, until end().
+  /// Starts the thread, and returns at once. `attach`: called in the thread; may wait. `group`: its
+  /// name in messages. `tokens`: by rank, the attachment of its process; 0 if unknown. The thread
+  /// shares ownership until end().
   static std::shared_ptr<Mail> start(Meeting meeting,
                                      std::function<std::shared_ptr<Attached>()> attach,
                                      const std::string& group, std::vector<std::uint64_t> tokens);
@@ -42,12 +43,12 @@ class Mail {
     std::chrono::milliseconds timeout{0};
   };
   void post(Message message);
-  /// All that is not done ends with this error, and so does what is posted later.
+  /// Ends all messages in progress, and all that are posted later, with this error.
   void stop(const std::exception_ptr& error);
-  /// Waits until all has ended but receives for which no message has come. False: not within
-  /// `limit`. It does not wait in the thread, whose callback has to return first.
+  /// Waits until all messages have ended, except receives without a message. False: not within
+  /// `limit` (milliseconds). Returns at once in the mail thread, whose callback must return first.
   bool drain(std::chrono::milliseconds limit);
-  /// stop(), and waits until the thread has ended; in the thread it does not.
+  /// Calls stop(), and waits until the thread has ended, except in that thread itself.
   void end();
   bool is_idle() const { return under_way_ == 0; }
 
@@ -69,7 +70,7 @@ class Mail {
   };
   Mail(Meeting meeting, std::function<std::shared_ptr<Attached>()> attach, const std::string& group,
        std::vector<std::uint64_t> tokens);
-  // In the thread, without the lock:
+  // Run in the thread, without the lock:
   void run();
   void open();
   bool take();
@@ -88,13 +89,14 @@ class Mail {
   const Meeting meeting_;
   const std::function<std::shared_ptr<Attached>()> attach_;
   const std::string group_;
-  // Of the thread:
+  // Used only by the thread:
   std::shared_ptr<Attached> attached_;
   penstock_messenger_t* messenger_ = nullptr;
   std::vector<std::uint64_t> tokens_;
-  std::vector<bool> known_;  ///< by rank: its address
+  std::vector<bool> known_;  ///< by rank: its address is known
   std::vector<bool> held_;   ///< by rank, during a look: an earlier send waits for its address
-  std::vector<std::chrono::steady_clock::time_point> next_lookup_;  ///< by rank, of its address
+  std::vector<std::chrono::steady_clock::time_point>
+      next_lookup_;  ///< by rank: time of the next look-up of its address
   std::chrono::steady_clock::time_point next_check_;
   std::list<Entry> entries_;
 
@@ -103,8 +105,8 @@ class Mail {
   std::condition_variable changed_;
   std::list<Entry> posted_;
   std::exception_ptr error_;
-  bool drains_ = false;  ///< somebody waits in drain() ...
-  bool rests_ = false;   ///< ... and may go on
+  bool drains_ = false;  ///< a thread waits in drain() ...
+  bool rests_ = false;   ///< ... and may continue
   std::thread thread_;
 };
 

@@ -21,9 +21,9 @@ c10::intrusive_ptr<Backend> make(const c10::intrusive_ptr<c10d::Store>& store, i
 }  // namespace
 
 PYBIND11_MODULE(PENSTOCK_TORCH_MODULE, module) {
-  py::module_::import("torch.distributed");  // the types that ours derive from
+  py::module_::import("torch.distributed");  // loads the base classes of our types
   py::class_<Backend, c10::intrusive_ptr<Backend>, c10d::Backend> backend(module, "Backend");
-  // split_group of PyTorch copies them.
+  // PyTorch's split_group copies the options.
   py::class_<Options, c10::intrusive_ptr<Options>, c10d::Backend::Options>(backend, "Options")
       .def(py::init<std::chrono::milliseconds>(), py::arg("timeout") = kBackendDefaultTimeout)
       .def_readwrite("check", &Options::check, "Compare the calls of all ranks.")

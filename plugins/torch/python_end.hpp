@@ -1,5 +1,5 @@
-// The end of Python, as our threads see it. Releasing a tensor, or calling a future's callbacks,
-// may take Python's lock. A thread that asks for this lock while Python finalizes ends the process.
+// How our threads behave when Python ends. Releasing a tensor, or calling a future's callbacks, may
+// take Python's lock. A thread that asks for this lock while Python finalizes ends the process.
 #pragma once
 
 #include <type_traits>
@@ -7,8 +7,8 @@
 
 namespace penstock::torch {
 
-/// A thread of ours holds a turn while it does either. False: Python ends, and the thread must keep
-/// all its tensors.
+/// A thread of ours must hold a turn while it releases a tensor or calls a callback. False: Python
+/// is ending, and the thread must keep all its tensors.
 class PythonTurn {
  public:
   PythonTurn();
@@ -22,11 +22,11 @@ class PythonTurn {
   bool granted_ = false;
 };
 
-/// From now on no turn is granted. Waits a second at most for turns that are held. These may need
-/// Python's lock, so the caller must not hold it.
+/// Grants no more turns, and waits at most one second for turns that are held. Their holders may
+/// need Python's lock, so the caller must not hold it.
 void end_python_turns();
 
-/// Never destroys `value`.
+/// Keeps `value` alive for ever: its destructor never runs.
 template <class Value>
 void keep_for_good(Value&& value) {
   new std::decay_t<Value>(std::forward<Value>(value));

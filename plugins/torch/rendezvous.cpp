@@ -29,7 +29,7 @@ std::string host_name() {
   return name;
 }
 
-/// The same for all processes of this host since it was started.
+/// A string that is equal for all processes on this host since its last boot.
 std::string host_identity() {
   return first_line_of("/proc/sys/kernel/random/boot_id") + " " + host_name();
 }
@@ -53,7 +53,7 @@ std::string make_temporary_pool(int ranks) {
   return spec;
 }
 
-/// What rank 0 tells the others of the pool.
+/// The description of the pool that rank 0 sends to the others.
 struct Invitation {
   std::string spec, job, host;
   std::string text() const { return spec + "\n" + job + "\n" + host; }
@@ -68,7 +68,7 @@ struct Invitation {
 };
 
 std::mutex mutex;
-std::weak_ptr<Attached> current;  // of the first group: tensors lie there
+std::weak_ptr<Attached> current;  // of the first group: tensors are allocated there
 std::string current_job;
 std::map<std::string, std::weak_ptr<Attached>> by_spec;
 
@@ -80,7 +80,7 @@ void throw_last_error(penstock_status_t status) {
   C10_THROW_ERROR(DistBackendError, words);
 }
 
-/// What the store answers. Its own errors ("Broken pipe") name nobody.
+/// Calls the store. Replaces its own errors ("Broken pipe"), which do not name the failed process.
 template <class Ask>
 auto Meeting::asked(const Ask& ask) const {
   try {
@@ -101,8 +101,8 @@ Meeting::Meeting(c10::intrusive_ptr<c10d::Store> store, int rank, int size, std:
     : store_(std::move(store)), rank_(rank), size_(size) {
   do {
     coming_ = asked([&](c10d::Store& s) { return s.add(comings_of(rank), 1); });
-    // No rank reads the keys of the group before the last one any more: all ranks had left it when
-    // the last one began.
+    // No rank reads the keys of the last group but one any more, because all ranks had left it when
+    // the last group began.
     if (coming_ > 2) forget(coming_ - 2);
   } while (is_over());
   if (token != 0) tell("token", std::to_string(token));
@@ -116,7 +116,7 @@ void Meeting::forget(std::int64_t coming) const {
   };
   for (const char* const topic : {"token", "comm", "address"}) forget(topic, rank_);
   if (rank_ != 0) return;
-  // "late" and "trouble" stay, for ranks that have not come to this meeting yet.
+  // "late" and "trouble" stay, for ranks that have not yet come to this meeting.
   for (const char* const topic : {"pool", "comm/all"}) forget(topic, 0);
 }
 
@@ -130,8 +130,8 @@ std::int64_t Meeting::comings(int rank) const {
   return has(counter) ? asked([&](c10d::Store& s) { return s.add(counter, 0); }) : 0;
 }
 
-/// Ranks have given this meeting up because others had not come, or have come to a later one since.
-/// This rank meets them there.
+/// Whether ranks have given up this meeting because others had not come, or have moved to a later
+/// one. This rank then meets them there.
 bool Meeting::is_over() const {
   if (has(key("late", 0))) return true;
   if (told("trouble", 0).empty()) return false;
@@ -159,7 +159,7 @@ std::uint64_t Meeting::token(int rank) const {
   return text.empty() ? 0 : std::stoull(text);
 }
 
-/// The ranks that are `missing`, in words; empty: none.
+/// The `missing` ranks in words; empty: none.
 std::string Meeting::names_of(const std::function<bool(int rank)>& missing) const {
   constexpr int most = 8;
   std::string names;
@@ -173,7 +173,7 @@ std::string Meeting::names_of(const std::function<bool(int rank)>& missing) cons
   return (found == 1 ? "rank " : "ranks ") + names;
 }
 
-/// Why this rank still waits for `awaited` to tell `topic`: rank 0 may itself wait for others.
+/// Why `awaited` has not published `topic` yet: rank 0 may itself wait for other ranks.
 std::string Meeting::who_is_late(const std::string& topic, int awaited,
                                  const std::string& group) const {
   const std::string of_all = topic.substr(0, topic.find('/'));
@@ -247,7 +247,7 @@ void Meeting::give_up(const std::string& why) const {
   try {
     if (has(trouble)) return;
     asked([&](c10d::Store& s) { s.set(trouble, words); });
-  } catch (const c10::Error&) {  // nobody can be told, and `why` matters more
+  } catch (const c10::Error&) {  // no rank can be told, and `why` matters more
   }
 }
 
@@ -273,7 +273,7 @@ std::shared_ptr<Attached> Attached::attach(const Meeting& meeting, const std::st
     options.struct_bytes = sizeof options;
     options.rank = meeting.rank();
     options.job = job.c_str();
-    options.reserved_names = 1;  // its objects in the pool are hidden from users
+    options.reserved_names = 1;  // hides its objects in the pool from users
     penstock_pool_t* pool = nullptr;
     const auto status = penstock_pool_attach(spec.c_str(), &options, &pool);
     if (status != PENSTOCK_OK) {
@@ -282,7 +282,7 @@ std::shared_ptr<Attached> Attached::attach(const Meeting& meeting, const std::st
     }
     there.reset(new Attached(pool, spec));
     by_spec[spec] = there;
-  }  // else of another group, or of another rank in this process
+  }  // else it belongs to another group, or to another rank in this process
   if (is_made_here) there->remove_by_ = ::getpid();
   const auto first = current.lock();
   if (first == nullptr || !first->is_here()) {

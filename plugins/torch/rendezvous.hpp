@@ -1,5 +1,5 @@
-// How the ranks of a process group meet: by PyTorch's store they agree on a pool, and exchange what
-// a communicator needs.
+// How the ranks of a process group meet: through PyTorch's store they agree on a pool, and exchange
+// the data that a communicator needs.
 #pragma once
 
 #include <penstock/collectives.h>
@@ -14,42 +14,42 @@
 
 namespace penstock::torch {
 
-/// What penstock_last_error() says, as an exception of PyTorch.
+/// Throws penstock_last_error() as an exception of PyTorch.
 [[noreturn]] void throw_last_error(penstock_status_t status);
 
-/// How a rank waits for others: until a deadline, or until another thread cancels.
+/// Limits of a wait for other ranks: a timeout, and a flag that another thread sets to cancel.
 struct Patience {
   std::chrono::milliseconds timeout;
   const volatile int& cancelled;
-  penstock_pool_t* pool = nullptr;  ///< shows which ranks have died
+  penstock_pool_t* pool = nullptr;  ///< used to find ranks that have died
 };
 
-/// Ranks of one group write and read keys of their store here. A store may outlive the group, and
-/// the next group of its name may use it again. So each rank counts how often it has come, and the
-/// count is a part of its keys. A rank that has missed a meeting which another one gave up counts
-/// it too. Any thread may call this.
+/// A group's exchange of keys through its store. A store may outlive the group, and the next group
+/// of that name may use it again. So each rank counts its meetings, and its keys contain the count.
+/// If a rank missed a meeting that another rank gave up, it counts that one too. Any thread may
+/// call this.
 class Meeting {
  public:
-  /// This rank comes. `token`: its process in the pool, if it is attached; else 0.
+  /// Joins the next meeting. `token`: this rank's process in the pool; 0 if it is not attached.
   Meeting(c10::intrusive_ptr<c10d::Store> store, int rank, int size, std::uint64_t token);
 
   int rank() const { return rank_; }
   int size() const { return size_; }
   void tell(const std::string& topic, const std::string& text) const;
-  /// Empty: `rank` has not told it yet.
+  /// Returns the text that `rank` has published; empty: none yet.
   std::string told(const std::string& topic, int rank) const;
-  /// Waits until `rank` tells it. `group`: its name in messages.
+  /// Waits until `rank` has published `topic`. `group`: its name in messages.
   std::string await(const std::string& topic, int rank, const std::string& group,
                     const Patience& patience) const;
-  /// `mine` of all ranks, in rank order, each as long.
+  /// Collects `mine` from all ranks, in rank order. All must have the same length.
   std::string from_all(const std::string& topic, const std::string& mine, const std::string& group,
                        const Patience& patience) const;
-  /// The process of `rank` in the pool, if it was attached when it came; else 0.
+  /// The process of `rank` in the pool; 0 if it was not attached when it came.
   std::uint64_t token(int rank) const;
   /// If a process of the group serves the store and only groups hold it, the store ends with them.
-  /// Waits until it has ended, so that no later group of this process finds it.
+  /// Waits until then, or for `longest`, so that no later group of this process finds it.
   void await_end_of_store(std::chrono::milliseconds longest) const;
-  /// Those who wait for this rank, now or later, get an error that says why.
+  /// Reports to all ranks that wait for this one, now or later, why it cannot join.
   void give_up(const std::string& why) const;
 
  private:
@@ -72,15 +72,17 @@ class Meeting {
 /// This process's attachment, shared by all of its groups.
 class Attached {
  public:
-  /// For rank 0: the pool that PENSTOCK_POOL names, or that of earlier groups, or, on one host, a
-  /// temporary one that is made here. Tells the other ranks, and waits for none.
+  /// For rank 0: attaches to the pool that PENSTOCK_POOL names, to that of earlier groups or, on
+  /// one host, to a temporary one that it creates. Publishes the pool to the other ranks. Waits for
+  /// none.
   static std::shared_ptr<Attached> invite(const Meeting& meeting);
-  /// For the other ranks: the pool that rank 0 has named.
+  /// For the other ranks: attaches to the pool that rank 0 has named.
   static std::shared_ptr<Attached> accept(const Meeting& meeting, const std::string& group,
                                           const Patience& patience);
-  /// That of the groups that there are; null: none has met.
+  /// The attachment of the existing groups; null: none has met.
   static std::shared_ptr<Attached> there();
-  /// The process ends: a temporary pool that was made here is removed, whoever is attached.
+  /// Call this when the process ends. Removes a temporary pool that was made here, even if others
+  /// are attached.
   static void leave();
   ~Attached();
   Attached(const Attached&) = delete;
@@ -104,7 +106,7 @@ class Attached {
   int process_;
   std::unique_ptr<TensorMemory> tensors_;
   void remove();
-  int remove_by_ = 0;  ///< it is temporary and was made by this process; 0: not so
+  int remove_by_ = 0;  ///< the process that made the temporary pool; 0: none to remove
 };
 
 }  // namespace penstock::torch

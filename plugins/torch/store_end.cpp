@@ -1,5 +1,5 @@
-// How a rank sees that the store of its group has ended, without calling it: a client of c10d that
-// calls a server after its end writes a page of warnings.
+// Detects that the store of a group has ended, without calling it. A c10d client that calls a
+// server after its end prints a page of warnings.
 #include <dirent.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -32,7 +32,7 @@ struct Connection {
   }
 };
 
-/// This process's connections to `port`.
+/// The open connections of this process to `port`.
 std::vector<Connection> connections_to(std::uint16_t port) {
   std::vector<Connection> found;
   DIR* const folder = opendir("/proc/self/fd");
@@ -55,7 +55,7 @@ int milliseconds_until(Clock::time_point end) {
   return std::max(0, static_cast<int>(left.count()));
 }
 
-/// Whether the server still takes connections; it ends those that it has before.
+/// Whether the server still accepts connections. It closes existing ones before it stops accepting.
 bool is_taking_connections(const Connection& old, Clock::time_point end) {
   const int fd = ::socket(old.server.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return false;
@@ -75,7 +75,8 @@ std::uint16_t port_of(const c10::intrusive_ptr<c10d::Store>& store) {
   auto* const prefixed = dynamic_cast<c10d::PrefixStore*>(store.get());
   if (prefixed != nullptr) inner = prefixed->getUnderlyingNonPrefixStore();
   auto* const served = dynamic_cast<c10d::TCPStore*>(inner.get());
-  // Of torchrun, or of a program that keeps it: one that only groups hold has an owner besides us.
+  // torchrun or the program keeps other stores. A store held by groups alone has one owner besides
+  // us.
   const char* const of_launcher = std::getenv("TORCHELASTIC_USE_AGENT_STORE");
   if (served == nullptr || (of_launcher != nullptr && std::string(of_launcher) == "True")) return 0;
   return inner.use_count() > 2 ? 0 : served->getPort();
@@ -84,7 +85,7 @@ std::uint16_t port_of(const c10::intrusive_ptr<c10d::Store>& store) {
 }  // namespace
 
 void Meeting::await_end_of_store(std::chrono::milliseconds longest) const {
-  // Rank 0 may serve its next store at the same port by then.
+  // By then rank 0 may serve its next store at the same port.
   constexpr std::chrono::milliseconds longest_refusal{10}, between{1};
   const std::uint16_t port = port_of(store_);
   const auto connections = port != 0 ? connections_to(port) : std::vector<Connection>();

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint64_t least_bytes = 64 << 10;
 
-/// Eight sizes from each power of two to the next.
+/// Rounds to one of eight sizes between each power of two and the next.
 std::uint64_t rounded(std::uint64_t bytes) {
   std::uint64_t step = least_bytes;
   while (step * 16 < bytes) step *= 2;
@@ -22,7 +22,7 @@ std::uint64_t rounded(std::uint64_t bytes) {
 }  // namespace
 
 TensorMemory::TensorMemory(penstock_pool_t* pool) : pool_(pool) {
-  constexpr std::uint64_t part = 16;  // of the pool, for each process that may do so
+  constexpr std::uint64_t part = 16;  // share of the pool that each process may keep unused
   penstock_pool_info_t info{};
   penstock_pool_info(pool_, &info);
   max_unused_bytes_ = info.bytes / part;
@@ -56,7 +56,7 @@ penstock_object_t* TensorMemory::create(std::uint64_t bytes) {
   penstock_object_t* made = nullptr;
   const auto status = penstock_arena_create(pool_, name.c_str(), bytes, &options, &made);
   if (status != PENSTOCK_OK) return nullptr;
-  // Another node may have stored there before: this one's copies are old.
+  // Another node may have stored there before, so this node's copies may be stale.
   penstock_object_info_t of_it{};
   penstock_object_info(made, &of_it);
   penstock_observe(pool_, of_it.data, of_it.bytes);
@@ -80,7 +80,7 @@ penstock_object_t* TensorMemory::take(std::uint64_t bytes) {
 void TensorMemory::give_back(std::uint64_t bytes, penstock_object_t* block) {
   const std::lock_guard<std::mutex> guard(mutex_);
   if (unused_bytes_ + bytes > max_unused_bytes_) {
-    penstock_arena_destroy(block);  // others need the room too
+    penstock_arena_destroy(block);  // other users need the space too
     return;
   }
   unused_bytes_ += bytes;
@@ -90,7 +90,7 @@ void TensorMemory::give_back(std::uint64_t bytes, penstock_object_t* block) {
 at::Tensor TensorMemory::allocate(const std::shared_ptr<Attached>& attached, std::int64_t elements,
                                   const at::TensorOptions& options) {
   const std::size_t each = options.dtype().itemsize();
-  constexpr std::uint64_t most = 1ull << 48;  // no pool has more
+  constexpr std::uint64_t most = 1ull << 48;  // larger than any pool
   if (elements <= 0 || static_cast<std::uint64_t>(elements) > most / each) return {};
   const std::uint64_t bytes = rounded(static_cast<std::uint64_t>(elements) * each);
   TensorMemory& memory = attached->tensors();
@@ -98,7 +98,7 @@ at::Tensor TensorMemory::allocate(const std::shared_ptr<Attached>& attached, std
   if (block == nullptr) return {};
   penstock_object_info_t info{};
   penstock_object_info(block, &info);
-  // In a child that was forked the memory is the parent's.
+  // In a forked child the memory still belongs to the parent.
   const auto give_back = [attached, bytes, block, owner = ::getpid()](void*) {
     if (owner == ::getpid()) attached->tensors().give_back(bytes, block);
   };

@@ -1,5 +1,5 @@
-// Memory of tensors in the pool: collectives leave what lies there where it is, and others read it
-// without a copy (docs/protocols/collectives.md, "Zero copy").
+// Tensor memory in the pool. Collectives leave such data in place, and other ranks read it without
+// a copy (docs/protocols/collectives.md, "Zero copy").
 #pragma once
 
 #include <ATen/ATen.h>
@@ -15,8 +15,8 @@ namespace penstock::torch {
 
 class Attached;
 
-/// Blocks of one process. Those that were given back are used again, by sizes, so that a training
-/// step makes no objects in the pool. Thread-safe.
+/// Memory blocks of one process. Freed blocks are reused by size, so that a training step creates
+/// no objects in the pool. Thread-safe.
 class TensorMemory {
  public:
   explicit TensorMemory(penstock_pool_t* pool);
@@ -24,16 +24,17 @@ class TensorMemory {
   TensorMemory(const TensorMemory&) = delete;
   TensorMemory& operator=(const TensorMemory&) = delete;
 
-  /// `elements` of uninitialized memory, on a line; it keeps `attached`, whose memory this is. Not
-  /// defined where the pool has no room, or `elements` is no number of them.
+  /// Allocates a tensor of `elements` uninitialized elements, aligned to a line. It keeps
+  /// `attached` alive, which owns the memory. Returns an undefined tensor if the pool has no room,
+  /// or `elements` is not positive or too large.
   static at::Tensor allocate(const std::shared_ptr<Attached>& attached, std::int64_t elements,
                              const at::TensorOptions& options);
 
-  /// What was given back and is kept for the next: something else needs the room.
+  /// Frees the unused blocks, because something else needs the space.
   void give_up_unused();
 
  private:
-  using Block = std::pair<std::uint64_t, penstock_object_t*>;  ///< bytes, and where
+  using Block = std::pair<std::uint64_t, penstock_object_t*>;  ///< size in bytes, and the object
   penstock_object_t* take(std::uint64_t bytes);
   void give_back(std::uint64_t bytes, penstock_object_t* block);
   penstock_object_t* create(std::uint64_t bytes);

@@ -101,7 +101,7 @@ void check_writable(const at::Tensor& tensor, const char* what) {
 }
 
 at::Tensor memory_of(const at::Tensor& tensor, bool load, at::Device where) {
-  // x.conj(), x.conj().imag and derivatives of zero are computed when they are used.
+  // Views such as x.conj() and x.conj().imag, and zero tensors, are computed only when used.
   const bool lazy = tensor.is_conj() || tensor.is_neg() || tensor._is_zerotensor();
   if (!lazy && tensor.is_contiguous() && tensor.device() == where) return tensor;
   at::Tensor made = at::empty(

@@ -26,7 +26,7 @@ std::exception_ptr Outcome::error() const {
 }
 
 bool Outcome::wait(std::chrono::milliseconds timeout) {
-  // A wake-up takes longer than many a collective.
+  // A wake-up takes longer than many collectives, so poll first.
   constexpr int looks = 2000;
   for (int look = 0; look < looks && !is_done(); ++look) {
     if (look % 16 == 15) std::this_thread::yield();
@@ -67,12 +67,12 @@ std::pair<Outcome::Future, std::vector<at::Tensor>> Outcome::finish(
 
 void Outcome::end(const std::exception_ptr& error) {
   const auto [asked, outputs] = finish(error);
-  // Not under the lock: it calls what waits for it.
+  // Not under the lock, because it runs callbacks.
   if (asked != nullptr) complete(*asked, outputs, error);
 }
 
 /// Wakes the threads that wait for the call, but does not complete its future, whose callbacks are
-/// most likely Python's.
+/// probably Python's.
 void Outcome::end_without_python(const std::exception_ptr& error) {
   keep_for_good(finish(error));
 }

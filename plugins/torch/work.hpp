@@ -1,4 +1,4 @@
-// A collective that was called, as PyTorch sees it, and how it ended.
+// A collective call as PyTorch sees it, and its outcome.
 #pragma once
 
 #include <atomic>
@@ -14,28 +14,28 @@
 
 namespace penstock::torch {
 
-/// The thread's part of a call. It holds no tensor once the call has ended, so the thread may
-/// release it last.
+/// The part of a call that the worker's thread owns. It holds no tensor once the call has ended, so
+/// the thread may be the last to release it.
 class Outcome {
  public:
   using Future = c10::intrusive_ptr<c10::ivalue::Future>;
 
   bool is_done() const { return done_.load(std::memory_order_acquire); }
   std::exception_ptr error() const;
-  /// False: not within `timeout`.
+  /// Waits for the end. False: not within `timeout`.
   bool wait(std::chrono::milliseconds timeout);
-  /// For a receive from any rank, before it ends.
+  /// For a receive from any rank. Call it before the end.
   void set_source(int rank) { source_ = rank; }
   int source() const { return source_; }
-  /// Called when it ends.
+  /// Sets a function to call at the end.
   void at_end(std::function<void()> call) { at_end_ = std::move(call); }
-  /// Completes `future` with `outputs` when it ends, or now.
+  /// Completes `future` with `outputs` at the end, or now if it has ended.
   void completes(const Future& future, const std::vector<at::Tensor>& outputs);
 
-  /// Once. `error`: null where it went well.
+  /// Ends the call. Call it once. `error`: null on success.
   void end(const std::exception_ptr& error);
-  /// The same in a thread of ours. `held`, all tensors of the call that the thread still holds, is
-  /// released first.
+  /// Like end(), in a thread of ours. First releases `held`: all tensors of the call that the
+  /// thread still holds.
   template <class Held>
   void end_in_thread(const std::exception_ptr& error, Held held) {
     const PythonTurn turn;
@@ -63,10 +63,10 @@ class Outcome {
 
 class Work : public c10d::Work {
  public:
-  /// `outputs`: what its future holds.
+  /// `outputs`: the value of its future.
   Work(int rank, c10d::OpType type, std::uint64_t sequence, std::vector<at::Tensor> outputs)
       : Work(rank, type, nullptr, {}, sequence, std::move(outputs)) {}
-  /// `title`: of the profiler's event, which shows the shapes of `inputs`; null: none.
+  /// `title`: of the profiler's event, which shows the shapes of `inputs`; null: no event.
   Work(int rank, c10d::OpType type, const char* title, const std::vector<at::Tensor>& inputs,
        std::uint64_t sequence, std::vector<at::Tensor> outputs);
 
@@ -87,7 +87,7 @@ class Work : public c10d::Work {
   std::uint64_t sequence_;
   std::vector<at::Tensor> outputs_;
   std::mutex future_mutex_;
-  Outcome::Future future_;  ///< made on request: most callers need none
+  Outcome::Future future_;  ///< created on request, because most callers need none
 };
 
 }  // namespace penstock::torch

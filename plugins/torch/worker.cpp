@@ -6,7 +6,7 @@
 
 namespace penstock::torch {
 
-/// With the lock held: from now on this thread takes the tasks.
+/// Starts the thread that takes the tasks from now on. Call it with the lock held.
 void Worker::start() {
   threads_.emplace_back([state = state_] { run(state); });
   state_->runs = threads_.back().get_id();
@@ -20,11 +20,11 @@ void Worker::later(std::function<void()> task) {
       task = nullptr;
       const bool in_a_task = state_->busy && state_->by == std::this_thread::get_id() &&
                              state_->runs == std::this_thread::get_id();
-      if (in_a_task) state_->busy = false;  // it only waits from here on
+      if (in_a_task) state_->busy = false;  // the task only waits from here on
       if (in_a_task || threads_.empty()) start();
     }
   }
-  if (task != nullptr) return task();  // after the end: it finds that out
+  if (task != nullptr) return task();  // stopped: the task finds that out
   state_->changed.notify_all();
 }
 
@@ -40,9 +40,9 @@ void Worker::run(const std::shared_ptr<State>& state) {
     state->begin();
     lock.unlock();
     task();
-    task = nullptr;  // its tensors go before others learn that it is done
+    task = nullptr;  // release its tensors before others learn that it is done
     lock.lock();
-    if (state->runs != std::this_thread::get_id()) return;  // another goes on
+    if (state->runs != std::this_thread::get_id()) return;  // another thread continues
     state->busy = false;
     state->changed.notify_all();
   }
@@ -52,7 +52,7 @@ void Worker::done() {
   {
     const std::lock_guard<std::mutex> guard(state_->mutex);
     state_->busy = false;
-    // The thread is woken where it has something to do only: that takes longer than many a call.
+    // Wake the thread only if it has work, because a wake-up takes longer than many calls.
     if (state_->tasks.empty() && state_->draining == 0 && !state_->stopped) return;
   }
   state_->changed.notify_all();
@@ -83,7 +83,7 @@ void Worker::stop() {
   state_->changed.notify_all();
   for (std::thread& thread : ended) {
     if (thread.get_id() == std::this_thread::get_id())
-      thread.detach();  // it ends by itself, by the state that it holds
+      thread.detach();  // it ends by itself: it shares ownership of the state
     else
       thread.join();
   }

@@ -1,5 +1,5 @@
-// Runs a process group's collectives one after the other, in the order in which they were called:
-// in a thread of its own, or in the caller's where nothing is under way.
+// Runs a process group's collectives one after the other, in call order: in a thread of its own, or
+// in the caller's if nothing is in progress.
 #pragma once
 
 #include <chrono>
@@ -20,10 +20,11 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  /// Runs `task` after those before it. It does not throw. The last thing that a task does may be
-  /// to call others of ours, and to wait for them: they are run by another thread.
+  /// Runs `task`, which must not throw, after all earlier tasks. As its last action a task may call
+  /// more operations and wait for them; another thread then runs those.
   void later(std::function<void()> task);
-  /// Runs `task` in this thread before it returns, if nothing is under way or waits. Else false.
+  /// Runs `task` in this thread before it returns, if nothing is in progress or queued. Else
+  /// returns false.
   template <class Task>
   bool now(const Task& task) {
     {
@@ -35,22 +36,23 @@ class Worker {
     done();
     return true;
   }
-  /// Waits until nothing is under way. False: not within `limit`.
+  /// Waits until nothing is in progress. False: not within `limit`.
   bool drain(std::chrono::milliseconds limit);
-  /// Whether this thread runs a task: neither this one nor those behind it end before it returns.
+  /// Whether this thread is in a task. That task and all later ones cannot end before it returns.
   bool is_in_task() const;
-  /// Takes no more tasks; those that wait are run (and should fail quickly). Ends the threads, and
-  /// waits for others that run a task; not for its own, which may be what a task does last.
+  /// Accepts no more tasks, and runs those that are queued (which should fail quickly). Ends the
+  /// threads, and waits for tasks in other threads, but not for a task of this thread, which may
+  /// call this last.
   void stop();
   bool stopped() const;
 
  private:
-  /// Also of threads that outlive the worker: one that has destroyed it in a task.
+  /// Shared with threads that outlive the worker, such as one that destroys it in a task.
   struct State {
     mutable std::mutex mutex;
     std::condition_variable changed;
     std::deque<std::function<void()>> tasks;
-    bool busy = false;   ///< a task runs ...
+    bool busy = false;   ///< a task is running ...
     std::thread::id by;  ///< ... in this thread
     bool stopped = false;
     int draining = 0;      ///< threads in drain()
