@@ -1,5 +1,5 @@
-"""Prints, with semicolons between, what a compiler needs for this Python's torch: the module's name and suffix, the
-folder of the libraries, the C++ ABI, the folders of headers."""
+"""Prints the build settings for this Python's torch, separated by semicolons: the module's name and suffix, the folder
+of the libraries, the C++ ABI, the folders of headers."""
 
 import os
 import sysconfig

@@ -75,8 +75,8 @@ std::uint16_t port_of(const c10::intrusive_ptr<c10d::Store>& store) {
   auto* const prefixed = dynamic_cast<c10d::PrefixStore*>(store.get());
   if (prefixed != nullptr) inner = prefixed->getUnderlyingNonPrefixStore();
   auto* const served = dynamic_cast<c10d::TCPStore*>(inner.get());
-  // torchrun or the program keeps other stores. A store held by groups alone has one owner besides
-  // us.
+  // A store that torchrun or the program keeps outlives the groups. One that only groups hold has a
+  // single owner besides `inner`.
   const char* const of_launcher = std::getenv("TORCHELASTIC_USE_AGENT_STORE");
   if (served == nullptr || (of_launcher != nullptr && std::string(of_launcher) == "True")) return 0;
   return inner.use_count() > 2 ? 0 : served->getPort();

@@ -71,7 +71,7 @@ std::optional<Error> CallCheck::another_call(const char* what, std::uint32_t ran
                  fmt::format("{}: {} {}", what, name,
                              s_.fingerprints.difference(fingerprint_of(word), s_.group.ranks()))};
   }
-  // If this rank has made at least as many such calls, `rank`'s word is from one before this call.
+  // If this rank has made at least as many such calls, `rank` has left the call that it counts.
   if (!is_more(fingerprint_of(word), elsewhere_.load() & counted)) return std::nullopt;
   return Error{ErrorCode::mismatch,
                fmt::format("{}: {} makes a call that the pool cannot do, and this rank one that it "

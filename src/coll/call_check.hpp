@@ -65,8 +65,8 @@ class CallCheck {
   /// Ranks that were seen in later calls while this rank was in this one.
   struct Ahead {
     std::uint32_t rank = 0;
-    std::uint32_t told = 0;  ///< how often it has told since
-    std::uint64_t call = 0;  ///< its word
+    std::uint32_t told = 0;  ///< words that it has published since
+    std::uint64_t call = 0;  ///< its last word
   };
   std::vector<Ahead> ahead_;
   std::atomic<std::uint64_t> elsewhere_{0};  ///< calls by other means

@@ -1,6 +1,6 @@
-// Agrees on the call from which all ranks use another path, without waiting for a late rank. The
-// ranks number their calls alike, but learn at different times that they can change. Protocol:
-// docs/protocols/collectives.md, "Switching from MPI to the pool".
+// Agrees on the call from which all ranks use another path, without waiting for a late rank. All
+// ranks number their calls in the same way, but learn at different times that they can change.
+// Protocol: docs/protocols/collectives.md, "Switching from MPI to the pool".
 #pragma once
 
 #include <cstdint>

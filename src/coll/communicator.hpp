@@ -134,9 +134,9 @@ struct Call {
 ///                     .element_bytes = 4, .input = {{0, bytes}}, .output = {{0, bytes}}};
 ///     const auto sum = *Reduction::make(Datatype::float32, Operation::sum, 2);
 ///     const PredefinedArithmetic arithmetic(sum);
-///     auto done = (*comm)->run({.name = "sum", .problem = &problem, .plan =
-///     (*comm)->plan(problem),
-///                               .input = in, .output = out, .arithmetic = &arithmetic});
+///     auto done = (*comm)->run({.name = "sum", .problem = &problem,
+///                               .plan = (*comm)->plan(problem), .input = in, .output = out,
+///                               .arithmetic = &arithmetic});
 class Communicator {
  public:
   static std::uint64_t bytes(std::uint32_t ranks, const Shape& shape);

@@ -503,8 +503,7 @@ TEST_F(CommunicatorTest, RefusesWhatCannotBe) {
   EXPECT_THAT(naive.error().message, HasSubstr("a call: the variant naive needs slots of its own"));
 }
 
-/// A large training job makes as many groups. The first have long slots, and the last have short
-/// ones.
+/// A large training job makes this many groups. The first have long slots, the last short ones.
 TEST_F(CommunicatorTest, FiftyGroupsFitIntoASmallPool) {
   constexpr std::uint32_t ranks = 4;
   ASSERT_TRUE(pool::create({.spec = spec_, .bytes = 192 << 20, .sparse = true}));

@@ -96,7 +96,7 @@ bool visit_other_reductions(const CallFacts& facts, const Visit& visit) {
   return false;
 }
 
-/// Visits all movements of as many bytes.
+/// Visits all movements of `bytes` bytes.
 bool visit_movements(std::uint64_t bytes, std::uint32_t ranks, const Visit& visit) {
   for (std::size_t i = 0; i < collective_count; ++i) {
     CallFacts other{.collective = static_cast<Collective>(i), .size = bytes + 1};
@@ -106,7 +106,7 @@ bool visit_movements(std::uint64_t bytes, std::uint32_t ranks, const Visit& visi
   return false;
 }
 
-/// Visits all reductions of as many bytes, with each type.
+/// Visits all reductions of `bytes` bytes, with each type.
 bool visit_reductions(std::uint64_t bytes, std::uint32_t ranks, const Visit& visit) {
   for (std::size_t i = 0; i < collective_count; ++i) {
     CallFacts other{.collective = static_cast<Collective>(i)};

@@ -10,8 +10,8 @@ namespace penstock::coll {
 
 namespace {
 
-/// Eager bytes for each rank. Limited, because one rank zeroes all blocks and each rank reads those
-/// of its node.
+/// Payload bytes of an eager block. The blocks of all ranks together are limited, because one rank
+/// zeroes them all and each rank reads those of its node.
 std::uint64_t eager_bytes_for(std::uint32_t ranks) {
   constexpr std::uint64_t of_all = 16 << 20, least_lines = 8;
   const Shape shape;

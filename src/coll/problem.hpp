@@ -83,7 +83,7 @@ bool has_algorithm(Collective collective, Algorithm algorithm, bool nodes);
 /// How far publishing and reading may overlap: CCCL's comparison (section 5, "variants").
 enum class Variant : std::uint8_t {
   all,        ///< each chunk has a doorbell, and readers follow the writers
-  aggregate,  ///< nothing is read before all is published, as far as the slots reach
+  aggregate,  ///< readers wait until all is published or all slots are full
   naive,      ///< like aggregate, with the chunks of all ranks on one device (placement.hpp)
 };
 /// Like all_algorithms.

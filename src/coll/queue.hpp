@@ -28,7 +28,8 @@ struct QueuedCall {
 /// collectives; any number for advance() and wait().
 ///
 ///     auto call = std::make_shared<QueuedCall>(Call{.name = "sum", .problem = &problem, ...});
-///     PENSTOCK_TRY(queue.push(call));
+///     PENSTOCK_TRY(queue.prepare(*call));
+///     queue.push(call);
 ///     queue.wait("sum", [&] { return call->over.load(); });
 class CallQueue {
  public:

@@ -114,7 +114,7 @@ void SwitchRun::finish() {
   s_.finish_in_switch();
 }
 
-// ---- with the switch ----------------------------------------------------------------------------
+// ---- with the switch
 
 /// True when all chunks are done.
 Result<bool> SwitchRun::serve(Missing& missing) {
@@ -303,7 +303,7 @@ Result<void> SwitchRun::refused(const Completion& completion) {
   return {};
 }
 
-// ---- while it does not answer -------------------------------------------------------------------
+// ---- while the switch does not answer
 
 Result<void> SwitchRun::look_around(Missing& missing) {
   const std::uint64_t now = base::now_ns();
@@ -394,7 +394,7 @@ void SwitchRun::find_missing(Missing& missing) const {
   if (missing.empty()) missing.push_back(s_.self());
 }
 
-// ---- without it ---------------------------------------------------------------------------------
+// ---- without the switch
 
 /// Leaves the switch for good. From now on this rank takes results of the switch only by agreement,
 /// for which it publishes how far it came.

@@ -59,7 +59,7 @@ class TestStreams {
     return *calls_.back();
   }
   const std::uint64_t* done() const { return &done_; }
-  void stop() {}  ///< only launches have a word for it
+  void stop() {}  ///< does nothing: only launches have a stop word
   /// Does the same as a GPU's watchdog.
   Result<void> look(Direct& direct, Missing& missing) const {
     const Submitted& call = *in_progress();

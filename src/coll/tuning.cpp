@@ -1,10 +1,10 @@
 // The table, its checks, and its encoding:
 //
-//   +0    header    | magic | version, | checksum of | 0 ... | origin, to its zero |    two lines
-//                   |       | entries  | all else    |       |                     |
-//   +128  entry     | collective, algorithm, | min, max | min   | max   | chunk | min, max | chunks
-//   | each, a line    | variant, eager, turns  | ranks    | bytes | bytes | bytes | per node |
-//   switch |                 |                        |          |       |       |       | |
+//   +0    header    | magic | version, | checksum of | 0 ... | origin, ended |      two lines
+//                   |       | entries  | all else    |       | by a zero     |
+//   +128  entries,  | collective, algorithm, | min, max | min, max, chunk | min, max | chunks, |
+//         one line  | variant, eager         | ranks,   | bytes           | ranks    | switch, |
+//         each      |                        | turns    |                 | per node | 0 ...   |
 #include "coll/tuning.hpp"
 
 #include <algorithm>

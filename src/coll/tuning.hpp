@@ -60,7 +60,7 @@ const Tuning& default_tuning();
 /// Errors: invalid_argument, which names the entry (from 1) and what is needed.
 Result<void> check(const Tuning& tuning);
 
-// ---- as bytes, the same on every host -----------------------------------------------------------
+// ---- encoded as bytes, the same on every host
 
 inline constexpr std::size_t tuning_header_bytes = 128, tuning_entry_bytes = 64;
 inline constexpr std::size_t max_tuning_bytes =
@@ -71,8 +71,7 @@ std::vector<std::byte> encode(const Tuning& tuning);
 /// Decodes a table. Checks the checksum and every field. Errors: wrong_format.
 Result<Tuning> decode(std::span<const std::byte> bytes);
 
-// ---- as text, a line an entry (tuning_text.cpp)
-// ---------------------------------------------------
+// ---- printed as text, one entry a line (tuning_text.cpp)
 
 /// Prints "allreduce ranks=2-4 bytes=0-4144 eager\n...". parse_tuning() gives the same entries.
 std::string print(const Tuning& tuning);

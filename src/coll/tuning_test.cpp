@@ -192,7 +192,6 @@ TEST(Planning, NoTableMakesAnError) {
 }
 
 // ---- text
-// ----------------------------------------------------------------------------------------
 
 TEST(TuningText, IsReadAsItIsPrinted) {
   const std::string text =
@@ -244,7 +243,6 @@ TEST(TuningText, ErrorsNameTheLineAndWhatIsNeeded) {
 }
 
 // ---- bytes
-// ---------------------------------------------------------------------------------------
 
 Tuning sample() {
   Tuning tuning = *parse_tuning(
@@ -304,7 +302,6 @@ TEST(TuningBytes, FieldsAreCheckedBehindARightChecksum) {
 }
 
 // ---- the pool
-// ------------------------------------------------------------------------------------
 
 class TuningStoreTest : public testing::Test {
  protected:
