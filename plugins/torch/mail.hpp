@@ -95,8 +95,7 @@ class Mail {
   std::vector<std::uint64_t> tokens_;
   std::vector<bool> known_;  ///< by rank: its address is known
   std::vector<bool> held_;   ///< by rank, during a look: an earlier send waits for its address
-  std::vector<std::chrono::steady_clock::time_point>
-      next_lookup_;  ///< by rank: time of the next look-up of its address
+  std::vector<std::chrono::steady_clock::time_point> next_lookup_;  ///< by rank: when to look again
   std::chrono::steady_clock::time_point next_check_;
   std::list<Entry> entries_;
 

@@ -26,8 +26,7 @@ struct Patience {
 
 /// A group's exchange of keys through its store. A store may outlive the group, and the next group
 /// of that name may use it again. So each rank counts its meetings, and its keys contain the count.
-/// If a rank missed a meeting that another rank gave up, it counts that one too. Any thread may
-/// call this.
+/// If a rank missed a meeting that another rank gave up, it counts that one too. Thread-safe.
 class Meeting {
  public:
   /// Joins the next meeting. `token`: this rank's process in the pool; 0 if it is not attached.

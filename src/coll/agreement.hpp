@@ -25,13 +25,11 @@ struct Offer {
   std::uint64_t token = 0, node = 0;
   std::uint64_t area = none;  ///< set by rank 0; `none` on other ranks, or if there is no room
   std::uint64_t slot_bytes = 0, eager_bytes = 0;
-  std::uint64_t tuning_bytes =
-      0;                   ///< size of rank 0's table, after the words; 0: the built-in table
-  std::uint64_t plan = 0;  ///< a hash of PENSTOCK_COLL_PLAN
+  std::uint64_t tuning_bytes = 0;  ///< rank 0's table, after the words; 0: the built-in table
+  std::uint64_t plan = 0;          ///< a hash of PENSTOCK_COLL_PLAN
   std::uint32_t devices = 1, area_slots = 0;
-  std::uint64_t check = 0;  ///< Options::check
-  std::uint64_t direct =
-      0;  ///< number of a GPU that can run the protocol by itself; 0: none. Used if all have one
+  std::uint64_t check = 0;   ///< Options::check
+  std::uint64_t direct = 0;  ///< a GPU that can run the protocol; 0: none. Used if all have one
   std::uint64_t switch_region = none;  ///< set by rank 0 if a switch serves the communicator
   std::uint32_t communicator = 0;      ///< offload::Shape::communicator
   std::uint32_t switch_leaves = 0;

@@ -152,12 +152,12 @@ class Communicator {
   Plan plan(const Problem& problem) const;
   /// Blocks until this rank's part is done: its output is there, and its input may be changed.
   /// Errors:
-  /// peer_dead names the dead rank; every later call then fails with it, on all ranks.
-  /// invalid_argument: those of build(); nothing was done, and all ranks fail alike.
-  /// mismatch: another rank's call differs, or an earlier one did (fingerprint.hpp).
-  /// deadline, unavailable: the call timed out or was cancelled; names the ranks it waited for.
-  /// no_space: the first call that needs slots found no room. All ranks fail alike, and every later
-  /// call fails with it.
+  /// - peer_dead: names the dead rank; every later call fails with it too, on all ranks.
+  /// - invalid_argument: those of build(); nothing was done, and all ranks fail alike.
+  /// - mismatch: another rank's call differs, or an earlier one did (fingerprint.hpp).
+  /// - deadline, unavailable: the call timed out or was cancelled; names the awaited ranks.
+  /// - no_space: the first call that needs slots found no room. All ranks fail alike, and every
+  ///   later call fails with it too.
   Result<void> run(const Call& call);
   /// run() in parts: call begin() once, then advance() until it returns true. Begin no other call
   /// before that. The problem, the arithmetic and the buffers must not change until then.

@@ -17,8 +17,8 @@ namespace penstock::coll {
 /// More ranks would need words that fill much of a pool, and that a GPU would poll for long.
 inline constexpr std::uint32_t max_direct_ranks = 256;
 
-/// Owned by Communicator::direct(). Threads: the thread that enqueues calls next() and note(); the
-/// watchdog calls the rest. Call none of them while the host makes a call.
+/// Returned by Communicator::direct(). Threads: the thread that enqueues calls next() and note();
+/// the watchdog calls the rest. Call none of them while the host makes a call.
 class Direct {
  public:
   static constexpr std::uint64_t gone = 1ull << 62;  ///< greater than any value that a wait needs
@@ -74,8 +74,7 @@ class Direct {
   State& s_;
   std::uint64_t calls_ = 0, last_ = 0;
   std::array<std::uint64_t, halves> used_{};
-  std::vector<std::uint64_t>
-      heard_;     ///< by rank: the last collective that it is known to have finished
+  std::vector<std::uint64_t> heard_;  ///< by rank: the last collective it is known to have finished
   Missing idle_;  ///< ranks that had given up with no work left, at the last look
 };
 

@@ -131,8 +131,7 @@ class Translator {
   const std::uint32_t ranks_, self_;
   Ops ops_;
   bool free_ = false;
-  std::array<std::int64_t, 2> joined_{
-      -1, -1};  ///< by lane: this step waits for all earlier steps of the other lane
+  std::array<std::int64_t, 2> joined_{-1, -1};  ///< by lane: last step that waits for the other
 };
 
 }  // namespace

@@ -103,8 +103,7 @@ class RoundCutter {
 
   const Schedule& schedule_;
   Rounds rounds_;
-  std::vector<Touch>
-      touched_;  ///< memory touched since the last move of the round that waits for the others
+  std::vector<Touch> touched_;  ///< memory touched since the last move with FusedMove::behind
 };
 
 }  // namespace

@@ -53,9 +53,8 @@ class HandOver {
   std::vector<std::uint32_t> producers_, mates_;
   // By rank:
   std::vector<std::uint32_t> sharers_;  ///< ranks of its node that forward; 0: none
-  std::vector<std::uint32_t>
-      number_;  ///< its index among them; equal to their number if it does not forward
-  std::uint64_t share_stride_ = 0;  ///< of this node
+  std::vector<std::uint32_t> number_;   ///< its index among them; their number if it is none
+  std::uint64_t share_stride_ = 0;      ///< of this node
 };
 
 }  // namespace penstock::coll

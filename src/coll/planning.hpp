@@ -25,8 +25,7 @@ class PlanTable {
   Plan plan(const Problem& problem, const Shape& shape, const NodeMap& nodes = {}) const;
 
  private:
-  std::vector<TuningEntry>
-      entries_;  ///< by collective, each in the table's order; the default entries last
+  std::vector<TuningEntry> entries_;  ///< by collective, in the table's order; the defaults last
   std::array<std::uint32_t, collective_count + 1> begins_{};
 };
 

@@ -164,11 +164,10 @@ class SlotRun : public Running {
   std::uint32_t devices_ = 1;
   std::size_t run_end_ = 0;
   std::uint64_t zero_copy_bytes_;
-  std::uint64_t open_chunk_ = 0;  ///< the chunk being published, + 1
-  bool open_stays_ = false;       ///< it stays in the user's buffer
-  std::uint64_t lent_ = 0;        ///< the last chunk that stays there, + 1
-  std::vector<std::uint64_t>
-      borrowed_;  ///< by producer: the last such chunk that this rank read, + 1
+  std::uint64_t open_chunk_ = 0;           ///< the chunk being published, + 1
+  bool open_stays_ = false;                ///< it stays in the user's buffer
+  std::uint64_t lent_ = 0;                 ///< the last chunk that stays there, + 1
+  std::vector<std::uint64_t> borrowed_;    ///< by producer: the last such chunk read, + 1
   std::vector<std::uint32_t> not_back_;    ///< readers that have not released the lent chunks
   std::vector<std::uint32_t> lenders_;     ///< producers of the borrowed chunks
   std::vector<const std::byte*> sources_;  ///< sources of a combine's operands, or of copies

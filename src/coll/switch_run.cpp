@@ -425,8 +425,7 @@ bool SwitchRun::agreed(Missing& missing) {
   s_.send_off();
   finished_.assign(ranks, 0);
   for (const std::uint32_t rank : others)
-    memory.invalidate(s_.at(s_.layout.finished(rank)),
-                      8);  // the fence below completes this, for the next look
+    memory.invalidate(s_.at(s_.layout.finished(rank)), 8);  // the fence below is for the next look
   for (const std::uint32_t rank : others)
     finished_[rank] = memory.load_word(s_.at(s_.layout.finished(rank)));
   // A rank that finished this call without the switch has published before that it has left.

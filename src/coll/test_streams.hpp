@@ -23,8 +23,7 @@ class TestStreams {
     std::vector<DirectOp> ops;  ///< only the ops that this turn needs
     std::byte *input = nullptr, *output = nullptr;
     std::vector<std::byte> scratch;
-    std::array<std::size_t, lane_count>
-        next{};  ///< earlier ops are done, or belong to the other lane
+    std::array<std::size_t, lane_count> next{};  ///< earlier ops are done, or not this lane's
     bool over(std::size_t lane) const { return next[lane] == ops.size(); }
     bool over() const { return over(0) && over(1); }
   };
