@@ -101,8 +101,8 @@ Meeting::Meeting(c10::intrusive_ptr<c10d::Store> store, int rank, int size, std:
     : store_(std::move(store)), rank_(rank), size_(size) {
   do {
     coming_ = asked([&](c10d::Store& s) { return s.add(comings_of(rank), 1); });
-    // No rank reads the keys of the last group but one any more, because all ranks had left it when
-    // the last group began.
+    // No rank still reads the keys of the group before the last one, because all ranks had left it
+    // when the last one began.
     if (coming_ > 2) forget(coming_ - 2);
   } while (is_over());
   if (token != 0) tell("token", std::to_string(token));

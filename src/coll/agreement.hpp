@@ -25,7 +25,7 @@ struct Offer {
   std::uint64_t token = 0, node = 0;
   std::uint64_t area = none;  ///< set by rank 0; `none` on other ranks, or if there is no room
   std::uint64_t slot_bytes = 0, eager_bytes = 0;
-  std::uint64_t tuning_bytes = 0;  ///< rank 0's table, after the words; 0: the built-in table
+  std::uint64_t tuning_bytes = 0;  ///< of rank 0's table, after the words; 0: the built-in table
   std::uint64_t plan = 0;          ///< a hash of PENSTOCK_COLL_PLAN
   std::uint32_t devices = 1, area_slots = 0;
   std::uint64_t check = 0;   ///< Options::check

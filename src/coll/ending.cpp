@@ -63,7 +63,7 @@ std::vector<arena::Object> with_late_slots(const arena::Arena& arena,
                                            std::vector<arena::Object> areas) {
   if (!communicator.shape().late_slots) return areas;
   const auto taken = communicator.taken_slots();
-  // If the words are freed already, another communicator may have stored there where its slots are.
+  // If the words are freed already, another communicator may have published its slots there.
   if (!taken || !arena.stands(areas.front())) return areas;
   if (const auto slots = find_area(arena, taken->area)) areas.push_back(*slots);
   return areas;

@@ -132,8 +132,8 @@ bool is_plain(std::string_view text) {
 }
 
 Tuning make_default() {
-  // Two ranks move as many bytes either way. Below that size, the second transfer costs more than
-  // half of the arithmetic saves.
+  // Two ranks move as many bytes with either algorithm. Below that size, the second transfer costs
+  // more than two_shot saves, which is half of the arithmetic.
   constexpr std::uint64_t two_ranks_from = 64 << 10;
   Tuning tuning;
   tuning.origin = "built in";
