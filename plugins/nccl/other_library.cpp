@@ -60,7 +60,7 @@ Loaded load() {
   return loaded;
 }
 
-/// What a rank tells the others.
+/// Sent by each rank to all others.
 struct Home {
   std::uint64_t host = 0;
   UniqueId id{};

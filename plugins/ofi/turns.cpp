@@ -62,7 +62,8 @@ void Turns::enter_alone() {
   mutex_.lock();
   wanted_.store(true, std::memory_order_seq_cst);
   if (!shared() && !fence_everywhere()) {
-    // It has said that it can, and cannot. What a frequent call has stored is seen by then.
+    // The kernel offered the fence and then refused it. After this pause all see the stores of
+    // frequent calls.
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
     shared_.store(true, std::memory_order_relaxed);
   }

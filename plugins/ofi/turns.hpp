@@ -1,7 +1,7 @@
-// Who may touch a domain's state: calls that its user keeps apart by itself, and rare ones that it
-// may not keep apart from these. FI_THREAD_DOMAIN promises both, but MPICH registers and closes the
-// memory of its windows outside of its own locks, and programs call MPI from two threads though
-// they asked for MPI_THREAD_FUNNELED.
+// Serializes the calls that touch a domain's state: frequent ones, which its user serializes
+// itself, and rare ones, which may come beside them. FI_THREAD_DOMAIN promises that no two calls
+// come at once. But MPICH registers and closes the memory of its windows outside of its own locks,
+// and programs call MPI from two threads although they asked for MPI_THREAD_FUNNELED.
 #pragma once
 
 #include <pthread.h>
@@ -14,12 +14,11 @@
 
 namespace penstock::ofi {
 
-/// As Dekker's algorithm: each says that it comes, and then looks whether the other has. The
-/// frequent side does so without a fence, and without an atomic operation but loads and stores: the
-/// rare side has the kernel run a fence on each CPU of this process between its own two
-/// (membarrier). Only the first thread to make a frequent call does without the mutex. From the
-/// first frequent call of another thread on all take it, as they do where the kernel has no such
-/// fence, and where `always` is asked for.
+/// Dekker's algorithm: each side announces itself, and then checks whether the other has. The
+/// frequent side uses plain loads and stores and no fence: the rare side has the kernel run a fence
+/// on each CPU of this process between its own store and load (membarrier). Only the first thread
+/// that makes a frequent call does without the mutex. All threads take it once another one makes a
+/// frequent call, where the kernel has no such fence, and where `always` asks for it.
 class Turns {
  public:
   /// `always`: several threads may make frequent calls. `one_promised`: whether the program has

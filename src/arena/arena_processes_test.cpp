@@ -141,7 +141,7 @@ TEST(ArenaProcesses, PassSharedObjectsOnUntilNobodyIsLeft) {
   EXPECT_FALSE(heir->pass_on(shared, nobody).value()) << "they are gone";
 }
 
-TEST(ArenaProcesses, KeepWhatAnotherHasPassedOnWhenItsMakerDetaches) {
+TEST(ArenaProcesses, KeepObjectsPassedOnWhenTheirMakerDetaches) {
   const TestPool pool(16 << 20);
   const Attached heir = pool.attach();
   std::vector<Object> shared;

@@ -143,7 +143,7 @@ class Torch(Switches):
         self.ends_quietly(3, ["flushed", "unmatched"])
         self.ends_quietly(2, ["in_callback"])
 
-    def test_ranks_meet_after_some_have_missed_a_meeting(self):
+    def test_ranks_meet_after_a_missed_meeting(self):
         self.ends_quietly(3, ["missed"])
 
     def ends_quietly(self, ranks, what):
