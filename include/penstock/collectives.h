@@ -89,11 +89,11 @@ typedef struct {
 } penstock_comm_options_t;
 
 /* Opens a communicator. Collective: all ranks call it, with the same `ranks` and `check`; rank 0's
- * `slot_bytes` counts. Calls `exchange` once. Takes about 40 KB a rank, and slots: 1/32 of the pool,
- * less where the pool is fuller. Without `gpu` the slots come at the first call of more than a few
- * KB (in hardware mode, of a few hundred bytes), which waits for rank 0.
- * Errors: invalid_argument, no_space, mismatch (a rank uses another pool), peer_dead, unavailable
- * (the exchange failed). */
+ * `slot_bytes` counts. Calls `exchange` once. Takes about 40 KB a rank, and slots: 1/32 of the
+ * pool, less where the pool is fuller. Without `gpu` the slots come at the first call of more than
+ * a few KB (in hardware mode, of a few hundred bytes), which waits for rank 0. Errors:
+ * invalid_argument, no_space, mismatch (a rank uses another pool), peer_dead, unavailable (the
+ * exchange failed). */
 PENSTOCK_API penstock_status_t penstock_comm_open(penstock_pool_t* pool,
                                                   const penstock_comm_options_t* options,
                                                   penstock_comm_t** comm);
@@ -144,8 +144,9 @@ typedef struct {
 /* Runs one collective. Blocks until this rank's part is done: its output is complete, its input may
  * be changed. Errors: invalid_argument, on all ranks alike (nothing was done); peer_dead, deadline
  * and unavailable (cancelled), which name the ranks waited for; mismatch, which names the rank
- * whose call differs; no_space, on all ranks alike (no room for the slots). After any but the first, every later call of this rank fails, and so does
- * every call of other ranks that needs it: close the communicator and open another. */
+ * whose call differs; no_space, on all ranks alike (no room for the slots). After any but the
+ * first, every later call of this rank fails, and so does every call of other ranks that needs it:
+ * close the communicator and open another. */
 PENSTOCK_API penstock_status_t penstock_comm_run(penstock_comm_t* comm,
                                                  const penstock_call_t* call);
 

@@ -65,7 +65,8 @@ class SwitchLane final : public Lane {
     const double part = plan_.inlined ? 0 : static_cast<double>(plan_.part(chunk_).bytes);
     // A look at all rings, one for all operands, and two publishes.
     const double looks = part * place_.gathered > 0 ? 2 : 1;
-    actions_.push_back({.kind = Action::Kind::pause, .seconds = looks * platform.load_us * microsecond});
+    actions_.push_back(
+        {.kind = Action::Kind::pause, .seconds = looks * platform.load_us * microsecond});
     add(part * place_.gathered, resources.gather(place_.number, place_.reduces));
     add(part * place_.given, resources.give(place_.number));
     actions_.push_back({.kind = Action::Kind::pause, .seconds = platform.fence_us * microsecond});
