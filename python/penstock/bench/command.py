@@ -63,7 +63,7 @@ def mode_list(text: str) -> Tuple[str, ...]:
 def text_list(text: str) -> Tuple[str, ...]:
     words = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
     if not words:
-        raise argparse.ArgumentTypeError(f"'{text}' holds no text: give parts of names, such as TCP,Penstock")
+        raise argparse.ArgumentTypeError(f"'{text}' holds no text: give beginnings of names, such as TCP,Penstock")
     return words
 
 

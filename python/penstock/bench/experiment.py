@@ -50,7 +50,7 @@ class Settings:
     pool: Optional[str] = None  # used instead of temporary pools, if the experiment supports it
     before: Optional[model.Results] = None  # an earlier run to show beside this one
     metrics: Optional[Tuple[str, ...]] = None  # keys of model.METRICS
-    series: Optional[Tuple[str, ...]] = None  # parts of their names
+    series: Optional[Tuple[str, ...]] = None  # beginnings of their names
 
     def wants_metric(self, *names: str) -> bool:
         """
@@ -64,7 +64,7 @@ class Settings:
         >>> Settings(series=("TCP", "Penstock")).wants_series("Penstock software")
         True
         """
-        return self.series is None or any(part in name for part in self.series)
+        return self.series is None or name.startswith(self.series)
 
     def seconds(self) -> float:
         """The time limit of an experiment. An explicit number of rounds has no limit."""
