@@ -30,7 +30,9 @@ endfunction()
 # what it needs: ci/cross-aarch64.sh, and the preset dev.
 option(PENSTOCK_UNITY "compile the sources of a target in batches" ON)
 # A local name may be that of another source, and no type of a source is seen outside of its batch.
-set(penstock_batch_options -Wno-shadow $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wshadow=local> $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
+if(PENSTOCK_UNITY)
+  set(penstock_batch_options -Wno-shadow $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wshadow=local> $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
+endif()
 function(penstock_batches target)
   if(NOT PENSTOCK_UNITY)
     return()
