@@ -197,7 +197,7 @@ class SwitchTest(Switches):
             done = self.penstock(*self.job(spec, 2, 2, "-c", OTHER_SIZES.format(call=call)),
                                  environment=clean_environment(**ALWAYS), status=None)
             # The ranks' own comparison may be first.
-            self.assertRegex(done.stderr, f"{says}|rank [01] .* calls .*, and this rank ")
+            self.assertRegex(done.stderr, rf"{says}|rank [01] .* calls (.+?) of (\d+) .*, and this rank \1 of (?!\2 )\d+ ")
 
     def test_a_pool_has_one_switch(self):
         spec = self.pool("64M")
