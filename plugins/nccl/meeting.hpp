@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "nccl/abi.hpp"
+#include "nccl/meeting_entries.hpp"
 #include "penstock/penstock.h"
 
 namespace penstock::nccl {
@@ -17,7 +18,7 @@ namespace penstock::nccl {
 /// that arrive later fail at once.
 class Meeting {
  public:
-  static constexpr std::uint64_t max_bytes = 192;
+  static constexpr std::uint64_t max_bytes = MeetingEntries::max_bytes;
   /// `goes_on` is polled while waiting; an error from it ends the exchange.
   Meeting(penstock_pool_t* pool, std::uint64_t key, int rank, int ranks,
           std::function<Result()> goes_on = nullptr)
@@ -32,10 +33,11 @@ class Meeting {
 
  private:
   Result meet(const void* mine, void* all, std::uint64_t bytes);
-  Result await_all(const std::byte* memory, void* all, std::uint64_t bytes);
+  Result await_all(const MeetingEntries& entries, void* all, std::uint64_t bytes,
+                   std::vector<std::uint64_t>& tokens);
   Result check_others(const std::vector<std::uint64_t>& tokens);
   Result check_given_up();
-  bool await_all_gone(const std::byte* memory);
+  bool await_all_gone(const MeetingEntries& entries, const std::vector<std::uint64_t>& tokens);
   std::uint64_t own_token() const;
   std::string name() const;
 
