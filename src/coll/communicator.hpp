@@ -193,6 +193,10 @@ class Communicator {
   /// With Shape::late_slots: waits until the slots exist, so that a GPU can use them. All ranks
   /// call it before their first call. Errors: no_space and peer_dead, as for run().
   Result<void> await_slots(const char* what);
+  /// Call it before a GPU first stores to this rank's slots. Drops the copies of them that this
+  /// host's caches hold from an earlier owner of the memory: a GPU's store is merged with a copy
+  /// that is there.
+  void drop_copies_of_own_slots();
   /// The slots that were allocated late. The answer is final once rank 0 has left. A device access.
   std::optional<TakenSlots> taken_slots() const;
   /// Calls `look` until `missing` is empty, like group::Group::wait(). Several threads may wait at

@@ -23,6 +23,12 @@ std::byte* SwitchRun::moved_chunk(std::uint64_t first, std::uint32_t rank,
                                            : region_->source(s_.self(), first + chunk));
 }
 
+void SwitchRun::drop_copies_of_operands() {
+  if (!region_) return;
+  const auto& shape = region_->shape();
+  s_.group.memory.invalidate(moved_chunk(0, s_.self(), 0), shape.window * shape.slot_bytes);
+}
+
 bool SwitchRun::is_operand_there(std::uint64_t chunk) {
   return !is_moved() || call().mover->is_done(Lane::write, chunk);
 }

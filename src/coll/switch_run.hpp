@@ -40,6 +40,8 @@ class SwitchRun : public Running {
   /// Address of chunk `chunk` of a moved call whose first packet is `first`. For this rank: its
   /// slot for the operand. For the rank after the last: the switch's slot for the result.
   std::byte* moved_chunk(std::uint64_t first, std::uint32_t rank, std::uint64_t chunk) const;
+  /// As Communicator::drop_copies_of_own_slots(), for the slots of this rank's operands.
+  void drop_copies_of_operands();
   /// Packets of the calls begun.
   std::uint64_t packets() const { return next_base_; }
   /// Begins the call. The collective's number must have been assigned already.

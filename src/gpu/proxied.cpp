@@ -64,6 +64,7 @@ Result<std::unique_ptr<Communicator>> Proxied::open(coll::Communicator& core,
   made->words_ = PENSTOCK_TRY(PinnedWords::make(device));
   made->lanes_ = PENSTOCK_TRY(Lanes::make(device));
   made->watch_ = std::make_unique<LaneWatch>(device, *made->lanes_);
+  core.drop_copies_of_own_slots();
   made->proxy_ = base::start_service_thread(
       "penstock-gpu", [raw = made.get()] { raw->run_proxy(); }, device->numa_node());
   return made;
