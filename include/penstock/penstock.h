@@ -111,6 +111,7 @@ typedef struct {
   int32_t rank;       /* rank in the job, shown by `penstock ps`; -1: unknown */
   const char* job;    /* job key; NULL: none */
   int reserved_names; /* nonzero: may name objects "penstock.*"; for Penstock's own libraries */
+  uint32_t ranks; /* in the job, which PENSTOCK_NODES then deals to emulated nodes; 0: unknown */
 } penstock_attach_options_t;
 
 typedef struct {
@@ -235,7 +236,9 @@ PENSTOCK_API penstock_status_t penstock_publish(penstock_pool_t* pool, const voi
 PENSTOCK_API penstock_status_t penstock_observe(penstock_pool_t* pool, const void* at,
                                                 uint64_t bytes);
 /* Copies from private memory into the pool past the caches and publishes: faster than stores and
- * penstock_publish for more than a few lines. `to` needs no alignment. */
+ * penstock_publish for more than a few lines. `to` needs no alignment. The bytes are at the device
+ * on return, before anything that is published later. Within one line the last 8 bytes arrive last.
+ */
 PENSTOCK_API penstock_status_t penstock_write(penstock_pool_t* pool, void* to, const void* from,
                                               uint64_t bytes);
 /* Observes and copies into private memory. */

@@ -22,7 +22,7 @@ std::set<std::shared_ptr<Attached>>& kept() {
 
 }  // namespace
 
-Result Attached::get(const std::string& spec, std::uint64_t key, int rank,
+Result Attached::get(const std::string& spec, std::uint64_t key, int rank, int ranks,
                      std::shared_ptr<Attached>& attached) {
   const std::lock_guard<std::mutex> guard(mutex);
   if ((attached = attachments[spec].lock()) != nullptr) return success;
@@ -30,6 +30,7 @@ Result Attached::get(const std::string& spec, std::uint64_t key, int rank,
   penstock_attach_options_t options{};
   options.struct_bytes = sizeof options;
   options.rank = rank;
+  options.ranks = static_cast<std::uint32_t>(ranks);
   options.job = job.c_str();
   options.reserved_names = 1;  // its objects in the pool are hidden from users
   penstock_pool_t* pool = nullptr;
@@ -43,7 +44,7 @@ Result Attached::get(const std::string& spec, std::uint64_t key, int rank,
 
 Result Attached::of_process(std::shared_ptr<Attached>& attached) {
   const std::string named = penstock_default_spec();
-  if (!named.empty()) return get(named, 0, -1, attached);
+  if (!named.empty()) return get(named, 0, -1, 0, attached);
   const std::lock_guard<std::mutex> guard(mutex);
   for (const auto& [spec, one] : attachments)
     if ((attached = one.lock()) != nullptr) return success;

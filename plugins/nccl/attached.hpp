@@ -13,8 +13,9 @@ namespace penstock::nccl {
 class Attached {
  public:
   /// Attaches to the pool `spec`, or returns the existing attachment. `key` names the job in
-  /// `penstock ps`. Errors: those of penstock_pool_attach. Thread-safe.
-  static Result get(const std::string& spec, std::uint64_t key, int rank,
+  /// `penstock ps`; PENSTOCK_NODES deals its `ranks` to emulated nodes (0: unknown). Errors: those
+  /// of penstock_pool_attach. Thread-safe.
+  static Result get(const std::string& spec, std::uint64_t key, int rank, int ranks,
                     std::shared_ptr<Attached>& attached);
   /// Returns an attachment to the pool of PENSTOCK_POOL or, without the variable, to the pool of an
   /// existing communicator. Errors: invalid_usage if there is neither; those of get().

@@ -143,7 +143,8 @@ Result open_comm(ncclComm& comm, const Making& making) {
   Venue venue;
   if (comm.attached == nullptr) {
     Result there = accept(making.invitation, making.rank, making.ranks, comm.aborted, venue);
-    if (there == success) there = Attached::get(venue.spec, venue.key, making.rank, comm.attached);
+    if (there == success)
+      there = Attached::get(venue.spec, venue.key, making.rank, making.ranks, comm.attached);
     if (there != success) return there;
     comm.key = venue.key;
   }

@@ -8,6 +8,7 @@
 
 #include "base/file.hpp"
 #include "base/format.hpp"
+#include "pool/emulated_nodes.hpp"
 
 namespace penstock::plugin {
 
@@ -195,8 +196,8 @@ Result<void> set_emulated_node(const LaunchSources& sources, Launch& launch) {
   const auto size = static_cast<std::uint32_t>(launch.size);
   const auto count = static_cast<std::uint32_t>(*nodes);
   const bool by_block = cliques_by_block(sources);
-  launch.emulated_node = emulated_node_of(rank, size, count, by_block);
-  launch.local_rank = static_cast<std::int32_t>(local_rank_of(rank, size, count, by_block));
+  launch.emulated_node = pool::emulated_node_of(rank, size, count, by_block);
+  launch.local_rank = static_cast<std::int32_t>(pool::local_rank_of(rank, size, count, by_block));
   return {};
 }
 
@@ -217,26 +218,6 @@ std::int32_t ranks_started(const LaunchSources& sources) {
     if (size > 0 && (fewest == 0 || size < fewest)) fewest = size;
   }
   return fewest;
-}
-
-std::uint32_t emulated_node_of(std::uint32_t rank, std::uint32_t size, std::uint32_t nodes,
-                               bool by_block) {
-  if (nodes > size) nodes = size;
-  if (nodes <= 1) return 0;
-  if (!by_block) return rank % nodes;
-  const std::uint32_t block = size / nodes, longer = size % nodes;
-  const std::uint32_t in_longer = (block + 1) * longer;
-  return rank < in_longer ? rank / (block + 1) : (rank - longer) / block;
-}
-
-std::uint32_t local_rank_of(std::uint32_t rank, std::uint32_t size, std::uint32_t nodes,
-                            bool by_block) {
-  if (nodes > size) nodes = size;
-  if (nodes <= 1) return rank;
-  if (!by_block) return rank / nodes;
-  const std::uint32_t block = size / nodes, longer = size % nodes;
-  const std::uint32_t in_longer = (block + 1) * longer;
-  return rank < in_longer ? rank % (block + 1) : (rank - longer) % block;
 }
 
 LaunchSources process_sources() {

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/environment_guard.hpp"
 #include "base/fork_in_tests.hpp"
 #include "penstock/cxl_memory.h"
 #include "penstock/cxl_shm.h"
@@ -29,7 +30,7 @@ class Abi : public ::testing::Test {
     options.struct_bytes = sizeof options;
     options.bytes = 16 << 20;
     options.max_processes = 16;
-    options.max_nodes = 2;
+    options.max_nodes = 4;
     ASSERT_EQ(penstock_pool_create(spec_.c_str(), &options), PENSTOCK_OK) << penstock_last_error();
     ASSERT_EQ(penstock_pool_attach(spec_.c_str(), nullptr, &pool_), PENSTOCK_OK)
         << penstock_last_error();
@@ -391,6 +392,32 @@ TEST_F(Abi, ShowsOwnObjectsToPenstocksLibraries) {
   EXPECT_THAT(names_in(pool_), testing::IsEmpty());
   EXPECT_EQ(penstock_arena_destroy(object), PENSTOCK_OK);
   penstock_pool_detach(of_library);
+}
+
+TEST_F(Abi, DealsRanksOfAJobToEmulatedNodes) {
+  const penstock::base::EnvironmentGuard nodes("PENSTOCK_NODES", "2");
+  const auto node_of = [this](std::int32_t rank, std::uint32_t ranks) {
+    penstock_attach_options_t options{};
+    options.struct_bytes = sizeof options;
+    options.rank = rank;
+    options.ranks = ranks;
+    penstock_pool_t* pool = nullptr;
+    penstock_pool_info_t info{};
+    EXPECT_EQ(penstock_pool_attach(spec_.c_str(), &options, &pool), PENSTOCK_OK)
+        << penstock_last_error();
+    EXPECT_EQ(penstock_pool_info(pool, &info), PENSTOCK_OK);
+    penstock_pool_detach(pool);
+    return info.node;
+  };
+  penstock_pool_info_t own{};
+  ASSERT_EQ(penstock_pool_info(pool_, &own), PENSTOCK_OK);
+  const std::uint32_t first = node_of(0, 3);
+  EXPECT_EQ(node_of(1, 3), first);
+  EXPECT_NE(node_of(2, 3), first);
+  EXPECT_EQ(node_of(2, 0), own.node);  // without the number of ranks there are no blocks
+  EXPECT_EQ(node_of(-1, 3), own.node);
+  const penstock::base::EnvironmentGuard named("PENSTOCK_NODE", "0");
+  EXPECT_EQ(node_of(2, 3), first);
 }
 
 /// Two ranks of a job in one process; between processes: examples/allgather.

@@ -15,6 +15,7 @@
 #include "capi/options.hpp"
 #include "capi/outcome.hpp"
 #include "persist/recovery.hpp"
+#include "pool/emulated_nodes.hpp"
 #include "pool/leftovers.hpp"
 #include "pool/random_id.hpp"
 
@@ -109,6 +110,16 @@ Result<std::string> create_temporary(std::uint32_t ranks) {
   return options.spec;
 }
 
+/// The node that PENSTOCK_NODE names, or to which PENSTOCK_NODES deals the rank.
+Result<std::optional<std::uint32_t>> emulated_node(const penstock_attach_options_t& given) {
+  const auto named = PENSTOCK_TRY(base::env_index("PENSTOCK_NODE"));
+  const auto nodes = PENSTOCK_TRY(base::env_index("PENSTOCK_NODES"));
+  if (named || !nodes || *nodes == 0 || given.rank < 0) return named;
+  const auto rank = static_cast<std::uint32_t>(given.rank);
+  if (rank >= given.ranks) return named;
+  return pool::emulated_node_of(rank, given.ranks, *nodes, true);
+}
+
 }  // namespace
 
 Result<std::shared_ptr<Attachment>> attach(const char* spec,
@@ -126,7 +137,7 @@ Result<std::shared_ptr<Attachment>> attach(const char* spec,
                 "no pool is named: set PENSTOCK_POOL to a SPEC (penstock pool create makes one)");
   }
   attach.mode = mode;
-  attach.emulated_node = PENSTOCK_TRY(base::env_index("PENSTOCK_NODE"));
+  attach.emulated_node = PENSTOCK_TRY(emulated_node(given));
   attach.rank = given.rank;
   if (given.job != nullptr) attach.job = given.job;
   const base::DeadCheck check = check_interrupt;

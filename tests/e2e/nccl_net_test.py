@@ -20,7 +20,7 @@ class NcclNet(Case):
         folder = self.folder / f"{version}-{len(list(self.folder.iterdir()))}"
         folder.mkdir()
         ends = [subprocess.Popen([self.program, str(rank), PLUGIN, folder, str(version), *more], stdout=subprocess.PIPE,
-                                 stderr=subprocess.PIPE, text=True, env=clean_environment(**environment)) for rank in range(2)]
+                                 stderr=subprocess.PIPE, text=True, env=clean_environment(PENSTOCK_NODE=rank, **environment)) for rank in range(2)]
         return self.outcomes(ends)
 
     def test_messages(self):
@@ -28,7 +28,7 @@ class NcclNet(Case):
             pool = self.pool("128M", mode)
             for version in (10, 11):
                 with self.subTest(mode=mode, version=version):
-                    for status, out, err in self.pair(version, PENSTOCK_POOL=pool, PENSTOCK_NODES=2):
+                    for status, out, err in self.pair(version, PENSTOCK_POOL=pool):
                         self.assertEqual((status, out), (0, "ok\n"), err)
 
     def test_a_death_is_told(self):

@@ -61,9 +61,10 @@ class Nccl(Switches):
     def test_calls_in_pools_of_each_mode(self):
         for mode in ("software", "hardware", "uncached", "simulated"):
             pool = self.pool("256M", mode)
-            for gpu in (False, True):
-                with self.subTest(mode=mode, gpu=gpu):
-                    self.all_right(4, "calls", gpu, PENSTOCK_POOL=pool, PENSTOCK_NODES=2, PENSTOCK_SIM_SEED=3)
+            # Later jobs get the memory of earlier ones, whose lines caches may still hold.
+            for turn, gpu in enumerate((False, True) * (2 if mode == "simulated" else 1)):
+                with self.subTest(mode=mode, turn=turn):
+                    self.all_right(4, "calls", gpu, PENSTOCK_POOL=pool, PENSTOCK_NODES=2, PENSTOCK_SIM_SEED=3 + turn)
             left = [line.split()[0] for line in self.penstock("pool", "ls", "--all", pool).stdout.splitlines()[1:]]
             self.assertEqual([name for name in left if not name.startswith("penstock.endpoints")], [])
 

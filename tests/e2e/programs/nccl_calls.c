@@ -71,12 +71,16 @@ static unsigned reduced(int ranks, int op, size_t i) {
   return value;
 }
 
+static ncclComm_t whole; /* the communicator of all ranks, once it is made */
 static void expect(const struct buffer* b, size_t at, int type, unsigned value, const char* what,
                    int rank) {
   unsigned char wanted[8];
   store(wanted, type, value);
   if (memcmp(b->host + at * size_of(type), wanted, size_of(type)) == 0) return;
   fprintf(stderr, "rank %d: %s: element %zu of type %d is not %u\n", rank, what, at, type, value);
+  ncclResult_t error = ncclSuccess;
+  if (whole != NULL && ncclCommGetAsyncError(whole, &error) == ncclSuccess && error != ncclSuccess)
+    fprintf(stderr, "rank %d: %s\n", rank, ncclGetLastError(whole));
   exit(1);
 }
 
@@ -533,6 +537,7 @@ int main(int argc, char** argv) {
   struct rank me = {atoi(argv[1]), ranks, NULL, new_stream()};
   const ncclUniqueId id = meet(me.rank, argv[3]);
   CHECK(ncclCommInitRank(&me.comm, ranks, id, me.rank));
+  whole = me.comm;
   if (strcmp(argv[4], "leave") == 0) leave(&me);
   if (strcmp(argv[4], "beside") == 0) {
     beside_a_capture(&me);
@@ -568,6 +573,7 @@ int main(int argc, char** argv) {
   splits(&me);
   shared_stream(&me);
   wrong_calls(&me);
+  whole = NULL;
   CHECK(ncclCommFinalize(me.comm));
   CHECK(ncclCommDestroy(me.comm));
   printf("ok\n");
