@@ -50,7 +50,8 @@ def nanoseconds(name: str, value: Any) -> int:
     """Converts seconds to nanoseconds. None means the library's default, which is 0 in C."""
     if value is None:
         return 0
-    if not isinstance(value, (float, numbers.Real)):  # float first: that check is faster
+    # float first: that check is faster. NumPy's timedelta64, a number by its class, has a unit of its own.
+    if not isinstance(value, (float, numbers.Real)) or getattr(getattr(value, "dtype", None), "kind", "f") == "m":
         raise TypeError(f"{name} is {value!r}: a number of seconds is needed")
     try:
         seconds = float(value)

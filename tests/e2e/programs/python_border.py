@@ -1,5 +1,6 @@
 """Run by python_test.py: arguments of penstock.pool and penstock.persist that do not fit into their C types."""
 
+import datetime
 import os
 from fractions import Fraction
 
@@ -65,6 +66,8 @@ def integers_of_numpy(pool):
         bell = owned.doorbell(np.int64(512))
         bell.ring(np.uint64(5))
         bell.wait(np.int64(5), timeout=np.float32(1))
+        for span in (np.timedelta64(5), np.timedelta64(5, "ms"), datetime.timedelta(seconds=5)):
+            assert "a number of seconds is needed" in raises(TypeError, bell.wait, 5, timeout=span)
         owned.lock(np.int64(2), np.int64(0), offset=np.int64(1024)).acquire()
         owned.destroy()
 
