@@ -138,6 +138,23 @@ void take_space(World& world, const SmallPool& pool, const Exchange& exchange) {
   use();
 }
 
+/// One of them is stopped at one of its operations, for less than a lease: the others wait for it.
+Scenario with_a_stop(const SmallPool& pool, Scenario scenario) {
+  scenario.name += ", one is stopped meanwhile";
+  scenario.body = [&pool, body = scenario.body](World& world) {
+    body(world);
+    Process& late = *world.victim();
+    constexpr std::uint64_t operations = 3'000;
+    late.stops_at = 1 + world.random() % operations;
+    world.spawn(late.node, [&world, &pool, &late] {
+      wait_until(world, "it to be stopped", [&] { return late.stopped || gone(late); });
+      world.sleep(pool.lease_ns(world) * 2 / 5);
+      late.stopped = false;
+    });
+  };
+  return scenario;
+}
+
 Scenario one_after_the_other(const SmallPool& pool, bool one_dies_leaving = false) {
   Scenario scenario = pool.scenario("ranks leave a communicator one after the other", nodes);
   scenario.max_steps = 8'000'000;
@@ -170,6 +187,12 @@ TEST(MemoryOfCommunicators, IsFreeOnceTheLastRankHasLeft) {
   const Scenario scenario = one_after_the_other(pool);
   expect_held("collectives", "random schedules", explore(scenario, 60));
   expect_held("collectives", "random schedules", explore(with_lasting_copies(scenario), 30));
+}
+
+TEST(MemoryOfCommunicators, IsFreeAndRightWhereARankIsStopped) {
+  const SmallPool pool(room_for_one);
+  expect_held("collectives", "random schedules",
+              explore(with_a_stop(pool, one_after_the_other(pool)), 40));
 }
 
 TEST(MemoryOfCommunicators, ComesBackWhereARankDiesLeaving) {
