@@ -84,11 +84,12 @@ Making making_of(const std::vector<Wish>& wishes, const Wish& own, std::uint64_t
           .attached = attached};
 }
 
-/// Returns a check that a communicator can still be made from its parent: neither was aborted, and
-/// no rank has died.
+/// Returns a check that a communicator can still be made from its parent: it was not aborted, and
+/// no rank has died that is not `excluded`. Nor was the parent aborted, if it is `needed`.
 std::function<Result()> check_both_alive(const ncclComm& comm, const ncclComm& made,
-                                         std::vector<int> excluded = {}) {
-  return [&comm, &made, excluded = std::move(excluded)] {
+                                         std::vector<int> excluded = {}, bool needed = true) {
+  return [&comm, &made, excluded = std::move(excluded), needed] {
+    if (needed && comm.aborted) return failed(internal_error, "the communicator was aborted");
     if (made.aborted) return failed(internal_error, "the new communicator was aborted");
     return comm.still_all_there(excluded);
   };
@@ -105,7 +106,11 @@ Result split(ncclComm& comm, int color, int key, ncclComm& made, const std::stri
     return met;
   if (color == no_color) return success;
   Making making = making_of(wishes, own, split_key, name, comm.attached);
-  making.goes_on = check_both_alive(comm, made);
+  // The others may end as soon as they have met.
+  std::vector<int> others;
+  for (const Wish& wish : wishes)
+    if (wish.color != color) others.push_back(wish.rank);
+  making.goes_on = check_both_alive(comm, made, std::move(others));
   return open_comm(made, making);
 }
 
@@ -119,7 +124,7 @@ Result shrink(ncclComm& comm, const std::vector<int>& excluded, ncclComm& made,
       wishes.push_back({0, rank, rank});
   Making making = making_of(wishes, {0, comm.rank, comm.rank},
                             derived_key(comm.key, 16 + ++comm.children), name, comm.attached);
-  making.goes_on = check_both_alive(comm, made, excluded);
+  making.goes_on = check_both_alive(comm, made, excluded, excluded.empty());
   return open_comm(made, making);
 }
 

@@ -78,17 +78,26 @@ Result Meeting::check_given_up() {
   return failed(remote_error, fmt::format("ncclCommInitRank: {} has given up: {}", who, words));
 }
 
-Result Meeting::meet(const void* mine, void* all, std::uint64_t bytes) {
-  if (const Result told = check_given_up(); told != success) return told;
+/// Opens the meeting's object. `made_it`: this rank is the first, and has made it.
+Result Meeting::open(penstock_object_t*& object, bool& made_it) {
   penstock_object_options_t options{};
   options.struct_bytes = sizeof options;
   options.lifetime = PENSTOCK_LIFETIME_PROCESS;
-  options.open_existing = 1;
+  const auto bytes = static_cast<std::uint64_t>(ranks_) * MeetingEntries::bytes_of_rank;
+  auto status = penstock_arena_create(pool_, name().c_str(), bytes, &options, &object);
+  made_it = status == PENSTOCK_OK;
+  if (status == PENSTOCK_ALREADY_EXISTS) {
+    options.open_existing = 1;
+    status = penstock_arena_create(pool_, name().c_str(), bytes, &options, &object);
+  }
+  return outcome(status, "ncclCommInitRank");
+}
+
+Result Meeting::meet(const void* mine, void* all, std::uint64_t bytes) {
+  if (const Result told = check_given_up(); told != success) return told;
   penstock_object_t* object = nullptr;
-  const auto made = penstock_arena_create(
-      pool_, name().c_str(), static_cast<std::uint64_t>(ranks_) * MeetingEntries::bytes_of_rank,
-      &options, &object);
-  if (made != PENSTOCK_OK) return outcome(made, "ncclCommInitRank");
+  bool made_it = false;
+  if (const Result opened = open(object, made_it); opened != success) return opened;
   MeetingEntries entries(pool_, penstock_object_data(object), key_);
   entries.write(rank_, own_token(), mine, bytes);
   std::vector<std::uint64_t> tokens(static_cast<std::size_t>(ranks_));
@@ -98,16 +107,28 @@ Result Meeting::meet(const void* mine, void* all, std::uint64_t bytes) {
     return result;
   }
   entries.leave(rank_);
-  // Rank 0 frees the object once all ranks have read it.
-  if (rank_ != 0) {
-    penstock_arena_close(object);
-    return success;
-  }
-  if (await_all_gone(entries, tokens))
+  // The object is freed with its maker's process at the latest, so the maker must not go before
+  // the others have read it.
+  if (made_it && await_all_gone(entries, tokens))
     (void)penstock_arena_destroy(object);
   else
     penstock_arena_close(object);
   return success;
+}
+
+/// Reads the entries that were not there before: their tokens are 0. Returns how many it found.
+int Meeting::read_new(const MeetingEntries& entries, void* all, std::uint64_t bytes,
+                      std::vector<std::uint64_t>& tokens) const {
+  int found = 0;
+  for (int rank = 0; rank < ranks_; ++rank) {
+    const auto index = static_cast<std::size_t>(rank);
+    if (tokens[index] != 0) continue;
+    const auto token = entries.read(rank, static_cast<std::byte*>(all) + index * bytes, bytes);
+    if (!token) continue;
+    tokens[index] = *token;
+    ++found;
+  }
+  return found;
 }
 
 Result Meeting::await_all(const MeetingEntries& entries, void* all, std::uint64_t bytes,
@@ -116,21 +137,18 @@ Result Meeting::await_all(const MeetingEntries& entries, void* all, std::uint64_
   auto check = std::chrono::steady_clock::now() + between_checks;
   int present = 0;
   for (std::uint32_t looks = 0; present < ranks_; ++looks) {
-    for (int rank = 0; rank < ranks_; ++rank) {
-      const auto index = static_cast<std::size_t>(rank);
-      if (tokens[index] != 0) continue;
-      const auto token = entries.read(rank, static_cast<std::byte*>(all) + index * bytes, bytes);
-      if (!token) continue;
-      tokens[index] = *token;
-      ++present;
-    }
+    present += read_new(entries, all, bytes, tokens);
     const auto now = std::chrono::steady_clock::now();
     if (present == ranks_ || now < check) {
       if (looks > 100) std::this_thread::sleep_for(std::chrono::microseconds(100));
       continue;
     }
     check = now + between_checks;
-    if (const Result others = check_others(tokens); others != success) return others;
+    const Result others = check_others(tokens);
+    // A rank that has ended by now may have met all others, who came after this rank's last look.
+    present += read_new(entries, all, bytes, tokens);
+    if (present == ranks_) break;
+    if (others != success) return others;
     if (now > until)
       return failed(
           remote_error,
@@ -165,7 +183,8 @@ bool Meeting::await_all_gone(const MeetingEntries& entries,
     while (!entries.has_left(rank) &&
            penstock_pool_alive(pool_, tokens[static_cast<std::size_t>(rank)], nullptr, 0) != 0) {
       if (std::chrono::steady_clock::now() > until) return false;
-      if (goes_on_ && goes_on_() != success) return false;
+      // That a rank has ended, as it may by now, is no reason.
+      if (goes_on_ && goes_on_() == internal_error) return false;
       std::this_thread::sleep_for(std::chrono::microseconds(50));
     }
   }

@@ -19,7 +19,8 @@ namespace penstock::nccl {
 class Meeting {
  public:
   static constexpr std::uint64_t max_bytes = MeetingEntries::max_bytes;
-  /// `goes_on` is polled while waiting; an error from it ends the exchange.
+  /// `goes_on` is polled while waiting; an error from it ends the exchange. internal_error: this
+  /// rank was aborted; any other: a rank that is needed has died or given up.
   Meeting(penstock_pool_t* pool, std::uint64_t key, int rank, int ranks,
           std::function<Result()> goes_on = nullptr)
       : pool_(pool), key_(key), rank_(rank), ranks_(ranks), goes_on_(std::move(goes_on)) {}
@@ -33,6 +34,9 @@ class Meeting {
 
  private:
   Result meet(const void* mine, void* all, std::uint64_t bytes);
+  Result open(penstock_object_t*& object, bool& made_it);
+  int read_new(const MeetingEntries& entries, void* all, std::uint64_t bytes,
+               std::vector<std::uint64_t>& tokens) const;
   Result await_all(const MeetingEntries& entries, void* all, std::uint64_t bytes,
                    std::vector<std::uint64_t>& tokens);
   Result check_others(const std::vector<std::uint64_t>& tokens);
