@@ -16,6 +16,9 @@ namespace {
 constexpr int looks_before_sleep = 4000;
 constexpr std::chrono::microseconds sleep_time{50};
 constexpr std::chrono::milliseconds between_checks{50};
+/// Messages that a peer had sent before it ended may need several rounds of polling, some 200 ms in
+/// all. Without any for this long there are none.
+constexpr std::chrono::milliseconds drain_time{1000};
 
 }  // namespace
 
@@ -166,12 +169,13 @@ Result PointToPoint::carry_by_host(const std::vector<Transfer>& transfers) {
     requests.push_back(request);
   }
   auto check = std::chrono::steady_clock::now() + between_checks;
-  bool seen_dead = false;
+  std::optional<std::chrono::steady_clock::time_point> dead_since;
   for (std::size_t i = 0; i < requests.size() && result == success;) {
     penstock_request_info_t info{};
     result = outcome(penstock_request_test(requests[i], &info), "ncclSend or ncclRecv");
     if (info.done != 0) {
       const Transfer& t = transfers[i++];
+      dead_since.reset();
       if (result == success && !t.is_send && info.bytes != t.bytes)
         result = failed(invalid_usage,
                         fmt::format("ncclRecv: rank {} has sent {} bytes where this rank receives "
@@ -180,6 +184,7 @@ Result PointToPoint::carry_by_host(const std::vector<Transfer>& transfers) {
       continue;
     }
     const bool moved = penstock_messenger_progress(messenger_) != 0;
+    if (moved) dead_since.reset();
     if (!moved) {
       turn.unlock();
       std::this_thread::yield();
@@ -191,11 +196,11 @@ Result PointToPoint::carry_by_host(const std::vector<Transfer>& transfers) {
     const std::uint32_t peer = transfers[i].peer;
     char who[256] = "";
     const bool is_dead = penstock_pool_alive(pool_, tokens_[peer], who, sizeof who) == 0;
-    if (!is_dead) check = now + between_checks;
-    // Messages that the peer sent before it died still count, so poll once more.
-    if (is_dead && seen_dead && !moved)
+    check = now + between_checks;
+    if (!is_dead) continue;
+    if (!dead_since) dead_since = now;
+    if (now - *dead_since > drain_time)
       result = failed(remote_error, fmt::format("a message: rank {}, {}, has died", peer, who));
-    seen_dead = is_dead;
   }
   if (result != success) {
     stop(last_error());
@@ -273,9 +278,10 @@ void PointToPoint::run() {
       continue;
     }
     idle_looks = look() ? 0 : idle_looks + 1;
+    if (idle_looks == 0) dead_since_.clear();
     if (const auto now = std::chrono::steady_clock::now(); now > check) {
       check = now + between_checks;
-      check_alive();
+      check_alive(now);
     }
     lock.unlock();
     if (idle_looks > looks_before_sleep)
@@ -302,14 +308,13 @@ bool PointToPoint::look() {
   return moved;
 }
 
-void PointToPoint::check_alive() {
+void PointToPoint::check_alive(std::chrono::steady_clock::time_point now) {
   for (const auto& [name, channel] : channels_) {
     char who[256] = "";
     if (channel->is_idle() || penstock_pool_alive(pool_, tokens_[name.first], who, sizeof who) != 0)
       continue;
-    for (int looks = 0; looks < looks_before_sleep && look();)
-      ++looks;  // messages that the peer sent before it died still count
-    if (channel->is_idle()) continue;
+    const auto since = dead_since_.emplace(name.first, now).first->second;
+    if (now - since < drain_time) continue;
     if (!error_)
       error_ = fmt::format("{}: rank {}, {}, has died", name.second ? "ncclSend" : "ncclRecv",
                            name.first, who);

@@ -4,6 +4,7 @@
 // NCCL requires all messages of a group to proceed concurrently, whatever their order.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <map>
@@ -60,7 +61,7 @@ class PointToPoint {
   Result meet(std::uint32_t peer);
   void run();
   bool look();
-  void check_alive();
+  void check_alive(std::chrono::steady_clock::time_point now);
   bool is_active() const;
 
   penstock_messenger_t* messenger_;
@@ -79,6 +80,9 @@ class PointToPoint {
   std::map<std::pair<std::uint32_t, bool>, std::unique_ptr<Channel>> channels_;
   std::optional<std::string> error_;
   std::vector<penstock_request_t*> abandoned_;
+  /// When peers were first seen dead, without any progress since. Of the thread that carries
+  /// messages.
+  std::map<std::uint32_t, std::chrono::steady_clock::time_point> dead_since_;
   bool ends_ = false;
   std::thread thread_;
 };

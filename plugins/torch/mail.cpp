@@ -15,6 +15,9 @@ namespace {
 constexpr int looks_before_sleep = 4000;
 constexpr std::chrono::microseconds sleep{50};
 constexpr std::chrono::milliseconds between_checks{50};
+/// Messages that a peer had sent before it left may need several rounds of polling, some 200 ms in
+/// all. Without any for this long there are none.
+constexpr std::chrono::milliseconds drain_time{1000};
 constexpr std::chrono::microseconds between_lookups{200};
 
 std::exception_ptr error_of(penstock_status_t status) {
@@ -190,7 +193,7 @@ bool Mail::is_gone(int rank, std::string* who) {
 }
 
 /// Null if a peer that could complete the message is alive or may be alive.
-std::exception_ptr Mail::dead(const Entry& entry) {
+std::exception_ptr Mail::dead(Entry& entry) {
   const int peer = entry.message.peer;
   if (peer == meeting_.rank() || meeting_.size() == 1) return nullptr;
   std::string who;
@@ -202,7 +205,10 @@ std::exception_ptr Mail::dead(const Entry& entry) {
     return std::current_exception();
   }
   // Messages of the dead peer may still be waiting in the pool.
-  if (penstock_messenger_progress(messenger_) != 0) return nullptr;
+  const auto now = std::chrono::steady_clock::now();
+  if (penstock_messenger_progress(messenger_) != 0) entry.gone_since.reset();
+  if (!entry.gone_since) entry.gone_since = now;
+  if (now - *entry.gone_since < drain_time) return nullptr;
   const std::string what = entry.message.is_send ? "a send to " : "a receive from ";
   return error_of(what + (peer == anybody ? "any rank, all others are gone: " : "") + who);
 }

@@ -58,6 +58,8 @@ class Mail {
     at::Tensor dense;
     penstock_request_t* request = nullptr;
     std::chrono::steady_clock::time_point begun;
+    /// When its peer was first seen gone, without any progress since.
+    std::optional<std::chrono::steady_clock::time_point> gone_since;
   };
   /// A rank's entry in the store.
   struct Place {
@@ -82,7 +84,7 @@ class Mail {
   std::optional<Place> place_of(int rank) const;
   std::exception_ptr outcome_of(Entry& entry, bool* done) const;
   std::exception_ptr late(const Entry& entry) const;
-  std::exception_ptr dead(const Entry& entry);
+  std::exception_ptr dead(Entry& entry);
   bool is_gone(int rank, std::string* who);
   static void report(std::vector<Ended> ended);
 

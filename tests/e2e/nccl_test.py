@@ -13,6 +13,7 @@ from switches import ALWAYS, Switches
 BUILD = os.path.dirname(os.path.dirname(PENSTOCK))
 LIBRARY = os.path.join(BUILD, "lib/penstock/nccl")
 STANDIN = os.path.join(BUILD, "standin")
+STRICT = ["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-O1"]
 NAMES = 193  # functions of NCCL 2.32.3, with and without the prefix p
 
 
@@ -23,7 +24,7 @@ class Nccl(Switches):
 
     def compiled(self, name):
         program = self.folder / name
-        subprocess.run(["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-O1", PROGRAMS / f"{name}.c", "-o", program,
+        subprocess.run([*STRICT, PROGRAMS / f"{name}.c", "-o", program,
                         f"-L{LIBRARY}", "-l:libnccl.so.2", f"-Wl,-rpath,{LIBRARY}", f"-Wl,-rpath-link,{BUILD}/lib", "-ldl"],
                        check=True)
         return program
@@ -78,6 +79,37 @@ class Nccl(Switches):
             said = self.ranks(2, what, True, MESSAGE=1, PENSTOCK_POOL=self.pool(), **pool_memory)
             self.assertEqual(said[0][0], 0, said[0][2])
             self.assertRegex(said[0][1], r"^remote process exited.*rank 1")
+
+    def test_messages_outlive_their_sender(self):
+        for gpu in (False, True):
+            with self.subTest(gpu=gpu):
+                self.all_right(2, "gone", gpu, PENSTOCK_POOL=self.pool("64M"))
+
+    def test_ranks_may_end_while_another_still_meets(self):
+        """Rank 1 is slow in a meeting; what the others leave in the pool is soon somebody else's."""
+        slow, filler = self.slow_reads(), self.folder / "filler"
+        subprocess.run([*STRICT, f"-I{SOURCE}/include", PROGRAMS / "pool_filler.c", "-o", filler, f"-L{BUILD}/lib", "-lpenstock",
+                        f"-Wl,-rpath,{BUILD}/lib"], check=True)
+        for number, late in enumerate(("1:300,2:1500", "2:500")):
+            with self.subTest(late=late):
+                more = {"PENSTOCK_POOL": self.pool()}
+                folder = self.folder / f"meets-{number}"
+                folder.mkdir()
+                job = self.begin(3, "init", False, folder, SLOW=("", late, ""), LD_PRELOAD=("", slow, ""), **more)
+                last = job[2].communicate(timeout=60)
+                user = subprocess.Popen([filler, "1000", "640"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                        env=clean_environment(**more))
+                self.assertEqual(user.stdout.readline(), "filled\n")
+                self.assertEqual([*self.outcomes(job[:2], 60), (job[2].returncode, *last)], [(0, "ok\n", "")] * 3)
+                self.assertEqual(user.communicate(timeout=60)[0], "0 changed\n")
+
+    def test_rank_without_color_may_end_during_a_split(self):
+        self.all_right(3, "nocolor", False, PENSTOCK_POOL=self.pool(), SLOW=("3:500", "", ""), LD_PRELOAD=(self.slow_reads(), "", ""))
+
+    def slow_reads(self):
+        library = self.folder / "slow.so"
+        subprocess.run([*STRICT, "-shared", "-fPIC", PROGRAMS / "nccl_slow_reads.c", "-o", library, "-ldl"], check=True)
+        return library
 
     def test_all_ranks_in_one_thread(self):
         for gpu in (False, True):

@@ -143,6 +143,9 @@ class Torch(Switches):
         self.ends_quietly(3, ["flushed", "unmatched"])
         self.ends_quietly(2, ["in_callback"])
 
+    def test_messages_outlive_their_sender(self):
+        self.ends_quietly(2, ["outlived"])
+
     def test_ranks_meet_after_a_missed_meeting(self):
         self.ends_quietly(3, ["missed"])
 

@@ -49,6 +49,24 @@ def last_is_recv():
     dist.send(torch.ones(1_000_000), 1) if rank == 0 else dist.recv(torch.ones(1_000_000), 0)
 
 
+def outlived():
+    """Rank 1 has sent, left its group and ended when rank 0 receives."""
+    rank, _ = begin()
+    if rank == 1:
+        dist.recv(torch.zeros(1), 0)
+        for number in range(5):
+            dist.send(torch.full((250,), float(number)), 0)
+        dist.destroy_process_group()
+        return
+    dist.send(torch.zeros(1), 1)
+    time.sleep(4)
+    received = torch.zeros(250)
+    for number in range(5):
+        dist.recv(received, 1)
+        assert received[0] == received[249] == number
+    dist.destroy_process_group()
+
+
 def third():
     """Rank 0 has no part in a message of the group, and waits for the two elsewhere."""
     rank, _ = begin()
@@ -220,7 +238,7 @@ def forked():
     dist.destroy_process_group()
 
 
-CASES = [let_go, last_is_recv, third, cross, apart, again, same_store, flushed, unmatched, in_callback, missed, missing, anybody,
+CASES = [let_go, last_is_recv, outlived, third, cross, apart, again, same_store, flushed, unmatched, in_callback, missed, missing, anybody,
          forked]
 for what in sys.argv[1:]:
     {case.__name__: case for case in CASES}[what]()
