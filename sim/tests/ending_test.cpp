@@ -155,19 +155,22 @@ Scenario with_a_stop(const SmallPool& pool, Scenario scenario) {
   return scenario;
 }
 
-Scenario one_after_the_other(const SmallPool& pool, bool one_dies_leaving = false) {
+enum class Case { any, one_dies_leaving, one_gives_up };
+
+Scenario one_after_the_other(const SmallPool& pool, Case wanted = Case::any) {
   Scenario scenario = pool.scenario("ranks leave a communicator one after the other", nodes);
   scenario.max_steps = 8'000'000;
-  scenario.body = [&pool, one_dies_leaving](World& world) {
+  scenario.body = [&pool, wanted](World& world) {
     auto exchange = std::make_shared<Exchange>();
     exchange->root = static_cast<std::uint32_t>(world.random() % ranks);
-    exchange->eager = world.random() % 2 == 0;
+    const bool gives_up = wanted == Case::one_gives_up;  // a call that takes slots
+    exchange->eager = !gives_up && world.random() % 2 == 0;
     exchange->leave_at_once = world.random() % 2 == 0;
-    exchange->late_slots = world.random() % 2 == 0;
-    if (exchange->late_slots && world.random() % 3 == 0)
+    exchange->late_slots = gives_up || world.random() % 2 == 0;
+    if (gives_up || (exchange->late_slots && world.random() % 3 == 0))
       exchange->gives_up = 1 + static_cast<std::uint32_t>(world.random() % (ranks - 1));
     const auto victim = static_cast<std::uint32_t>(world.random() % ranks);
-    if (one_dies_leaving) exchange->dies_leaving = victim;
+    if (wanted == Case::one_dies_leaving) exchange->dies_leaving = victim;
     for (std::uint32_t self = 0; self < ranks; ++self) {
       Process& process = world.spawn(self % nodes, [&world, &pool, exchange, self] {
         use_and_leave(world, pool, *exchange, self);
@@ -195,10 +198,19 @@ TEST(MemoryOfCommunicators, IsFreeAndRightWhereARankIsStopped) {
               explore(with_a_stop(pool, one_after_the_other(pool)), 40));
 }
 
+TEST(MemoryOfCommunicators, IsFreedByARankThatGaveItsCallUp) {
+  const SmallPool pool(room_for_one);
+  // Copies that come unasked stay until they are dropped.
+  Scenario scenario = with_lasting_copies(one_after_the_other(pool, Case::one_gives_up));
+  scenario.faults.prefetch = 300;
+  expect_held("collectives", "random schedules", explore(scenario, 60));
+}
+
 TEST(MemoryOfCommunicators, ComesBackWhereARankDiesLeaving) {
   const SmallPool pool(room_for_one);
   expect_held("collectives", "crash points", crash_everywhere(one_after_the_other(pool), 60));
-  expect_held("collectives", "random schedules", explore(one_after_the_other(pool, true), 100));
+  expect_held("collectives", "random schedules",
+              explore(one_after_the_other(pool, Case::one_dies_leaving), 100));
 }
 
 }  // namespace

@@ -35,6 +35,7 @@ class Rank : PlanRank<Plan> {
   void call_all() {
     if (!all_come()) return;
     const auto comm = plan_.open(world_, *pool_, self_);
+    comm->drop_copies_of_own_slots();  // as ranks with GPUs do
     for (std::size_t i = 0; i < plan_.calls.size(); ++i)
       if (!call(*comm, i)) return;
     comm->leave();

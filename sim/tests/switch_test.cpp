@@ -143,6 +143,7 @@ class Rank {
     if (!all_told()) return nullptr;
     auto comm = Communicator::open(*user_.pool, agreement.options(*user_.pool, job_.offers));
     world_.require(comm.has_value(), comm ? "" : comm.error().message);
+    if (by_gpu) (*comm)->drop_copies_of_own_slots();
     return std::move(*comm);
   }
   /// One rank's input, and the form of its call.

@@ -194,8 +194,8 @@ class Communicator {
   /// call it before their first call. Errors: no_space and peer_dead, as for run().
   Result<void> await_slots(const char* what);
   /// Call it before a GPU first stores to this rank's slots. Drops the copies of them that this
-  /// host's caches hold from an earlier owner of the memory: a GPU's store is merged with a copy
-  /// that is there.
+  /// host's caches hold from an earlier owner of the memory: the store of a part of a line is
+  /// merged with such a copy, and the simulated mode overlooks the store of the same bytes.
   void drop_copies_of_own_slots();
   /// The slots that were allocated late. The answer is final once rank 0 has left. A device access.
   std::optional<TakenSlots> taken_slots() const;
