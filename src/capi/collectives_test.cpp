@@ -188,6 +188,16 @@ TEST_F(Comms, RefuseImpossibleCalls) {
   penstock_comm_t* comm = nullptr;
   EXPECT_EQ(penstock_comm_open(nullptr, nullptr, &comm), PENSTOCK_INVALID_ARGUMENT);
   EXPECT_EQ(penstock_comm_run(nullptr, nullptr), PENSTOCK_INVALID_ARGUMENT);
+  penstock_comm_options_t options{};
+  options.struct_bytes = sizeof options;
+  options.ranks = 1;
+  options.slot_bytes = 100;
+  options.exchange = [](void*, const void*, void*, uint64_t) { return 0; };
+  penstock_pool_t* pool = nullptr;
+  ASSERT_EQ(penstock_pool_attach(spec_.c_str(), nullptr, &pool), PENSTOCK_OK);
+  EXPECT_EQ(penstock_comm_open(pool, &options, &comm), PENSTOCK_INVALID_ARGUMENT);
+  EXPECT_THAT(penstock_last_error(), testing::HasSubstr("a multiple of 64 is needed"));
+  penstock_pool_detach(pool);
   penstock_comm_close(nullptr);
 }
 

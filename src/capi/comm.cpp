@@ -69,6 +69,9 @@ Result<std::unique_ptr<penstock_comm>> open_comm(std::shared_ptr<Attachment> att
   if (options.rank >= options.ranks)
     return fail(ErrorCode::invalid_argument, "{}: rank {} of {} ranks", noun, options.rank,
                 options.ranks);
+  if (options.slot_bytes % coherence::line_bytes != 0)
+    return fail(ErrorCode::invalid_argument, "{}: slot_bytes is {}: a multiple of {} is needed",
+                noun, options.slot_bytes, coherence::line_bytes);
   ClosedComms::of(*attachment).give_back();
   auto comm = std::make_unique<penstock_comm>(std::move(attachment));
   pool::Pool& pool = *comm->attachment->pool;
