@@ -136,7 +136,7 @@ void read_any(Input& input) {
   input.fill(packet.bytes.data(), packet.bytes.size());
   const Place place{input.flag() ? Place::Ring::submissions : Place::Ring::completions, 7, 1,
                     input.number<std::uint32_t>()};
-  (void)has_come(packet, place);
+  (void)has_arrived(packet, place);
   if (const auto read = read_command(packet, place); !read) expect(is_told(read.error()));
   if (const auto read = read_completion(packet, place); !read) expect(is_told(read.error()));
 }

@@ -47,7 +47,7 @@ void words(const Grid&, void* const* arguments) {
     if (is_wait(ops.op[i].kind)) gpu::await_one(turn, ops.op[i], ops.stops, access);
   for (std::uint32_t i = 0; i < ops.count; ++i)
     if (!is_wait(ops.op[i].kind) && access.load(ops.stops) == 0)
-      gpu::tell_one(turn, ops.op[i], access);
+      gpu::signal_one(turn, ops.op[i], access);
   if (ops.done != nullptr) access.store(ops.done, turn.number);
 }
 

@@ -45,7 +45,7 @@ class Rank : PlanRank<Plan> {
   using PlanRank::PlanRank;
 
   void call_all() {
-    if (!all_come()) return;
+    if (!await_all_ranks()) return;
     comm_ = plan_.open(world_, *pool_, self_);
     const auto pause = [this] { world_.yield(); };
     bool done = false;
@@ -74,7 +74,7 @@ class Rank : PlanRank<Plan> {
     const bool done = call_all(streams);
     while (!streams.is_drained()) {
       if (!done) streams.stop();
-      if (!done) comm_->direct().let_go();
+      if (!done) comm_->direct().release_gpu();
       world_.sleep(10'000);
     }
     return done;
@@ -206,7 +206,7 @@ bool is_for_launches(const coll::TestCall& call, coll::Plan plan, const coll::Sh
     std::size_t words = 0, moves = 0, operands = 0;
     const auto rounds = fused_program_of(program, *schedule);
     for (const coll::FusedRound& round : rounds) {
-      words += round.waits.size() + round.tells.size();
+      words += round.waits.size() + round.signals.size();
       for (const coll::FusedMove& move : round.moves)
         operands += std::max(1u, schedule->steps[move.step].operand_count);
       moves += round.moves.size();

@@ -55,13 +55,13 @@ void use(SpaceUser& user, const Region& region) {
   for (std::uint64_t index = 0; index < sent; ++index) send_operand(user, region, index);
   for (std::uint64_t index = 0; index < awaited; ++index) {
     offload::Packet packet;
-    const auto has_come = [&] {
+    const auto has_arrived = [&] {
       memory.observe_line(&packet, base + region.completion(0, index));
-      return offload::has_come(packet, region.completion_place(0, index));
+      return offload::has_arrived(packet, region.completion_place(0, index));
     };
     wait_until(user.world, "an answer",
-               [&] { return has_come() || !user.pool->alive(member->token); });
-    if (!has_come()) return;  // it died
+               [&] { return has_arrived() || !user.pool->alive(member->token); });
+    if (!has_arrived()) return;  // it died
     const auto read = offload::read_completion(packet, region.completion_place(0, index));
     user.world.require(read && read->status == offload::Status::ok, "no right answer");
     user.world.require(memory.observe_word(base + region.result(0, index)) == index + 1,

@@ -39,7 +39,7 @@ bool Arrivals::look(std::uint64_t end) {
   for (const std::size_t k : looked_) {
     Packet packet;
     memory.load_line(&packet, pool_.base() + region_.submission(rings_[k], next_[k]));
-    if (!offload::has_come(packet, region_.submission_place(rings_[k], next_[k]))) continue;
+    if (!offload::has_arrived(packet, region_.submission_place(rings_[k], next_[k]))) continue;
     some |= take(k, packet);
   }
   return some;

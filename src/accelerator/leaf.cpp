@@ -104,7 +104,7 @@ class Leaf final : public Served {
     const offload::Place place = region_.completion_place(ring(), done_);
     Packet packet;
     pool_.memory().observe_line(&packet, pool_.base() + region_.completion(ring(), done_));
-    if (!offload::has_come(packet, place)) return false;
+    if (!offload::has_arrived(packet, place)) return false;
     auto completion = offload::read_completion(packet, place);
     if (!completion) {
       fail(arrivals_->rings(), done_, {Status::internal, 0});

@@ -59,7 +59,7 @@ Server::Server(ServerOptions options, std::unique_ptr<pool::Pool> pool,
       arena_(std::move(arena)),
       directory_(std::move(directory)),
       asked_(directory_.processes()),
-      heard_(directory_.processes()) {}
+      seen_asks_(directory_.processes()) {}
 
 Server::~Server() {
   if (pool_->attached_here()) (void)close();
@@ -108,10 +108,10 @@ bool Server::look_at_asks() {
   memory.load_fence();
   bool some = false;
   for (std::uint32_t slot = begin; slot < end; ++slot)
-    memory.load_line(heard_[slot].data(), pool_->base() + directory_.ask_line(slot));
+    memory.load_line(seen_asks_[slot].data(), pool_->base() + directory_.ask_line(slot));
   for (std::uint32_t slot = begin; slot < end && !closed_; ++slot) {
     for (std::uint32_t word = 0; word < offload::asks_of_a_process && !closed_; ++word) {
-      const Ask ask{heard_[slot][word]};
+      const Ask ask{seen_asks_[slot][word]};
       if (ask.word == asked_[slot][word] || !ask.is_one()) continue;
       take(slot, word, ask);
       some = true;
@@ -132,7 +132,7 @@ void Server::take(std::uint32_t slot, std::uint32_t word, Ask ask) {
     offload::publish_member(*client.job->pool, region, region.switch_line(options_.role.number),
                             {});
     client.job->pool->memory().store_fence();  // the answer's fence belongs to another attachment
-    let_go(found->first);
+    stop_serving(found->first);
   }
   const Answer given = ask.region() == 0 ? Answer::gone : accept(slot, word, ask);
   if (closed_) return;  // another switch answers this ask
@@ -203,7 +203,7 @@ bool Server::has_claim() {
   return false;
 }
 
-void Server::let_go(std::uint64_t key) {
+void Server::stop_serving(std::uint64_t key) {
   const auto found = served_.find(key);
   if (found == served_.end()) return;
   add(gone_, found->second.served->counts());
@@ -218,7 +218,7 @@ void Server::look_after() {
     client.served->check_ranks();
     if (client.served->is_deserted()) deserted.push_back(key);
   }
-  for (const std::uint64_t key : deserted) let_go(key);
+  for (const std::uint64_t key : deserted) stop_serving(key);
 }
 
 Counts Server::counts() const {

@@ -74,15 +74,15 @@ class Server {
   Result<std::shared_ptr<Job>> join(const std::string& name);
   void answer(std::uint32_t slot, std::uint32_t word, std::uint64_t value);
   bool has_claim();
-  void let_go(std::uint64_t key);
+  void stop_serving(std::uint64_t key);
   void look_after();
 
   ServerOptions options_;
   std::unique_ptr<pool::Pool> pool_;
   std::unique_ptr<arena::Arena> arena_;
   offload::Directory directory_;
-  std::vector<Words> asked_;  ///< by slot: the asks that were taken
-  std::vector<Words> heard_;  ///< by slot: the asks read by this look
+  std::vector<Words> asked_;      ///< by slot: the asks that were taken
+  std::vector<Words> seen_asks_;  ///< by slot: the asks read by this look
   std::map<std::string, std::weak_ptr<Job>> jobs_;
   std::map<std::uint64_t, Client> served_;  ///< by slot and word
   Counts gone_;                             ///< of communicators that are no longer served

@@ -139,7 +139,7 @@ TEST_F(ServerTest, LeafForwardsAnswersBeforeReportingDeadRank) {
     offload::Packet packet;
     memory().observe_line(&packet, rank_.pool->base() + region.completion(0, chunk));
     const auto place = region.completion_place(0, chunk);
-    if (!offload::has_come(packet, place)) return std::nullopt;
+    if (!offload::has_arrived(packet, place)) return std::nullopt;
     return offload::read_completion(packet, place)->status;
   };
   const auto leaf = serve({.number = 1, .leaves = 1}, *rank_.pool, region, 0);

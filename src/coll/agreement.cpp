@@ -72,8 +72,8 @@ constexpr std::uint64_t hardware_eager_lines = 8;
 std::string switch_wish() {
   const std::string text = base::env_text("PENSTOCK_COLL_SWITCH");
   if (text == "auto" || text == "always" || text == "never") return text;
-  static std::atomic<bool> told{false};
-  if (!told.exchange(true))
+  static std::atomic<bool> logged{false};
+  if (!logged.exchange(true))
     base::log(base::Level::error,
               "PENSTOCK_COLL_SWITCH is not used: it is '{}', and auto, always or never is needed: "
               "export PENSTOCK_COLL_SWITCH=always, or unset it",
@@ -227,8 +227,8 @@ void Agreement::ask_switch(const Wishes& wishes) {
   made_.push_back(*made);
   auto asked = offload::Registration::ask(**std::move(switches), region);
   if (!asked) {
-    static std::atomic<bool> told{false};  // a program may make thousands of communicators
-    if (!told.exchange(true))
+    static std::atomic<bool> logged{false};  // a program may make thousands of communicators
+    if (!logged.exchange(true))
       base::log(base::Level::warn,
                 "{}: collectives of this and later ones go through the plain pool",
                 asked.error().message);

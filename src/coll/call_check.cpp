@@ -28,19 +28,19 @@ void CallCheck::begin() {
   in_switch_ = false;
   ahead_.clear();
   if (!wanted_) return;
-  tell(s_.opening());
+  announce(s_.opening());
   awaited_ = s_.group.others();
 }
 
-void CallCheck::tell(std::uint64_t word) {
-  told_ = word;
+void CallCheck::announce(std::uint64_t word) {
+  announced_ = word;
   s_.own.publish_word(s_.layout.call(s_.self()), word);
   s_.published();
   s_.send_off();
 }
 
 void CallCheck::leave() {
-  if (s_.number != 0 && !s_.failure()) tell(s_.opening());
+  if (s_.number != 0 && !s_.failure()) announce(s_.opening());
 }
 
 std::optional<Error> CallCheck::difference_of_last(const char* what) const {
@@ -55,9 +55,9 @@ std::optional<Error> CallCheck::difference_of_last(const char* what) const {
   return std::nullopt;
 }
 
-void CallCheck::note_elsewhere(bool tells) {
+void CallCheck::note_elsewhere(bool announces) {
   const std::uint64_t count = ++elsewhere_;
-  if (tells) tell(word_of(s_.begun() + 1, later_bit | (count & counted) << 1));
+  if (announces) announce(word_of(s_.begun() + 1, later_bit | (count & counted) << 1));
 }
 
 /// An error if `word`, published by `rank`, belongs to this collective but describes another call.
@@ -116,9 +116,9 @@ bool CallCheck::has_gone_on(std::uint32_t rank) {
     ahead_.push_back({.rank = rank, .call = call});
     return false;
   }
-  if (known->call != call || call == all_finished) ++known->told;
+  if (known->call != call || call == all_finished) ++known->announcements;
   known->call = call;
-  return known->told >= enough;
+  return known->announcements >= enough;
 }
 
 void CallCheck::observe_words(const std::vector<std::uint32_t>& ranks) const {
@@ -155,7 +155,7 @@ void CallCheck::add_some_others(std::vector<std::uint32_t>& ranks) {
 }
 
 Result<void> CallCheck::compare(const char* what, const Missing& missing) {
-  tell(told_ == s_.opening() ? s_.opening() | again_bit : s_.opening());
+  announce(announced_ == s_.opening() ? s_.opening() | again_bit : s_.opening());
   // An awaited rank may only have read in its call, and written nothing. Then the difference shows
   // in the words of the rank from which it read.
   std::vector<std::uint32_t> ranks = missing;

@@ -41,9 +41,9 @@ class CallCheck {
   /// rank could notice because none needed another. A device access.
   std::optional<Error> difference_of_last(const char* what) const;
 
-  /// Records a call that the ranks make by other means than the pool. `tell`: this rank has no call
-  /// in progress or queued, so it can tell a rank that waits in the next one.
-  void note_elsewhere(bool tell);
+  /// Records a call that the ranks make by other means than the pool. `announces`: this rank has no
+  /// call in progress or queued, so it can tell a rank that waits in the next one.
+  void note_elsewhere(bool announces);
 
  private:
   std::optional<Error> another_call(const char* what, std::uint32_t rank, std::uint64_t word) const;
@@ -54,19 +54,19 @@ class CallCheck {
   void observe_words(const std::vector<std::uint32_t>& ranks) const;
   std::uint64_t later_call(std::uint32_t rank) const;
   bool has_gone_on(std::uint32_t rank);
-  void tell(std::uint64_t word);
+  void announce(std::uint64_t word);
 
   State& s_;
   bool wanted_;
   bool in_switch_ = false;
-  std::uint64_t told_ = 0;
+  std::uint64_t announced_ = 0;
   Missing awaited_;
   std::uint32_t next_other_ = 0;
   /// Ranks that were seen in later calls while this rank was in this one.
   struct Ahead {
     std::uint32_t rank = 0;
-    std::uint32_t told = 0;  ///< words that it has published since
-    std::uint64_t call = 0;  ///< its last word
+    std::uint32_t announcements = 0;  ///< words that it has published since
+    std::uint64_t call = 0;           ///< its last word
   };
   std::vector<Ahead> ahead_;
   std::atomic<std::uint64_t> elsewhere_{0};  ///< calls by other means

@@ -175,7 +175,7 @@ Result<void> Communicator::Impl::start(const Call& of, const Prepared& prepared)
     return {};
   }
   held = Held{of, prepared.shared_from_this()};
-  auto begun = compare_sizes(sizes.tell(prepared.problem));
+  auto begun = compare_sizes(sizes.exchange(prepared.problem));
   if (!begun) held.reset();  // nothing was done, and another call may follow
   return begun;
 }
@@ -191,7 +191,7 @@ Result<void> Communicator::Impl::compare_sizes(const Problem& by) {
 }
 
 Result<void> Communicator::Impl::go_on_comparing() {
-  if (sizes.has_told()) return compare_sizes(sizes.find());
+  if (sizes.has_exchanged()) return compare_sizes(sizes.find());
   PENSTOCK_TRY(sizes.verdict(name));
   const Held call = *std::exchange(held, std::nullopt);
   compared = call.prepared;
@@ -229,7 +229,7 @@ bool Communicator::Impl::can_begin_by_slots(const Prepared& prepared) const {
 
 /// The call may have been prepared for longer slots.
 Result<bool> Communicator::Impl::begin_once_slots_are_there() {
-  if (!state.slots.are_there() && !PENSTOCK_TRY(late_slots.come(name, missing))) return false;
+  if (!state.slots.are_there() && !PENSTOCK_TRY(late_slots.obtain(name, missing))) return false;
   const Prepared* whole = std::exchange(awaits_slots, nullptr);
   if (!can_begin_by_slots(*whole)) {
     Plan plan = whole->plan;
@@ -439,14 +439,14 @@ std::uint64_t Communicator::position() const {
 
 Result<void> Communicator::await_slots(const char* what) {
   Impl& my = *impl_;
-  Result<bool> come = false;
+  Result<bool> obtained = false;
   my.missing.assign(1, 0);
   const auto waited = my.state.group.wait(what, my.missing, [&] {
-    come = my.late_slots.come(what, my.missing);
-    if (!come || *come) my.missing.clear();
+    obtained = my.late_slots.obtain(what, my.missing);
+    if (!obtained || *obtained) my.missing.clear();
   });
   if (!waited) return my.failed(waited.error());
-  if (!come) return my.failed(come.error());
+  if (!obtained) return my.failed(obtained.error());
   return {};
 }
 

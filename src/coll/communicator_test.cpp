@@ -349,18 +349,18 @@ TEST_F(CommunicatorTest, FailsRanksThatWaitInDifferentCalls) {
 /// One rank makes a call by other means. The other rank makes none.
 TEST_F(CommunicatorTest, NamesACallMadeElsewhere) {
   make_pool(coherence::Mode::software);
-  std::atomic<bool> told{false};
+  std::atomic<bool> notified{false};
   run(2, 2, small, [&](Communicator& comm) {
     comm.note_elsewhere(true);
     EXPECT_EQ(error_of(comm, Collective::barrier, 0, 0), "");
     if (comm.self() == 1) {
       comm.note_elsewhere(true);
-      while (!told.load()) std::this_thread::yield();
+      while (!notified.load()) std::this_thread::yield();
       return;
     }
     EXPECT_THAT(error_of(comm, Collective::barrier, 0, 0),
                 HasSubstr("makes a call that the pool cannot do"));
-    told.store(true);
+    notified.store(true);
   });
 }
 

@@ -22,7 +22,7 @@ void Direct::note(const std::vector<DirectOp>& program, const DirectTurn& turn) 
   // A rank that rings in this collective has finished the earlier ones, because its lanes begin it
   // together.
   for (const DirectOp& op : program)
-    if (op.kind == Kind::await && op.lane == Lane::read) heard_[op.rank] = turn.number - 1;
+    if (op.kind == Kind::await && op.lane == Lane::read) finished_[op.rank] = turn.number - 1;
 }
 
 bool Direct::is_over(const DirectOp& op, const DirectTurn& turn) const {
@@ -93,7 +93,7 @@ Result<void> Direct::look(const char* what, const std::vector<DirectOp>* program
   return {};
 }
 
-void Direct::let_go() {
+void Direct::release_gpu() {
   const auto& memory = s_.group.memory;
   for (const std::uint32_t rank : s_.group.others()) {
     memory.publish_word(s_.at(s_.layout.direct_doorbell(rank, s_.self())), gone);

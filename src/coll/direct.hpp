@@ -23,7 +23,7 @@ class Direct {
  public:
   static constexpr std::uint64_t gone = 1ull << 62;  ///< greater than any value that a wait needs
 
-  explicit Direct(State& state) : s_(state), heard_(state.group.ranks()) {}
+  explicit Direct(State& state) : s_(state), finished_(state.group.ranks()) {}
 
   /// Shares two words with the GPU. `number`: the last collective that a host or the GPU has begun;
   /// this call sets it. `done`: the last one that the GPU has finished. Call it before the first
@@ -40,7 +40,7 @@ class Direct {
   /// finished the awaited collective.
   bool is_needed(const DirectOp& op, const DirectTurn& turn) const {
     if (op.kind == DirectOp::Kind::resume) return turn.resumes;
-    return op.kind != DirectOp::Kind::free || heard_[op.rank] < turn.free;
+    return op.kind != DirectOp::Kind::free || finished_[op.rank] < turn.free;
   }
   /// Records that the call was enqueued.
   void note(const std::vector<DirectOp>& program, const DirectTurn& turn);
@@ -62,7 +62,7 @@ class Direct {
   std::byte* word_at(const DirectOp& op) const { return s_.at(op.at); }
   /// Releases the GPU from all waits in this communicator. A word that another GPU writes later may
   /// be lower again, so repeat the call until the streams have drained.
-  void let_go();
+  void release_gpu();
 
  private:
   bool is_over(const DirectOp& op, const DirectTurn& turn) const;
@@ -74,7 +74,7 @@ class Direct {
   State& s_;
   std::uint64_t calls_ = 0, last_ = 0;
   std::array<std::uint64_t, halves> used_{};
-  std::vector<std::uint64_t> heard_;  ///< by rank: the last collective it is known to have finished
+  std::vector<std::uint64_t> finished_;  ///< by rank: the last collective known to be finished
   Missing idle_;  ///< ranks that had given up with no work left, at the last look
 };
 

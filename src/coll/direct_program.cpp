@@ -80,7 +80,7 @@ class Translator {
                                 .low = low,
                                 .at = layout_.direct_release(self_, step.rank)});
       case StepKind::release:
-        return ops_.tell_word({.kind = Kind::tell,
+        return ops_.tell_word({.kind = Kind::signal,
                                .lane = step.lane,
                                .rank = step.rank,
                                .low = low,
@@ -98,7 +98,7 @@ class Translator {
   void ring(const Step& step, std::uint64_t low) {
     for (std::uint32_t k = 0; k < step.readers; ++k) {
       const std::uint32_t reader = schedule_.readers[step.first_reader + k];
-      ops_.tell_word({.kind = Kind::tell,
+      ops_.tell_word({.kind = Kind::signal,
                       .lane = step.lane,
                       .rank = reader,
                       .low = low,

@@ -23,7 +23,7 @@ struct DirectOp {
     await,   ///< wait for chunks of this collective: `low`
     move,    ///< move the data of step `step`
     join,    ///< wait until the other lane has done everything enqueued so far
-    tell,    ///< publish chunks of this collective: `low`
+    signal,  ///< publish chunks of this collective: `low`
     finish,  ///< publish that this collective is finished
   };
   Kind kind = Kind::move;

@@ -55,7 +55,7 @@ std::byte* EagerRun::destination(const EagerRead& read) {
 /// costs few invalidations, and the arrival of its last line shows that the rest is there.
 EagerRun::Window EagerRun::window_of(const Pending& pending) const {
   const EagerRead& read = prepared().reads[pending.read];
-  std::uint64_t begin = pending.come;
+  std::uint64_t begin = pending.arrived;
   if (pending.in_vain) begin += (read.bytes - begin - 1) / payload_of_line * payload_of_line;
   const std::uint64_t line = (read.at + begin) / payload_of_line;
   return {.lines = s_.at(s_.layout.eager(read.rank, s_.number) + line * line_bytes),
@@ -68,12 +68,12 @@ EagerRun::Window EagerRun::window_of(const Pending& pending) const {
 bool EagerRun::look(Pending& pending) {
   const EagerRead& read = prepared().reads[pending.read];
   const Window window = window_of(pending);
-  const std::size_t come =
+  const std::size_t arrived =
       s_.memory_of(read.rank).load_tagged(destination(read) + window.begin, window.lines,
                                           window.bytes, s_.opening() + window.first_line);
-  if (window.begin == pending.come) pending.come += come;
-  pending.in_vain = come == 0;
-  return come != 0;
+  if (window.begin == pending.arrived) pending.arrived += arrived;
+  pending.in_vain = arrived == 0;
+  return arrived != 0;
 }
 
 /// Reads everything that is there, because the publisher may be gone at the next poll. Returns true
@@ -96,8 +96,8 @@ bool EagerRun::look_at_all() {
   std::erase_if(pending_, [&](Pending& pending) {
     some = look(pending) || some;
     const EagerRead& read = prepared().reads[pending.read];
-    if (pending.come < read.bytes) return false;
-    s_.hear(read.rank, s_.number);
+    if (pending.arrived < read.bytes) return false;
+    s_.note_entered(read.rank, s_.number);
     return true;
   });
   return some && !pending_.empty();
@@ -134,7 +134,7 @@ Result<bool> EagerRun::advance(Missing& missing) {
   }
   finish_steps();
   done(prepared().first_reading, prepared().schedule.steps.size());
-  s_.finish(true, prepared().all_hear);
+  s_.finish(true, prepared().read_by_all);
   return true;
 }
 

@@ -51,13 +51,13 @@ class RoundCutter {
       case Kind::await:
         // This wait may come before earlier moves. That delays them, and the words published after
         // them.
-        if (!rounds_.last().tells.empty()) rounds_.begin_round();
+        if (!rounds_.last().signals.empty()) rounds_.begin_round();
         return rounds_.last().waits.push_back(op);
       case Kind::move:
-        if (!rounds_.last().tells.empty()) rounds_.begin_round();
+        if (!rounds_.last().signals.empty()) rounds_.begin_round();
         return add_move(op.step);
       default:
-        return add_tell(op);
+        return add_signal(op);
     }
   }
   std::vector<FusedRound> finish() { return std::move(rounds_.list); }
@@ -65,13 +65,13 @@ class RoundCutter {
  private:
   /// Words of a round are published in any order. But the word for a finished call comes after its
   /// doorbells: a reader that has seen it no longer checks whether its writer is alive.
-  void add_tell(const DirectOp& op) {
-    const auto& tells = rounds_.last().tells;
-    if (std::any_of(tells.begin(), tells.end(), [&](const DirectOp& other) {
-          return other.at == op.at || (op.kind == Kind::finish && other.kind == Kind::tell);
+  void add_signal(const DirectOp& op) {
+    const auto& signals = rounds_.last().signals;
+    if (std::any_of(signals.begin(), signals.end(), [&](const DirectOp& other) {
+          return other.at == op.at || (op.kind == Kind::finish && other.kind == Kind::signal);
         }))
       rounds_.begin_round();
-    rounds_.last().tells.push_back(op);
+    rounds_.last().signals.push_back(op);
   }
 
   void add_move(std::uint32_t number) {

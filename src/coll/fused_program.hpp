@@ -22,7 +22,7 @@ struct FusedMove {
 struct FusedRound {
   std::vector<DirectOp> waits;
   std::vector<FusedMove> moves;
-  std::vector<DirectOp> tells;
+  std::vector<DirectOp> signals;
 };
 
 /// Whether each combine may reduce its elements in any order, as a GPU does. Not if a result in

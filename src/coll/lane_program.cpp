@@ -9,9 +9,9 @@ class Cutter {
   void add(Lane lane, StepKind kind, std::uint32_t step) {
     // No word is published later because of what the other lane moves.
     const Lane other = lane == Lane::write ? Lane::read : Lane::write;
-    if (!last(other).tells.empty()) next(other);
+    if (!last(other).signals.empty()) next(other);
     if (kind == StepKind::wait || kind == StepKind::await_release) return add_wait(lane, step);
-    if (kind == StepKind::ring || kind == StepKind::release) return add_tell(lane, step);
+    if (kind == StepKind::ring || kind == StepKind::release) return add_signal(lane, step);
     add_move(lane, step);
   }
   LaneProgram finish() {
@@ -40,23 +40,23 @@ class Cutter {
   }
 
   void add_wait(Lane lane, std::uint32_t step) {
-    if (!last(lane).moves.empty() || !last(lane).tells.empty()) next(lane);
+    if (!last(lane).moves.empty() || !last(lane).signals.empty()) next(lane);
     last(lane).waits.push_back(step);
   }
   void add_move(Lane lane, std::uint32_t step) {
-    if (!last(lane).tells.empty()) next(lane);
+    if (!last(lane).signals.empty()) next(lane);
     open(lane);
     last(lane).moves.push_back(step);
     push(Event::Kind::move, lane, step);
   }
-  void add_tell(Lane lane, std::uint32_t step) {
+  void add_signal(Lane lane, std::uint32_t step) {
     open(lane);
-    last(lane).tells.push_back(step);
+    last(lane).signals.push_back(step);
   }
   /// Adds the gate once, after all waits of the segment.
   void open(Lane lane) {
     Segment& segment = last(lane);
-    if (segment.gate || !segment.moves.empty() || !segment.tells.empty()) return;
+    if (segment.gate || !segment.moves.empty() || !segment.signals.empty()) return;
     const bool first = segments(lane).size() == 1;
     segment.gate = first || !segment.waits.empty();
     if (segment.gate) push(Event::Kind::gate, lane, segments(lane).size() - 1);
@@ -64,7 +64,7 @@ class Cutter {
   void close(Lane lane) {
     open(lane);
     Segment& segment = last(lane);
-    if (!segment.tells.empty()) segment.mark = true;
+    if (!segment.signals.empty()) segment.mark = true;
     if (segment.mark) push(Event::Kind::mark, lane, segments(lane).size() - 1);
   }
   void next(Lane lane) {

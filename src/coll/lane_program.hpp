@@ -17,10 +17,10 @@ inline constexpr std::size_t lane_count = 2;
 /// A part of one lane: waits, then the moves that they allow, then the words to publish. Indexes of
 /// steps, ascending. Each list may be empty.
 struct Segment {
-  std::vector<std::uint32_t> waits, moves, tells;
+  std::vector<std::uint32_t> waits, moves, signals;
   bool gate = false;  ///< the mover waits here until the proxy allows it
   bool mark = false;  ///< the proxy waits until the moves are done
-  bool is_empty() const { return waits.empty() && moves.empty() && tells.empty(); }
+  bool is_empty() const { return waits.empty() && moves.empty() && signals.empty(); }
 };
 
 /// One action of the mover, in an order that one thread can follow.

@@ -70,14 +70,14 @@ Result<void> LaneRun::make_readable(const Segment& segment) {
 }
 
 /// Writes back the moved data before the others learn of it.
-void LaneRun::tell(const Segment& segment) {
+void LaneRun::signal(const Segment& segment) {
   const auto& steps = prepared().schedule.steps;
   for (const std::uint32_t i : segment.moves) {
     const Step& step = steps[i];
     if (step.kind == StepKind::publish)
       s_.group.memory.write_back(chunk(s_.self(), step.chunk, step.at), step.span.bytes);
   }
-  for (const std::uint32_t i : segment.tells) {
+  for (const std::uint32_t i : segment.signals) {
     const Step& step = steps[i];
     step.kind == StepKind::ring ? ring(step) : release(step);
   }
@@ -100,7 +100,7 @@ Result<bool> LaneRun::advance_lane(Lane lane, Missing& missing) {
       missing.push_back(s_.self());
       return false;
     }
-    tell(segment);
+    signal(segment);
     at.stage = Stage::waits;
     at.begun = false;
   }
@@ -114,7 +114,7 @@ Result<bool> LaneRun::advance(Missing& missing) {
   const bool written = PENSTOCK_TRY(advance_lane(Lane::write, missing));
   const bool read = PENSTOCK_TRY(advance_lane(Lane::read, missing));
   if (!written || !read) return false;
-  s_.finish(false, prepared().all_hear);
+  s_.finish(false, prepared().read_by_all);
   return true;
 }
 

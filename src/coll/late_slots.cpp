@@ -13,7 +13,7 @@ namespace penstock::coll {
 
 namespace {
 
-constexpr std::uint64_t told_tag = 1;
+constexpr std::uint64_t announcement_tag = 1;
 
 /// The text comes from the pool and is shown to the user, so it must not hold control characters.
 std::string printable(std::string_view text) {
@@ -25,47 +25,52 @@ std::string printable(std::string_view text) {
 
 }  // namespace
 
-struct LateSlots::Told {
+struct LateSlots::Announcement {
   TakenSlots slots;
   std::uint64_t text_bytes = 0;  ///< not 0: there is no room
   std::array<char, 408> text{};  ///< the reason
 };
 
-Result<LateSlots::Told> LateSlots::take_and_tell() {
-  static_assert(sizeof(Told) == late_slots_lines * coherence::tagged_bytes);
+Result<LateSlots::Announcement> LateSlots::allocate_and_announce() {
+  static_assert(sizeof(Announcement) == late_slots_lines * coherence::tagged_bytes);
   const auto taken = take_();
   if (!taken && taken.error().code != ErrorCode::no_space) return unexpected(taken.error());
-  Told told;
+  Announcement announcement;
   if (taken) {
-    told.slots = *taken;
+    announcement.slots = *taken;
   } else {
     const std::string& text = taken.error().message;
-    told.text_bytes = std::min(text.size(), told.text.size());
-    std::memcpy(told.text.data(), text.data(), told.text_bytes);
+    announcement.text_bytes = std::min(text.size(), announcement.text.size());
+    std::memcpy(announcement.text.data(), text.data(), announcement.text_bytes);
   }
   // Pairs with look().
-  s_.group.memory.publish_tagged(s_.at(s_.layout.late_slots()), &told, sizeof told, told_tag);
+  s_.group.memory.publish_tagged(s_.at(s_.layout.late_slots()), &announcement, sizeof announcement,
+                                 announcement_tag);
   s_.published();
   s_.send_off();
-  return told;
+  return announcement;
 }
 
-std::optional<LateSlots::Told> LateSlots::look() const {
+std::optional<LateSlots::Announcement> LateSlots::look() const {
   const auto& memory = s_.memory_of(0);
   const std::byte* const lines = s_.at(s_.layout.late_slots());
-  Told told;
+  Announcement announcement;
   memory.invalidate(lines, late_slots_lines * line_bytes);
   memory.load_fence();
-  if (memory.load_tagged(&told, lines, sizeof told, told_tag) != sizeof told) return std::nullopt;
-  return told;
+  if (memory.load_tagged(&announcement, lines, sizeof announcement, announcement_tag) !=
+      sizeof announcement)
+    return std::nullopt;
+  return announcement;
 }
 
-Result<void> LateSlots::adopt(const char* what, const Told& told) {
-  const std::uint64_t bytes = told.slots.slot_bytes, offset = told.slots.area.offset;
-  if (told.text_bytes != 0)
+Result<void> LateSlots::adopt(const char* what, const Announcement& announcement) {
+  const std::uint64_t bytes = announcement.slots.slot_bytes,
+                      offset = announcement.slots.area.offset;
+  if (announcement.text_bytes != 0)
     return fail(ErrorCode::no_space, "{}: {} found no room for the slots of long calls: {}", what,
                 s_.group.name(0),
-                printable({told.text.data(), std::min(told.text_bytes, told.text.size())}));
+                printable({announcement.text.data(),
+                           std::min(announcement.text_bytes, announcement.text.size())}));
   const bool fits =
       bytes > 0 && bytes <= s_.shape.slot_bytes && (bytes | offset) % line_bytes == 0 &&
       s_.group.pool.at(offset, Slots::count(s_.group.ranks(), s_.shape) * bytes) != nullptr;
@@ -75,22 +80,22 @@ Result<void> LateSlots::adopt(const char* what, const Told& told) {
         "{}: {} tells of slots of {} bytes at pool offset {}, and they cannot be there: the "
         "pool was damaged; make it anew: penstock pool create SPEC --overwrite",
         what, s_.group.name(0), bytes, offset);
-  s_.slots.come(s_.group.pool.base() + offset, bytes);
+  s_.slots.set_area(s_.group.pool.base() + offset, bytes);
   return {};
 }
 
-Result<bool> LateSlots::come(const char* what, Missing& missing) {
+Result<bool> LateSlots::obtain(const char* what, Missing& missing) {
   const bool takes = s_.self() == 0;
-  const auto told = takes ? std::optional(PENSTOCK_TRY(take_and_tell())) : look();
-  if (told) PENSTOCK_TRY(adopt(what, *told));
-  if (!told) missing.assign(1, 0);
-  return told.has_value();
+  const auto announcement = takes ? std::optional(PENSTOCK_TRY(allocate_and_announce())) : look();
+  if (announcement) PENSTOCK_TRY(adopt(what, *announcement));
+  if (!announcement) missing.assign(1, 0);
+  return announcement.has_value();
 }
 
 std::optional<TakenSlots> LateSlots::taken() const {
-  const auto told = look();
-  if (!told || told->text_bytes != 0) return std::nullopt;
-  return told->slots;
+  const auto announcement = look();
+  if (!announcement || announcement->text_bytes != 0) return std::nullopt;
+  return announcement->slots;
 }
 
 }  // namespace penstock::coll

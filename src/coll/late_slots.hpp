@@ -19,15 +19,15 @@ class LateSlots {
   /// Returns true when the slots are known; does not wait. `missing`: rank 0, until it has
   /// published them. Errors: no_space, the same on all ranks; wrong_format; on rank 0 also those of
   /// the arena.
-  Result<bool> come(const char* what, Missing& missing);
+  Result<bool> obtain(const char* what, Missing& missing);
   /// The slots that rank 0 has published, if any. A device access.
   std::optional<TakenSlots> taken() const;
 
  private:
-  struct Told;
-  Result<Told> take_and_tell();
-  std::optional<Told> look() const;
-  Result<void> adopt(const char* what, const Told& told);
+  struct Announcement;
+  Result<Announcement> allocate_and_announce();
+  std::optional<Announcement> look() const;
+  Result<void> adopt(const char* what, const Announcement& announcement);
 
   State& s_;
   std::function<Result<TakenSlots>()> take_;

@@ -208,8 +208,8 @@ TEST_F(LateSlotsTest, AreAwaitedWithoutBlocking) {
 
 TEST_F(LateSlotsTest, ComeWhenAllAskForThem) {
   run([](Communicator& comm) {
-    const auto come = comm.await_slots("a group");
-    EXPECT_TRUE(come) << come.error().message;
+    const auto obtained = comm.await_slots("a group");
+    EXPECT_TRUE(obtained) << obtained.error().message;
     EXPECT_TRUE(comm.taken_slots());
     EXPECT_TRUE(broadcast(comm, 2, long_bytes));
   });
@@ -220,9 +220,9 @@ TEST_F(LateSlotsTest, RefuseAPlaceOutsideThePool) {
   run([this](Communicator& comm) {
     once(comm, [&] {
       const Layout layout(ranks, comm.shape());
-      const std::array<std::uint64_t, 7> told{pools_[0]->bytes() - 64, 1, 0, 4096};
+      const std::array<std::uint64_t, 7> announcement{pools_[0]->bytes() - 64, 1, 0, 4096};
       std::array<std::byte, late_slots_lines * coherence::tagged_bytes> lines{};
-      std::memcpy(lines.data(), told.data(), sizeof told);
+      std::memcpy(lines.data(), announcement.data(), sizeof announcement);
       pools_[0]->memory().publish_tagged(pools_[0]->base() + words_ + layout.late_slots(),
                                          lines.data(), lines.size(), 1);
       pools_[0]->memory().full_fence();

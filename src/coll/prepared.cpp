@@ -106,7 +106,7 @@ Result<std::shared_ptr<Prepared>> PreparedSchedules::make(const Problem& problem
   PENSTOCK_TRY(check_chunks(problem, schedule));
   auto made = std::make_shared<Prepared>(problem, plan);
   made->schedule = std::move(schedule);
-  made->all_hear = made->schedule.consumers.size() + 1 == problem.ranks;
+  made->read_by_all = made->schedule.consumers.size() + 1 == problem.ranks;
   if (plan.eager) prepare_eager(*made);
   return made;
 }

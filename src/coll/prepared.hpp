@@ -35,7 +35,7 @@ struct Prepared : std::enable_shared_from_this<Prepared> {
   CallFacts facts;                ///< without the reduction
   std::uint64_t input_bytes = 0;  ///< this rank's input
   Schedule schedule;
-  bool all_hear = false;  ///< every other rank reads data of this rank
+  bool read_by_all = false;  ///< every other rank reads data of this rank
   // For eager plans:
   std::size_t first_reading = 0;  ///< the first step that reads: this rank has published by then
   std::vector<EagerRead> reads;

@@ -89,15 +89,15 @@ class EagerRun : public Running {
   Result<bool> advance(Missing& missing);
   /// Changes as the call progresses.
   std::uint64_t position() const {
-    return (stage_ == Stage::published ? 1u : 0u) + (pending_.empty() ? 0 : pending_[0].come);
+    return (stage_ == Stage::published ? 1u : 0u) + (pending_.empty() ? 0 : pending_[0].arrived);
   }
 
  private:
   enum class Stage : std::uint8_t { begun, published };
   struct Pending {
-    std::uint32_t read;      ///< its index
-    std::uint64_t come = 0;  ///< payload bytes that have arrived
-    bool in_vain = false;    ///< nothing arrived at the last look
+    std::uint32_t read;         ///< its index
+    std::uint64_t arrived = 0;  ///< payload bytes that have arrived
+    bool in_vain = false;       ///< nothing arrived at the last look
   };
   /// The lines to poll for a read, and their payload.
   struct Window {
@@ -194,7 +194,7 @@ class LaneRun : public SlotRun {
   Result<bool> advance_lane(Lane lane, Missing& missing);
   Result<bool> waits_are_over(const Segment& segment, LaneState& at, Missing& missing);
   Result<void> make_readable(const Segment& segment);
-  void tell(const Segment& segment);
+  void signal(const Segment& segment);
 
   std::array<LaneState, lane_count> at_;
 };

@@ -214,20 +214,20 @@ struct Learned {
     if (i == all || (steps(rank)[i].after >= 0 && !done[rank].contains(steps(rank)[i].after)))
       return false;
     const Step& next = steps(rank)[i];
-    if (next.kind == StepKind::ring) told[{rank, next.chunk}] = of[rank];
+    if (next.kind == StepKind::ring) rung_by[{rank, next.chunk}] = of[rank];
     if (next.kind == StepKind::wait && !learn(rank, next)) return false;
     done[rank].insert(i);
     return true;
   }
   bool learn(std::uint32_t rank, const Step& wait) {
-    const auto come = told.find({wait.rank, wait.chunk});
-    if (come == told.end()) return false;
-    for (std::uint32_t r = 0; r < map.ranks(); ++r) of[rank][r] = of[rank][r] || come->second[r];
+    const auto found = rung_by.find({wait.rank, wait.chunk});
+    if (found == rung_by.end()) return false;
+    for (std::uint32_t r = 0; r < map.ranks(); ++r) of[rank][r] = of[rank][r] || found->second[r];
     return true;
   }
 
   std::vector<std::set<std::int64_t>> done;
-  std::map<std::pair<std::uint32_t, std::uint64_t>, std::vector<bool>> told;
+  std::map<std::pair<std::uint32_t, std::uint64_t>, std::vector<bool>> rung_by;
 };
 
 /// Nodes of `each` ranks. Ranks are dealt to nodes in blocks or in turn.
@@ -367,14 +367,14 @@ TEST(FusedPrograms, PublishFinishedAfterDoorbells) {
       bool rung = false, finished = false;
       for (const FusedRound& round :
            fused_program_of(direct_program_of(schedule, layout, ranks, rank), schedule)) {
-        const auto tells = [&](Kind kind) {
-          return std::any_of(round.tells.begin(), round.tells.end(),
+        const auto signals = [&](Kind kind) {
+          return std::any_of(round.signals.begin(), round.signals.end(),
                              [kind](const DirectOp& op) { return op.kind == kind; });
         };
-        EXPECT_FALSE(tells(Kind::tell) && tells(Kind::finish));
-        EXPECT_FALSE(finished && tells(Kind::tell));
-        rung = rung || tells(Kind::tell);
-        finished = finished || tells(Kind::finish);
+        EXPECT_FALSE(signals(Kind::signal) && signals(Kind::finish));
+        EXPECT_FALSE(finished && signals(Kind::signal));
+        rung = rung || signals(Kind::signal);
+        finished = finished || signals(Kind::finish);
       }
       EXPECT_EQ(rung, collective == Collective::allreduce || rank == 0);
       EXPECT_TRUE(finished) << name_of(collective) << " of rank " << rank;

@@ -35,7 +35,7 @@ void SizeCheck::make(Collective collective) {
   output_.resize(all);
 }
 
-const Problem& SizeCheck::tell(const Problem& call) {
+const Problem& SizeCheck::exchange(const Problem& call) {
   make<Sizes>(Collective::alltoall);
   own_.clear();
   for (std::uint32_t rank = 0; rank < ranks_; ++rank)

@@ -19,12 +19,12 @@ class SizeCheck {
   static bool concerns(Collective collective);
 
   /// The first and the second collective to run. Their buffers are input() and output().
-  const Problem& tell(const Problem& call);
+  const Problem& exchange(const Problem& call);
   const Problem& find();
   const std::byte* input() const { return input_.data(); }
   std::byte* output() { return output_.data(); }
-  /// True after tell(), until the second collective is done.
-  bool has_told() const { return problem_.collective == Collective::alltoall; }
+  /// True after exchange(), until the second collective is done.
+  bool has_exchanged() const { return problem_.collective == Collective::alltoall; }
   /// Call this after the second collective. Errors, the same on all ranks: mismatch, which names
   /// two ranks and both sizes.
   Result<void> verdict(const char* what) const;

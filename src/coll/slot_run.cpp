@@ -223,7 +223,7 @@ Result<void> SlotRun::look_for_doorbells() {
   for (const std::size_t i : looks_) {
     const Step& step = steps[i];
     seen(step) = s_.memory_of(step.rank).load_word(doorbell(step));
-    if (is_over(step)) s_.hear(step.rank, s_.number);
+    if (is_over(step)) s_.note_entered(step.rank, s_.number);
   }
   std::erase_if(pending_, [&](std::size_t i) { return is_over(steps[i]); });
   for (const std::size_t i : pending_) {
@@ -332,7 +332,7 @@ Result<bool> SlotRun::advance(Missing& missing) {
   PENSTOCK_TRY(give_back_borrowed());
   s_.send_off();
   if (!all_given_back(missing)) return false;
-  s_.finish(false, prepared().all_hear);
+  s_.finish(false, prepared().read_by_all);
   return true;
 }
 

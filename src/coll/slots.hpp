@@ -30,7 +30,7 @@ class Slots {
   /// May be called by any thread.
   std::uint64_t slot_bytes() const { return __atomic_load_n(&slot_bytes_, __ATOMIC_RELAXED); }
   /// Sets the address of slots that come late.
-  void come(std::byte* area, std::uint64_t slot_bytes) {
+  void set_area(std::byte* area, std::uint64_t slot_bytes) {
     areas_ = {area};
     __atomic_store_n(&slot_bytes_, slot_bytes, __ATOMIC_RELAXED);
   }

@@ -62,11 +62,12 @@ std::uint64_t State::learn_from(std::uint32_t rank) {
   for (std::uint64_t half = 0; half < halves; ++half)
     for (std::uint64_t slot = 0; slot < shape.slots; ++slot)
       newest = std::max(newest, memory.load_word(at(layout.doorbell(rank, half, slot))));
-  hear(rank, collective_of(newest));
-  hear(rank, memory.load_word(at(layout.finished(rank))) + 1);
+  note_entered(rank, collective_of(newest));
+  note_entered(rank, memory.load_word(at(layout.finished(rank))) + 1);
   if (shape.direct && rank != self())
-    hear(rank,
-         collective_of(memory_of_all().load_word(at(layout.direct_finished(rank, self())))) + 1);
+    note_entered(
+        rank,
+        collective_of(memory_of_all().load_word(at(layout.direct_finished(rank, self())))) + 1);
   return memory.load_word(at(layout.failed(rank)));
 }
 
@@ -88,8 +89,8 @@ bool State::is_free(const Use& use, Missing& missing) {
   return missing.empty();
 }
 
-void State::finish(bool eager, bool all_heard) {
-  if (all_heard) told_ = number - 1;
+void State::finish(bool eager, bool read_by_all) {
+  if (read_by_all) announced_ = number - 1;
   if (!eager) {
     with_slots_before_ = last_with_slots_;
     last_with_slots_ = number;
@@ -100,10 +101,10 @@ void State::finish(bool eager, bool all_heard) {
   const std::uint64_t half = shape.eager_blocks / 2;
   const std::uint64_t for_blocks = number > half ? number - half : 0;
   const std::uint64_t for_slots = eager ? last_with_slots_ : with_slots_before_;
-  if (told_ < std::max(for_blocks, for_slots)) {
+  if (announced_ < std::max(for_blocks, for_slots)) {
     own.publish_word(layout.finished(self()), number);
     published();
-    told_ = number;
+    announced_ = number;
   }
   send_off();
 }
@@ -111,7 +112,7 @@ void State::finish(bool eager, bool all_heard) {
 void State::finish_in_switch() {
   own.publish_word(layout.finished(self()), number);
   published();
-  told_ = number;
+  announced_ = number;
   send_off();
 }
 

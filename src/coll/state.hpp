@@ -97,15 +97,15 @@ class State {
   }
 
   /// Records that `rank` takes part in `collective`, so it has finished all earlier ones.
-  void hear(std::uint32_t rank, std::uint64_t collective) {
+  void note_entered(std::uint32_t rank, std::uint64_t collective) {
     if (collective > finished_[rank] + 1) finished_[rank] = collective - 1;
   }
   /// Whether all consumers have finished the collective. `missing`: those that have not. No device
   /// access if this is known already.
   bool is_free(const Use& use, Missing& missing);
-  /// Ends this rank's part in collective `number`. `all_heard`: every other rank has read data of
+  /// Ends this rank's part in collective `number`. `read_by_all`: every other rank has read data of
   /// it there. Publishes the number if the others could not know it otherwise.
-  void finish(bool eager, bool all_heard);
+  void finish(bool eager, bool read_by_all);
   /// Like finish(), after a switch has done the call. Always publishes, because others may have to
   /// continue without the switch.
   void finish_in_switch();
@@ -158,7 +158,7 @@ class State {
   bool published_ = false;  ///< something was published since the last store_fence
   std::uint64_t opening_ = 0;
   std::vector<std::uint64_t> finished_;  ///< by rank: the last collective known to be finished
-  std::uint64_t told_ = 0;  ///< the others know that this rank has finished this collective
+  std::uint64_t announced_ = 0;  ///< the others know that this rank has finished this collective
   std::uint64_t last_with_slots_ = 0, with_slots_before_ = 0;
   std::optional<Error> failure_;
   std::uint64_t* shared_number_ = nullptr;

@@ -66,7 +66,7 @@ bool SwitchRun::is_for_us(std::uint32_t ring, const offload::Packet& packet) con
 
 /// Lets the streams run out. They read old results from here on and, in place, overwrite the input.
 /// So the host fetches the input first.
-Result<bool> SwitchRun::come_to_host(Missing& missing) {
+Result<bool> SwitchRun::hand_over_to_host(Missing& missing) {
   Mover& mover = *call().mover;
   const std::uint64_t last = plan_.chunks - 1;
   missing = {s_.self()};

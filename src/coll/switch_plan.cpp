@@ -83,7 +83,7 @@ Schedule switch_schedule_of(const Problem& problem, const SwitchPlan& plan, std:
   const std::uint32_t of_switch = problem.ranks;
   const bool own_segment = plan.operation == Offloaded::reduce_scatter;
   Schedule schedule;
-  const auto tell = [&](StepKind kind, Lane lane, std::uint64_t chunk) {
+  const auto sync = [&](StepKind kind, Lane lane, std::uint64_t chunk) {
     schedule.steps.push_back({.kind = kind, .lane = lane, .rank = of_switch, .chunk = chunk});
   };
   const auto move = [&](StepKind kind, Lane lane, std::uint64_t chunk, const Block& block,
@@ -98,18 +98,18 @@ Schedule switch_schedule_of(const Problem& problem, const SwitchPlan& plan, std:
                               .span = {buffer, block.offset + part.offset, part.bytes}});
   };
   const auto send = [&](std::uint64_t chunk) {
-    tell(StepKind::await_release, Lane::write, chunk);
+    sync(StepKind::await_release, Lane::write, chunk);
     for (std::size_t i = 0; i < problem.input.size(); ++i)
       move(StepKind::publish, Lane::write, chunk, problem.input[i], i);
-    tell(StepKind::ring, Lane::write, chunk);
+    sync(StepKind::ring, Lane::write, chunk);
   };
   for (std::uint64_t chunk = 0; chunk < std::min<std::uint64_t>(window, plan.chunks); ++chunk)
     send(chunk);
   for (std::uint64_t chunk = 0; chunk < plan.chunks; ++chunk) {
-    tell(StepKind::wait, Lane::read, chunk);
+    sync(StepKind::wait, Lane::read, chunk);
     for (std::size_t i = 0; i < problem.output.size(); ++i)
       move(StepKind::copy, Lane::read, chunk, problem.output[i], own_segment ? problem.rank : i);
-    tell(StepKind::release, Lane::read, chunk);
+    sync(StepKind::release, Lane::read, chunk);
     if (chunk + window < plan.chunks) send(chunk + window);
   }
   return schedule;

@@ -100,7 +100,7 @@ Result<SwitchWay> SwitchRun::advance(Missing& missing) {
     if (!agreed(missing)) return SwitchWay::waits;
     stage_ = is_moved() ? Stage::fetching : Stage::taking;
   }
-  if (stage_ != Stage::taking && !PENSTOCK_TRY(come_to_host(missing))) return SwitchWay::waits;
+  if (stage_ != Stage::taking && !PENSTOCK_TRY(hand_over_to_host(missing))) return SwitchWay::waits;
   PENSTOCK_TRY(take_the_rest());
   if (taken_ < plan_.chunks) return SwitchWay::plain;
   finish();
@@ -110,7 +110,7 @@ Result<SwitchWay> SwitchRun::advance(Missing& missing) {
 /// This word tells the others that the call needs nothing more from them, and that this rank needs
 /// nothing more from them either.
 void SwitchRun::finish() {
-  for (std::uint32_t rank = 0; rank < s_.group.ranks(); ++rank) s_.hear(rank, s_.number);
+  for (std::uint32_t rank = 0; rank < s_.group.ranks(); ++rank) s_.note_entered(rank, s_.number);
   s_.finish_in_switch();
 }
 
@@ -190,7 +190,7 @@ std::optional<Packet> SwitchRun::packet_at(std::uint32_t rank, std::uint64_t chu
   const std::uint64_t index = index_of(chunk);
   Packet packet;
   s_.group.memory.observe_line(&packet, s_.group.pool.base() + region_->completion(rank, index));
-  if (!offload::has_come(packet, region_->completion_place(rank, index))) return std::nullopt;
+  if (!offload::has_arrived(packet, region_->completion_place(rank, index))) return std::nullopt;
   return packet;
 }
 
@@ -312,7 +312,7 @@ Result<void> SwitchRun::look_around(Missing& missing) {
   if (next_look_ns_ == 0) next_look_ns_ = now + look_interval_ns;
   if (now < next_look_ns_) return {};
   next_look_ns_ = now + look_interval_ns;
-  if (PENSTOCK_TRY(take_from_anothers_ring())) return {};
+  if (PENSTOCK_TRY(take_from_other_rings())) return {};
   if (stage_ != Stage::served) return {};
   for (std::uint32_t rank = 0; rank < s_.group.ranks(); ++rank) {
     if (rank == s_.self() || left_word(rank) == 0) continue;
@@ -349,12 +349,13 @@ std::uint64_t SwitchRun::awaited_switch() const {
   Packet packet;
   s_.group.memory.observe_line(&packet,
                                s_.group.pool.base() + region_->submission(ring, index_of(taken_)));
-  const bool asked = offload::has_come(packet, region_->submission_place(ring, index_of(taken_)));
+  const bool asked =
+      offload::has_arrived(packet, region_->submission_place(ring, index_of(taken_)));
   return switches_[asked ? 0 : own_switch_];
 }
 
 /// Foreign stores may have overwritten this rank's packet. The other ranks' packets say the same.
-Result<bool> SwitchRun::take_from_anothers_ring() {
+Result<bool> SwitchRun::take_from_other_rings() {
   for (std::uint32_t rank = 0; rank < s_.group.ranks(); ++rank) {
     const auto packet = packet_at(rank, taken_);
     if (!packet || (is_moved() && !is_for_us(rank, *packet))) continue;
@@ -389,7 +390,8 @@ void SwitchRun::find_missing(Missing& missing) const {
     const std::uint64_t index = index_of(taken_);
     Packet packet;
     memory.observe_line(&packet, s_.group.pool.base() + region_->submission(rank, index));
-    if (!offload::has_come(packet, region_->submission_place(rank, index))) missing.push_back(rank);
+    if (!offload::has_arrived(packet, region_->submission_place(rank, index)))
+      missing.push_back(rank);
   }
   if (missing.empty()) missing.push_back(s_.self());
 }

@@ -91,7 +91,7 @@ class SwitchRun : public Running {
   // Used now and then, while the switch does not answer.
   Result<void> look_around(Missing& missing);
   void leave_if_unanswered();
-  Result<bool> take_from_anothers_ring();
+  Result<bool> take_from_other_rings();
   void restore_packets();
   void find_missing(Missing& missing) const;
   std::uint64_t awaited_switch() const;
@@ -109,7 +109,7 @@ class SwitchRun : public Running {
   void let_take(const offload::Completion& completion);
   bool has_moved();
   bool is_for_us(std::uint32_t ring, const offload::Packet& packet) const;
-  Result<bool> come_to_host(Missing& missing);
+  Result<bool> hand_over_to_host(Missing& missing);
 
   std::optional<offload::Region> region_;
   const bool inlines_;

@@ -85,7 +85,7 @@ void reduction_in_vain(const Rank& rank) {
 
 /// Rank 0 aborts and ends after it has done all that it began; rank 1 comes later, and its call
 /// succeeds. Its next call waits for rank 0 in vain.
-void come_after_an_abort(const Rank& rank, std::atomic<bool>& ended) {
+void enter_after_an_abort(const Rank& rank, std::atomic<bool>& ended) {
   constexpr std::uint64_t bytes = 4000;
   const bool is_root = rank.core.self() == 0;
   const coll::Problem problem{
@@ -118,7 +118,7 @@ TEST_F(GpuCommunicator, AbortAfterAllCallsIsHarmless) {
   for (const Form& form : {forms[0], forms[2], forms[4]}) {
     make_pool(form);
     std::atomic<bool> ended{false};
-    run(2, 2, form.shape, [&](const Rank& rank) { come_after_an_abort(rank, ended); });
+    run(2, 2, form.shape, [&](const Rank& rank) { enter_after_an_abort(rank, ended); });
   }
 }
 
@@ -453,7 +453,7 @@ std::string shown_of_first(const Rank& rank) {
 }
 
 /// Rank 1 comes once `penstock ps` shows that rank 0 waits for it.
-void come_when_seen(const Rank& rank) {
+void enter_when_seen(const Rank& rank) {
   Sums sums(rank, 300);
   sums.put(1);
   if (rank.core.self() == 1)
@@ -469,7 +469,7 @@ void come_when_seen(const Rank& rank) {
 TEST_F(GpuCommunicator, WhatAGpuWaitsForIsShown) {
   for (const Form& form : {forms[2], forms[3], forms[4]}) {
     make_pool(form);
-    run(2, 2, form.shape, come_when_seen);
+    run(2, 2, form.shape, enter_when_seen);
   }
 }
 

@@ -48,8 +48,8 @@ Result<void> Device::open() {
   (void)driver_.device_uuid(uuid.data(), number_);
   id_ = base::xxh64(uuid.data(), uuid.size(), 0) | 1;
   std::array<char, 32> address{};
-  const auto told = driver_.device_pci_address(address.data(), address.size() - 1, number_);
-  if (told == cuda::success) numa_node_ = base::numa_node_of_pci(address.data());
+  const auto found = driver_.device_pci_address(address.data(), address.size() - 1, number_);
+  if (found == cuda::success) numa_node_ = base::numa_node_of_pci(address.data());
   return {};
 }
 

@@ -185,7 +185,7 @@ void Direct::run_watchdog() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (!ends_) {
     if (error_) {
-      let_go(lock);
+      release_streams(lock);
     } else if (under_way_.empty()) {
       changed_.wait(lock, [this] { return ends_ || error_ || !under_way_.empty(); });
     } else {
@@ -193,21 +193,21 @@ void Direct::run_watchdog() {
       if (const auto looked = look(); !looked && !error_) error_ = looked.error();
     }
   }
-  if (error_) tell_others();  // an aborting rank may end at once
+  if (error_) notify_others();  // an aborting rank may end at once
 }
 
 /// If nothing is under way, nothing more will be: prepare() refuses further calls.
-void Direct::tell_others() {
+void Direct::notify_others() {
   if (!others_know_) core_.give_up(*error_, is_over() && under_way_.empty());
   others_know_ = true;
 }
 
 /// Repeats it until the streams are idle, because another rank's GPU may still write a word.
-void Direct::let_go(std::unique_lock<std::mutex>& lock) {
-  tell_others();
+void Direct::release_streams(std::unique_lock<std::mutex>& lock) {
+  notify_others();
   shown_.reset();
   (*words_)[StreamWords::stops].store(1, std::memory_order_release);
-  core_.direct().let_go();
+  core_.direct().release_gpu();
   const bool idle = watch_->are_idle();
   changed_.wait_for(lock, idle ? between_looks : between_raises, [this] { return ends_; });
 }

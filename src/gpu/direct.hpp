@@ -65,8 +65,8 @@ class Direct : public Communicator {
   Result<void> look();
   Result<void> check_time(const Submission& submitted);
   void show(const Submission& submitted);
-  void tell_others();
-  void let_go(std::unique_lock<std::mutex>& lock);
+  void notify_others();
+  void release_streams(std::unique_lock<std::mutex>& lock);
   void fail_with(const Error& error);
 
   coll::Communicator& core_;

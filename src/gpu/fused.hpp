@@ -24,7 +24,7 @@ struct FusedCall : LaunchWords {
     bool behind;  ///< the moves before it must be complete
   };
   struct Round {
-    std::uint8_t waits, moves, tells;  ///< how many of each list belong to this round
+    std::uint8_t waits, moves, signals;  ///< how many of each list belong to this round
   };
 
   CallTurn turn;  ///< unless the launch counts the call
@@ -84,7 +84,7 @@ class CarryingOut {
     if (round.waits != 0 && !block_.sync_and(goes_on)) return false;
     word_ += round.waits;
     move_all(round.moves);
-    if (round.tells != 0) tell_all(round.tells);
+    if (round.signals != 0) signal_all(round.signals);
     return true;
   }
 
@@ -105,11 +105,11 @@ class CarryingOut {
     }
   }
 
-  PENSTOCK_HOST_DEVICE void tell_all(std::uint32_t count) {
+  PENSTOCK_HOST_DEVICE void signal_all(std::uint32_t count) {
     block_.sync_threads();
     if (block_.thread() < count) block_.release_fence();
     for (std::uint32_t i = block_.thread(); i < count; i += block_.threads())
-      tell_one(turn_, call_.word[word_ + i], block_);
+      signal_one(turn_, call_.word[word_ + i], block_);
     word_ += count;
   }
 

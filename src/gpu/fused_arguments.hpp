@@ -14,9 +14,9 @@ namespace penstock::gpu {
 /// The operation of a launch on a word.
 inline WordOp::Kind kind_of(const coll::DirectOp& op) {
   using Kind = coll::DirectOp::Kind;
-  if (op.kind == Kind::resume) return WordOp::tell_resume;
+  if (op.kind == Kind::resume) return WordOp::signal_resume;
   if (op.kind == Kind::free) return WordOp::wait_free;
-  return op.kind == Kind::await ? WordOp::wait : WordOp::tell;
+  return op.kind == Kind::await ? WordOp::wait : WordOp::signal;
 }
 
 /// `Places` gives addresses: word(op), and describe(number of a step, moved). `core`: null for a
@@ -33,12 +33,12 @@ class FusedArguments {
     const std::uint32_t words = made_.words, moves = made_.moves;
     if (!add_words(round.waits)) return false;
     const std::uint32_t waited = made_.words;
-    if (!add_moves(round.moves) || !add_words(round.tells)) return false;
+    if (!add_moves(round.moves) || !add_words(round.signals)) return false;
     if (made_.words == words && made_.moves == moves) return true;
     if (made_.rounds == FusedCall::max_rounds) return false;
     made_.round[made_.rounds++] = {.waits = static_cast<std::uint8_t>(waited - words),
                                    .moves = static_cast<std::uint8_t>(made_.moves - moves),
-                                   .tells = static_cast<std::uint8_t>(made_.words - waited)};
+                                   .signals = static_cast<std::uint8_t>(made_.words - waited)};
     return true;
   }
 

@@ -229,12 +229,12 @@ void Proxied::run_proxy() {
         std::this_thread::yield();
       lock.lock();
     }
-    const auto must_tell = [this] { return error_ && !others_know_; };
-    changed_.wait(lock, [&] { return !queue_.empty() || ends_ || must_tell(); });
-    if (must_tell()) {
+    const auto must_notify = [this] { return error_ && !others_know_; };
+    changed_.wait(lock, [&] { return !queue_.empty() || ends_ || must_notify(); });
+    if (must_notify()) {
       core_.give_up(*error_, queue_.empty());
       others_know_ = true;
-      let_go();
+      release_streams();
     }
     if (queue_.empty() && ends_) return;
     if (queue_.empty()) continue;
@@ -280,7 +280,7 @@ void Proxied::fail_with(const Error& error) {
 
 /// The streams run on, and publish into slots that others may be reading: a rank that reads such
 /// data also finds that this rank has failed.
-void Proxied::let_go() {
+void Proxied::release_streams() {
   for (const Lane lane : both_lanes) allow(lane, all_open);
 }
 

@@ -62,7 +62,7 @@ class Proxied : public Communicator {
   void run_proxy();
   void run(const Submission& submitted);
   void fail_with(const Error& error);
-  void let_go();
+  void release_streams();
   /// As error(), without looking at the other ranks.
   std::optional<Error> known_error() const;
   /// Ends the current call.

@@ -17,7 +17,7 @@ bool waits(const coll::DirectOp& op) {
 
 }  // namespace
 
-static_assert(word_low_bits == coll::low_bits && let_go_word == coll::Direct::gone);
+static_assert(word_low_bits == coll::low_bits && released_word == coll::Direct::gone);
 
 Result<std::unique_ptr<StreamWords>> StreamWords::make(coll::Direct& core, const Movement& movement,
                                                        std::shared_ptr<const Device> device) {

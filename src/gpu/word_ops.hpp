@@ -40,14 +40,14 @@ struct LaunchWords {
 
 /// A word that is waited for, or written.
 struct WordOp {
-  enum Kind : std::uint32_t { wait, wait_free, tell, tell_resume };
+  enum Kind : std::uint32_t { wait, wait_free, signal, signal_resume };
   std::uint64_t* word;
   std::uint32_t low;  ///< chunks of this collective
   Kind kind;
 };
 inline constexpr unsigned word_low_bits = 24;  ///< as coll::low_bits
 /// The value of a word that the host has raised to release its GPU; as coll::Direct::gone.
-inline constexpr std::uint64_t let_go_word = 1ull << 62;
+inline constexpr std::uint64_t released_word = 1ull << 62;
 
 /// Waits come before writes; within each group the order is free.
 struct WordOps : LaunchWords {
@@ -90,7 +90,7 @@ PENSTOCK_HOST_DEVICE inline bool await_one(const CallTurn& turn, const WordOp& o
   const std::uint64_t wanted = collective << word_low_bits | op.low;
   for (std::uint32_t looks = 1;; ++looks) {
     const std::uint64_t found = access.load(op.word);
-    if (found >= wanted) return found < let_go_word;
+    if (found >= wanted) return found < released_word;
     // The host raises the word too; another GPU may have written it since.
     if (looks % looks_between_stops == 0 && access.load(stops) != 0) return false;
     access.pause();
@@ -99,10 +99,10 @@ PENSTOCK_HOST_DEVICE inline bool await_one(const CallTurn& turn, const WordOp& o
 
 /// Called after a fence that orders all that the reader of the word must see.
 template <class Access>
-PENSTOCK_HOST_DEVICE inline void tell_one(const CallTurn& turn, const WordOp& op,
-                                          const Access& access) {
-  if (op.kind == WordOp::tell_resume && turn.resumes == 0) return;
-  const std::uint64_t collective = op.kind == WordOp::tell_resume ? turn.number - 1 : turn.number;
+PENSTOCK_HOST_DEVICE inline void signal_one(const CallTurn& turn, const WordOp& op,
+                                            const Access& access) {
+  if (op.kind == WordOp::signal_resume && turn.resumes == 0) return;
+  const std::uint64_t collective = op.kind == WordOp::signal_resume ? turn.number - 1 : turn.number;
   access.store(op.word, collective << word_low_bits | op.low);
 }
 

@@ -34,7 +34,8 @@ extern "C" __global__ void penstock_words(const __grid_constant__ WordOps ops) {
   __threadfence_system();
   __syncthreads();
   for (std::uint32_t i = threadIdx.x; i < ops.count; i += blockDim.x)
-    if (!is_wait(ops.op[i].kind) && access.load(ops.stops) == 0) tell_one(turn, ops.op[i], access);
+    if (!is_wait(ops.op[i].kind) && access.load(ops.stops) == 0)
+      signal_one(turn, ops.op[i], access);
   __syncthreads();
   if (threadIdx.x == 0 && ops.done != nullptr) access.store(ops.done, turn.number);
 }

@@ -69,11 +69,11 @@ void Barrier::plan(const BarrierForm& form) {
   };
   plan_gathering(mates, place(mates, group_.self()), fan_in);
   if (own_leader != group_.self()) {
-    rounds_.push_back({.awaited = {own_leader}, .word = released, .in_node = true, .tells = {}});
+    rounds_.push_back({.awaited = {own_leader}, .word = released, .in_node = true, .signals = {}});
     return;
   }
   plan_steps(leaders, place(leaders, group_.self()), steps, radix);
-  if (mates.size() > 1) rounds_.back().tells.push_back(released);
+  if (mates.size() > 1) rounds_.back().signals.push_back(released);
 }
 
 /// A heap of the node's ranks: the parent of place p is at (p - 1) / fan_in.
@@ -83,12 +83,12 @@ void Barrier::plan_gathering(const std::vector<std::uint32_t>& mates, std::uint3
   for (std::uint64_t at = std::uint64_t{fan_in} * place + 1;
        at <= std::uint64_t{fan_in} * place + fan_in && at < mates.size(); ++at)
     below.push_back(mates[at]);
-  arrival_ = {come};
+  arrival_ = {arrived};
   if (below.empty()) {
     arrival_.push_back(gathered);
   } else {
     rounds_.push_back(
-        {.awaited = std::move(below), .word = gathered, .in_node = true, .tells = {gathered}});
+        {.awaited = std::move(below), .word = gathered, .in_node = true, .signals = {gathered}});
   }
 }
 
@@ -98,8 +98,8 @@ void Barrier::plan_steps(const std::vector<std::uint32_t>& leaders, std::uint32_
                          std::uint32_t steps, std::uint32_t radix) {
   std::uint64_t known = 1;
   for (std::uint32_t step = 0; step < steps; ++step, known *= radix) {
-    (rounds_.empty() ? arrival_ : rounds_.back().tells).push_back(first_step + step);
-    Round round{.awaited = {}, .word = first_step + step, .in_node = false, .tells = {}};
+    (rounds_.empty() ? arrival_ : rounds_.back().signals).push_back(first_step + step);
+    Round round{.awaited = {}, .word = first_step + step, .in_node = false, .signals = {}};
     for (std::uint64_t far = known; far < known * radix && far < leaders.size(); far += known)
       round.awaited.push_back(leaders[(place + leaders.size() - far) % leaders.size()]);
     std::sort(round.awaited.begin(), round.awaited.end());
@@ -107,7 +107,7 @@ void Barrier::plan_steps(const std::vector<std::uint32_t>& leaders, std::uint32_
   }
 }
 
-void Barrier::tell(const std::vector<std::uint32_t>& words) {
+void Barrier::signal(const std::vector<std::uint32_t>& words) {
   for (const std::uint32_t word : words) words_[word] = number_ + 1;
   group_.memory.send_line(line_of_(group_.self()), words_);
   group_.memory.store_fence();  // pairs with look(): the line leaves the store buffer
@@ -115,7 +115,7 @@ void Barrier::tell(const std::vector<std::uint32_t>& words) {
 
 void Barrier::arrive() {
   group_.memory.store_fence();  // publishes before the barrier reach the device before the arrival
-  tell(arrival_);
+  signal(arrival_);
 }
 
 /// One batch of invalidations; none within the node, whose caches are coherent.
@@ -133,7 +133,7 @@ void Barrier::look() {
 }
 
 void Barrier::end_round() {
-  if (!rounds_[round_].tells.empty()) tell(rounds_[round_].tells);
+  if (!rounds_[round_].signals.empty()) signal(rounds_[round_].signals);
   ++round_;
   in_round_ = false;
 }
@@ -174,7 +174,7 @@ Missing Barrier::some(bool to_name) {
   Missing found, absent;
   for (std::size_t i = 0; i < (to_name ? behind_.size() : looked_at); ++i) {
     found.push_back(behind_[i].rank);
-    if (!behind_[i].has_come) absent.push_back(behind_[i].rank);
+    if (!behind_[i].has_arrived) absent.push_back(behind_[i].rank);
   }
   // The next look polls other ranks.
   std::rotate(behind_.begin(), behind_.begin() + static_cast<std::ptrdiff_t>(looked_at),
@@ -197,7 +197,7 @@ std::size_t Barrier::drop_those_through(std::size_t most) {
   group_.memory.load_fence();
   const auto remain = std::remove_if(behind_.begin(), end, [this](Behind& each) {
     const std::byte* const line = line_of_(each.rank);
-    each.has_come = reached(group_.memory.load_word(line + 8 * come));
+    each.has_arrived = reached(group_.memory.load_word(line + 8 * arrived));
     return reached(group_.memory.load_word(line + 8 * last_word_[each.rank]));
   });
   const auto count = static_cast<std::size_t>(remain - behind_.begin());

@@ -39,25 +39,25 @@ class Barrier : private Culprits {
  private:
   /// Words of a rank's line. Each is the number of the last barrier in which the event happened.
   enum Word : std::uint32_t {
-    come = 0,      ///< the rank itself has come
-    gathered = 1,  ///< and all that gather at it have come
+    arrived = 0,   ///< the rank itself has arrived
+    gathered = 1,  ///< and all that gather at it have arrived
     first_step = 2,
-    released = 7  ///< a leader: all have come
+    released = 7  ///< a leader: all have arrived
   };
   static constexpr std::uint32_t step_limit = released - first_step;
 
-  /// A round ends when `word` of all `awaited` ranks has the number; then `tells` of its own line
+  /// A round ends when `word` of all `awaited` ranks has the number; then `signals` of its own line
   /// get it.
   struct Round {
     Missing awaited;
-    std::uint32_t word = come;
-    bool in_node = false;              ///< all awaited ranks are on this rank's node
-    std::vector<std::uint32_t> tells;  ///< may be empty
+    std::uint32_t word = arrived;
+    bool in_node = false;                ///< all awaited ranks are on this rank's node
+    std::vector<std::uint32_t> signals;  ///< may be empty
   };
   /// A rank that others may still wait for.
   struct Behind {
     std::uint32_t rank;
-    bool has_come;
+    bool has_arrived;
   };
 
   void plan(const BarrierForm& form);
@@ -65,7 +65,7 @@ class Barrier : private Culprits {
                       std::uint32_t fan_in);
   void plan_steps(const std::vector<std::uint32_t>& leaders, std::uint32_t place,
                   std::uint32_t steps, std::uint32_t radix);
-  void tell(const std::vector<std::uint32_t>& words);
+  void signal(const std::vector<std::uint32_t>& words);
   void look();
   void end_round();
   bool over() const { return round_ == rounds_.size(); }

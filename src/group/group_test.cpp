@@ -180,7 +180,7 @@ class GroupBarrierTest : public GroupTest {
 
 TEST_F(GroupBarrierTest, NobodyGoesOnBeforeAllHaveCome) {
   constexpr int rounds = 200;
-  std::array<std::atomic<int>, ranks> come{};
+  std::array<std::atomic<int>, ranks> entered{};
   std::atomic<int> early{0};
   std::vector<std::thread> threads;
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
@@ -188,9 +188,9 @@ TEST_F(GroupBarrierTest, NobodyGoesOnBeforeAllHaveCome) {
       Group group(*pools_[rank], options_of(rank));
       Barrier barrier(group, lines_at(rank));
       for (int round = 1; round <= rounds; ++round) {
-        come[rank] = round;
+        entered[rank] = round;
         ASSERT_TRUE(barrier.meet("a song"));
-        for (const auto& other : come) early += other < round;
+        for (const auto& other : entered) early += other < round;
       }
     });
   }

@@ -15,13 +15,13 @@ bool Waiting::is_time() {
   return now >= next_ns_;
 }
 
-void Waiting::tell(const std::string& what) {
+void Waiting::publish(const std::string& what) {
   constexpr std::uint64_t between_ns = 500'000'000;
   const std::uint64_t now = base::coarse_ns();
   next_ns_ = now + between_ns;
-  if (what == told_) return;
-  if (!told_.empty()) since_ns_ = now;
-  told_ = what;
+  if (what == published_) return;
+  if (!published_.empty()) since_ns_ = now;
+  published_ = what;
   pool_.publish_activity(base::since_text(what, now - since_ns_));
 }
 

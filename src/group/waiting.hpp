@@ -30,24 +30,24 @@ class Waiting {
  public:
   explicit Waiting(pool::Pool& pool) : pool_(pool) {}
   ~Waiting() {
-    if (!told_.empty()) pool_.publish_activity("");
+    if (!published_.empty()) pool_.publish_activity("");
   }
   Waiting(const Waiting&) = delete;
   Waiting& operator=(const Waiting&) = delete;
   /// Call it now and then while waiting; cheap. Calls `text` at most every half second.
   template <class Text>
   void look(const Text& text) {
-    if (is_time()) tell(text());
+    if (is_time()) publish(text());
   }
 
  private:
   bool is_time();
-  void tell(const std::string& what);
+  void publish(const std::string& what);
 
   pool::Pool& pool_;
   std::uint64_t since_ns_ = 0;  ///< start of the present wait; 0: it was not looked at yet
   std::uint64_t next_ns_ = 0;
-  std::string told_;
+  std::string published_;
 };
 
 }  // namespace penstock::group

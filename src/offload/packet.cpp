@@ -172,7 +172,7 @@ Packet seal(const Completion& c, const Place& place) {
   return sealed(raw, c.inlined, place);
 }
 
-bool has_come(const Packet& packet, const Place& place) {
+bool has_arrived(const Packet& packet, const Place& place) {
   const auto valid = raw_of<RawCommand>(packet).valid;
   return valid >> 32 == valid_word(place, 0) >> 32;
 }

@@ -103,7 +103,7 @@ Packet seal(const Completion& completion, const Place& place);
 
 /// Whether the packet of this place has arrived, by its valid word: it is whole, unless a foreign
 /// process wrote there.
-bool has_come(const Packet& packet, const Place& place);
+bool has_arrived(const Packet& packet, const Place& place);
 
 /// Reads a packet that has arrived. Errors: wrong_format, which says what is wrong: its check, its
 /// magic, its version, an invalid field, another communicator or rank.

@@ -86,11 +86,11 @@ TEST(Packets, HaveTheLayoutThatADeviceGoesBy) {
 
 TEST(Packets, HaveComeWithTheirLapOnly) {
   const Packet packet = seal(some_command(), at);
-  EXPECT_TRUE(has_come(packet, at));
+  EXPECT_TRUE(has_arrived(packet, at));
   Place next = at;
   next.index += ring_lines;
-  EXPECT_FALSE(has_come(packet, next));
-  EXPECT_FALSE(has_come(Packet{}, {Place::Ring::submissions, 0x1234, 3, 0}));
+  EXPECT_FALSE(has_arrived(packet, next));
+  EXPECT_FALSE(has_arrived(Packet{}, {Place::Ring::submissions, 0x1234, 3, 0}));
 }
 
 /// Any byte that changed after sealing is found, except in the valid word's lap, whose bytes say
@@ -122,9 +122,9 @@ TEST(Packets, OfAnotherPlaceAreRefused) {
 
 /// The checks are right, the fields invalid.
 TEST(Packets, ThatSayWhatCannotBeAreRefused) {
-  Command of_nobody = some_command();
-  of_nobody.rank = 5;
-  EXPECT_FALSE(read_command(seal(of_nobody, {at.ring, at.communicator, 5, at.index}),
+  Command of_unknown_rank = some_command();
+  of_unknown_rank.rank = 5;
+  EXPECT_FALSE(read_command(seal(of_unknown_rank, {at.ring, at.communicator, 5, at.index}),
                             {at.ring, at.communicator, 5, at.index}));
   Command rootless = some_command();
   rootless.root = 5;

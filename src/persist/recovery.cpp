@@ -132,7 +132,7 @@ Result<void> destroy_if_there(arena::Arena& arena, const arena::Object& object) 
 /// Otherwise its writer would go on writing to memory that has another owner.
 Result<void> destroy(arena::Arena& arena, const arena::Object& object) {
   std::optional<ObjectVersion> version;
-  const auto nobody_writes = [&]() -> Result<void> {
+  const auto check_no_writer = [&]() -> Result<void> {
     version = PENSTOCK_TRY(ObjectVersion::find(arena, object));
     if (!version) return {};
     const auto state = version->read();
@@ -143,7 +143,7 @@ Result<void> destroy(arena::Arena& arena, const arena::Object& object) {
                 "has ended its transaction and given the object back (penstock_tx_release)",
                 object.name, arena.pool().info().spec, arena.pool().describe(state.owner));
   };
-  PENSTOCK_TRY(arena.destroy(object, 0, nobody_writes));
+  PENSTOCK_TRY(arena.destroy(object, 0, check_no_writer));
   const auto held_in = version ? version->held_in(arena) : std::nullopt;
   return held_in ? destroy_if_there(arena, *held_in) : Result<void>();
 }

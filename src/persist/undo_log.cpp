@@ -223,7 +223,7 @@ void UndoLog::set(Lane::State state) {
 }
 
 /// Readers see the new bytes from here on.
-void UndoLog::tell_changed() {
+void UndoLog::publish_versions() {
   for (const auto& writing : writings_) {
     if (!writing->state.changing()) continue;
     writing->state = writing->version.publish(writing->state, writing->state.version + 1,
@@ -255,7 +255,7 @@ Result<void> UndoLog::commit() {
       set(Lane::State::active);  // the process may die in the middle of abort()
       return kept;
     }
-    tell_changed();
+    publish_versions();
   }
   end();
   return {};
@@ -276,7 +276,7 @@ Result<void> UndoLog::abort() {
     PENSTOCK_TRY(sync_changed());
     set(Lane::State::idle);
     PENSTOCK_TRY(lane_.sync_state());
-    tell_changed();
+    publish_versions();
   }
   end();
   return {};

@@ -77,7 +77,7 @@ class UndoLog {
   Result<void> keep(Writing& writing, const Range& range);
   Result<void> sync_changed() const;
   void set(Lane::State state);
-  void tell_changed();
+  void publish_versions();
   void give_back(const Writing& writing) const;
   void end();
 
