@@ -8,7 +8,7 @@ void HeldHandles::hold(Held kind, Handle handle) {
   held_.fetch_add(1);
 }
 
-bool HeldHandles::let_go(Held kind, Handle handle) {
+bool HeldHandles::release(Held kind, Handle handle) {
   const std::lock_guard<std::mutex> guard(mutex_);
   auto& of_kind = uses_[static_cast<std::size_t>(kind)];
   const auto found = of_kind.find(handle);

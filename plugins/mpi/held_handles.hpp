@@ -20,7 +20,7 @@ class HeldHandles {
   void hold(Held kind, Handle handle);
   /// Ends one hold(). True if it was the last and the program has freed the handle: the caller then
   /// frees it in the MPI.
-  [[nodiscard]] bool let_go(Held kind, Handle handle);
+  [[nodiscard]] bool release(Held kind, Handle handle);
   /// Called when the program frees the handle. True if the free is deferred; false if no call holds
   /// the handle, so that the MPI frees it at once.
   bool put_off(Held kind, Handle handle);

@@ -25,7 +25,7 @@ bool begin(const void* caller) {
   const bool known = usable(caller);
   started.emplace();
   callable = known;  // last: another thread may read `callable`, then `started`
-  note_calls_come();
+  note_calls_seen();
   return callable;
 }
 
@@ -60,7 +60,7 @@ PENSTOCK_MPI(Init_thread, (int* argc, char*** argv, int required, int* provided)
 PENSTOCK_MPI(Session_init, (Handle info, Handle errhandler, void* session),
              (info, errhandler, session)) {
   usable(caller);
-  note_calls_come();
+  note_calls_seen();
   return PENSTOCK_PASS(Session_init, (info, errhandler, session));
 }
 

@@ -107,7 +107,7 @@ bool starts_with(const std::string& text, const char* start) {
 
 /// Checks for the standard ABI first, since such a library may wrap one with Open MPI's symbols;
 /// then for Open MPI before MPICH, since both have used libmpi.so.12.
-Result<Abi> tell_abi(void* in, const Library& library) {
+Result<Abi> detect_abi(void* in, const Library& library) {
   if (starts_with(library.soname, "libmpi_abi.so")) return Abi::standard;
   if (symbol_in(in, "ompi_mpi_comm_world") != nullptr) return Abi::open_mpi;
   for (const char* family : {"MPICH", "Intel(R) MPI", "MVAPICH"}) {
@@ -191,7 +191,7 @@ Result<Mpi> search(const void* caller) {
   mpi.library.soname = soname_of(init);
   mpi.library.version = version_text(
       reinterpret_cast<int (*)(char*, int*)>(symbol_in(in, "PMPI_Get_library_version")));
-  mpi.abi = PENSTOCK_TRY(tell_abi(in, mpi.library));
+  mpi.abi = PENSTOCK_TRY(detect_abi(in, mpi.library));
   PENSTOCK_TRY(take_functions(in, mpi));
   PENSTOCK_TRY(refuse_second(mpi));
   mpi.constants = PENSTOCK_TRY(constants_of(

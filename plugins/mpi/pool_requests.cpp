@@ -40,16 +40,16 @@ int cancel_nothing(void*, int) {
   return constants().success;
 }
 
-/// Keeps the handles that a reduction uses alive in the MPI; pairs with let_go_of_handles().
+/// Keeps the handles that a reduction uses alive in the MPI; pairs with release_handles().
 void hold_handles(const CallTemplate& call) {
   if (const Handle op = call.arguments.op_in_use(); op != 0) held_handles().hold(Held::op, op);
   if (const Handle type = call.arguments.type_in_use(); type != 0)
     held_handles().hold(Held::type, type);
 }
-void let_go_of_handles(const CallTemplate& call) {
+void release_handles(const CallTemplate& call) {
   const Handle op = call.arguments.op_in_use(), type = call.arguments.type_in_use();
-  if (op != 0 && held_handles().let_go(Held::op, op)) pmpi().Op_free(Slot(op));
-  if (type != 0 && held_handles().let_go(Held::type, type)) pmpi().Type_free(Slot(type));
+  if (op != 0 && held_handles().release(Held::op, op)) pmpi().Op_free(Slot(op));
+  if (type != 0 && held_handles().release(Held::type, type)) pmpi().Type_free(Slot(type));
 }
 
 int begin(const std::shared_ptr<PoolRequest>& request) {
@@ -107,7 +107,7 @@ std::vector<std::shared_ptr<PoolRequest>> take_over() {
 /// Delivers the result. The caller must not hold the mutex: this may call a function of the user.
 void take_result(PoolRequest& request) {
   if (!request.queued.error) request.call->arguments.unload();
-  let_go_of_handles(*request.call);
+  release_handles(*request.call);
 }
 
 /// The caller holds the mutex.
@@ -188,7 +188,7 @@ void forget(const FoundRequest& found) {
   pool_requests.fetch_sub(1);
 }
 
-void let_go(const FoundRequest& found, Handle handle) {
+void free_request(const FoundRequest& found, Handle handle) {
   if (found.request != nullptr) {
     {
       const std::lock_guard<std::mutex> guard(tables().mutex);
@@ -203,7 +203,7 @@ void let_go(const FoundRequest& found, Handle handle) {
     advance_requests();
   }
   if (found.persistent == nullptr) return;
-  let_go_of_handles(*found.persistent->call);
+  release_handles(*found.persistent->call);
   const std::lock_guard<std::mutex> guard(tables().mutex);
   tables().persistent.erase(handle);
   pool_requests.fetch_sub(1);

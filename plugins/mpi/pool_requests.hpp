@@ -62,6 +62,6 @@ void advance_requests();
 /// Removes a request whose end the program has seen.
 void forget(const FoundRequest& found);
 /// Called when the program frees the request. A call in progress continues.
-void let_go(const FoundRequest& found, Handle handle);
+void free_request(const FoundRequest& found, Handle handle);
 
 }  // namespace penstock::mpi

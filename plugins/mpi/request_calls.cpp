@@ -66,13 +66,14 @@ class Requests {
       const auto at = std::find(indices.begin(), indices.end(), static_cast<int>(i));
       return indices.empty() ? i : static_cast<std::size_t>(at - indices.begin());
     };
-    const bool told = statuses != mpi.statuses_ignore;
+    const bool wants_statuses = statuses != mpi.statuses_ignore;
     const std::size_t number = indices.empty() ? n_ : indices.size();
     bool first = done == mpi.success;
     const int code = finish(done, handles, [&](std::size_t i, int error) {
-      for (std::size_t k = 0; told && first && k < number; ++k) set_error(statuses, k, mpi.success);
+      for (std::size_t k = 0; wants_statuses && first && k < number; ++k)
+        set_error(statuses, k, mpi.success);
       first = false;
-      if (told) set_error(statuses, place_of(i), error);
+      if (wants_statuses) set_error(statuses, place_of(i), error);
     });
     return code != mpi.success && done == mpi.success ? mpi.err_in_status : code;
   }
@@ -323,7 +324,7 @@ PENSTOCK_MPI(Request_free, (void* request), (request)) {
   const Handle handle = load(request);
   const FoundRequest found = find_request(handle);
   if (found.request == nullptr && found.persistent == nullptr) return pmpi().Request_free(request);
-  let_go(found, handle);
+  free_request(found, handle);
   if (found.persistent != nullptr) return pmpi().Request_free(request);
   store(request, constants().request_null);
   return constants().success;

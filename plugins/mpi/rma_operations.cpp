@@ -275,7 +275,7 @@ MpiResult<void> do_fetch_and_op(PoolWindow& window, const Buffer& origin, const 
   return accumulate_at(window, place, origin, &result, op);
 }
 
-bool nobody(const Target& target) {
+bool is_proc_null(const Target& target) {
   return target.rank == constants().proc_null;
 }
 
@@ -287,30 +287,30 @@ MpiResult<void> check_rank(const PoolWindow& window, int rank) {
 }
 
 MpiResult<void> put(PoolWindow& window, const Buffer& origin, const Target& target) {
-  if (nobody(target)) return {};
+  if (is_proc_null(target)) return {};
   return do_put(window, origin, target);
 }
 
 MpiResult<void> get(PoolWindow& window, const Buffer& origin, const Target& target) {
-  if (nobody(target)) return {};
+  if (is_proc_null(target)) return {};
   return do_get(window, origin, target);
 }
 
 MpiResult<void> accumulate(PoolWindow& window, const Buffer& origin, const Buffer* result,
                            const Target& target, Handle op) {
-  if (nobody(target)) return {};
+  if (is_proc_null(target)) return {};
   return do_accumulate(window, origin, result, target, op);
 }
 
 MpiResult<void> fetch_and_op(PoolWindow& window, const Buffer& origin, const Buffer& result,
                              const Target& target, Handle op) {
-  if (nobody(target)) return {};
+  if (is_proc_null(target)) return {};
   return do_fetch_and_op(window, origin, result, target, op);
 }
 
 MpiResult<void> compare_and_swap(PoolWindow& window, const void* origin, const void* compare,
                                  void* result, const Target& target) {
-  if (nobody(target)) return {};
+  if (is_proc_null(target)) return {};
   return do_compare_and_swap(window, origin, compare, result, target);
 }
 

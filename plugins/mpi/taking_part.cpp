@@ -22,16 +22,16 @@ namespace {
 
 using plugin::Apart;
 
-std::atomic<bool> calls_come{false};
+std::atomic<bool> calls_seen{false};
 
 /// Caches whether each rank takes part. This does not change after MPI_Init.
-class Told {
+class ParticipationCache {
  public:
   Apart of(const plugin::Session& session, int rank) {
     const std::lock_guard<std::mutex> guard(mutex_);
     const auto known = ranks_.find(rank);
     if (known != ranks_.end()) return known->second;
-    return ranks_[rank] = plugin::told_apart(session, rank);
+    return ranks_[rank] = plugin::announced_apart(session, rank);
   }
   bool is_new(int rank, Shared in) {
     const std::lock_guard<std::mutex> guard(mutex_);
@@ -44,8 +44,8 @@ class Told {
   std::set<std::pair<int, Shared>> said_;
 };
 
-Told& told() {
-  static auto* all = new Told;  // never destroyed: calls may come from exit handlers
+ParticipationCache& participation() {
+  static auto* all = new ParticipationCache;  // never destroyed: calls may come from exit handlers
   return *all;
 }
 
@@ -64,8 +64,8 @@ std::vector<int> ranks_in_world(Handle comm) {
   return there;
 }
 
-Apart told_of(const plugin::Session& session, int rank) {
-  return rank == constants().undefined ? Apart{} : told().of(session, rank);
+Apart apart_of(const plugin::Session& session, int rank) {
+  return rank == constants().undefined ? Apart{} : participation().of(session, rank);
 }
 
 bool is_present(const Apart& apart) {
@@ -94,7 +94,7 @@ std::string obstacle(const Apart& apart, Shared in) {
 int speaker_of(const plugin::Session& session, const std::vector<int>& ranks, Shared in) {
   int first = constants().undefined;
   for (const int rank : ranks) {
-    const Apart apart = told_of(session, rank);
+    const Apart apart = apart_of(session, rank);
     const bool asks = is_present(apart) && (in == Shared::windows || calls_of(apart) != 0);
     if (rank != constants().undefined && asks)
       first = first == constants().undefined ? rank : std::min(first, rank);
@@ -114,22 +114,22 @@ bool all_take_part(Handle comm, Shared in) {
   const bool speaks = speaker_of(session, ranks, in) == ranks[static_cast<std::size_t>(self)];
   bool all = true;
   for (const int rank : ranks) {
-    const std::string why = obstacle(told_of(session, rank), in);
+    const std::string why = obstacle(apart_of(session, rank), in);
     if (why.empty()) continue;
     all = false;
-    if (speaks && told().is_new(rank, in))
+    if (speaks && participation().is_new(rank, in))
       base::log(base::Level::warn, "{} of communicators with rank {} stay with the MPI: {}",
                 in == Shared::windows ? "windows" : "collectives", rank, why);
   }
   return all;
 }
 
-void note_calls_come() {
-  calls_come.store(true);
+void note_calls_seen() {
+  calls_seen.store(true);
 }
 
 Apart apart_here() {
-  if (!calls_come.load()) return {.why = Apart::Why::unseen};
+  if (!calls_seen.load()) return {.why = Apart::Why::unseen};
   if (calls_in_pool() == all_calls()) return {};
   return {.why = Apart::Why::own_choice, .calls = calls_in_pool()};
 }

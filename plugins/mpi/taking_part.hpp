@@ -16,7 +16,7 @@ enum class Shared : std::uint8_t { windows, collectives };
 bool all_take_part(Handle comm, Shared in);
 
 /// Notes that the program's MPI calls reach this library. Called in MPI_Init and the like.
-void note_calls_come();
+void note_calls_seen();
 /// Whether this process takes part. The libfabric provider tells the other ranks.
 plugin::Apart apart_here();
 

@@ -23,28 +23,28 @@ bool has_integer_addresses(int combiner) {
 }  // namespace
 
 Result<Envelope> envelope_of(Handle type) {
-  Envelope told;
+  Envelope found;
   if (type == constants().datatype_null) {
     return fail(ErrorCode::invalid_argument, "the datatype is MPI_DATATYPE_NULL");
   }
   int status = 0;
   if (pmpi().Type_get_envelope_c != nullptr) {
-    status = pmpi().Type_get_envelope_c(type, &told.integers, &told.addresses, &told.large_counts,
-                                        &told.types, &told.combiner);
+    status = pmpi().Type_get_envelope_c(type, &found.integers, &found.addresses,
+                                        &found.large_counts, &found.types, &found.combiner);
   } else {
     int integers = 0;
     int addresses = 0;
     int types = 0;
-    status = pmpi().Type_get_envelope(type, &integers, &addresses, &types, &told.combiner);
-    told.integers = integers;
-    told.addresses = addresses;
-    told.types = types;
+    status = pmpi().Type_get_envelope(type, &integers, &addresses, &types, &found.combiner);
+    found.integers = integers;
+    found.addresses = addresses;
+    found.types = types;
   }
   if (status != constants().success) {
     return fail(ErrorCode::invalid_argument,
                 "the MPI does not tell what datatype {:#x} is (error {})", type, status);
   }
-  return told;
+  return found;
 }
 
 Result<TypeContents> TypeContents::of(Handle type, const Envelope& envelope) {

@@ -94,7 +94,7 @@ ssize_t RmaOrigin::atomic(const AtomicCall& call) {
   Peer peer;
   if (const int failed = ep_.peer_for(call.peer, &peer)) return failed;
   const std::uint64_t flags = FI_ATOMIC | (call.form == AtomicForm::write ? FI_WRITE : FI_READ);
-  Operation* operation = begin(flags, call.context, call.tell);
+  Operation* operation = begin(flags, call.context, call.report);
   if (operation == nullptr) return -FI_ENOMEM;
   const std::size_t size = atomic_size(call.form, call.op, call.type);
   std::byte operands[max_atomic_bytes], compares[max_atomic_bytes];

@@ -221,9 +221,10 @@ TEST_P(BackpressureTest, SendsThatWaitAreTakenBack) {
             CHECK(in == pattern(3000, 1));
             side.trecv(in.data(), in.size(), 1);
           }
-          int told = 0;
-          if (wanted < 0 && ::recv(side.link, &told, sizeof told, MSG_DONTWAIT) == sizeof told)
-            wanted = told;
+          int notice = 0;
+          if (wanted < 0 &&
+              ::recv(side.link, &notice, sizeof notice, MSG_DONTWAIT) == sizeof notice)
+            wanted = notice;
         }
         CHECK(side.nothing());
         side.meet();
@@ -252,9 +253,9 @@ TEST_P(BackpressureTest, CopiedMessagesWaitAndAreNotLost) {
         side.meet();
       },
       written([](Side& side) {
-        char told = 0;
-        while (::recv(side.link, &told, 1, MSG_DONTWAIT) != 1) side.progress();
-        CHECK(told == 'w');
+        char notice = 0;
+        while (::recv(side.link, &notice, 1, MSG_DONTWAIT) != 1) side.progress();
+        CHECK(notice == 'w');
         std::vector<std::string> in(count, std::string(1000, '\0'));
         for (std::string& buffer : in)
           side.trecv(buffer.data(), buffer.size(), 0, ~0ull, side.peer, &buffer);

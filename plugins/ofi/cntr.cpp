@@ -32,7 +32,7 @@ std::uint64_t readerr(fid_cntr* self) {
   Cntr& cntr = cntr_of(self);
   cntr.progress();
   const std::uint64_t errors = cntr.errors.load();
-  cntr.errors_told.store(errors);
+  cntr.reported_errors.store(errors);
   return errors;
 }
 
@@ -72,7 +72,7 @@ int look(Cntr& cntr, std::uint64_t threshold) {
   cntr.progress();
   if (cntr.value.load() >= threshold) return 0;
   const std::uint64_t errors = cntr.errors.load();
-  return cntr.errors_told.exchange(errors) != errors ? -FI_EAVAIL : 1;
+  return cntr.reported_errors.exchange(errors) != errors ? -FI_EAVAIL : 1;
 }
 
 int wait(fid_cntr* self, std::uint64_t threshold, int timeout_ms) {

@@ -16,9 +16,9 @@ struct Cntr : fid_cntr {
   Domain* domain = nullptr;
   std::atomic<int> users{0};
   std::atomic<std::uint64_t> value{0}, errors{0};
-  std::atomic<std::uint64_t> errors_told{0};  ///< errors as last reported to the user
-  std::vector<Ep*> endpoints;                 ///< endpoints that count here; reading polls them
-  std::atomic<bool> of_regions{false};        ///< bound to a region of the domain
+  std::atomic<std::uint64_t> reported_errors{0};  ///< errors as last reported to the user
+  std::vector<Ep*> endpoints;                     ///< endpoints that count here; reading polls them
+  std::atomic<bool> of_regions{false};            ///< bound to a region of the domain
   fi_wait_obj wait_object = FI_WAIT_NONE;
 
   /// Counts one completion. Called only under the domain's guard, so it needs no atomic increment;

@@ -74,19 +74,19 @@ fi_ops_domain domain_ops = {
 };
 
 /// Tells the other ranks whether this process takes part in the pool's windows and collectives.
-void tell_whether_apart(const plugin::Session& session) {
+void announce_if_apart(const plugin::Session& session) {
   auto* const ask = reinterpret_cast<plugin::AskApart*>(dlsym(RTLD_DEFAULT, plugin::apart_symbol));
   plugin::Apart apart{.why = plugin::Apart::Why::unloaded};
   if (ask != nullptr) ask(&apart);
-  if (apart.why != plugin::Apart::Why::none) plugin::tell_apart(session, apart);
+  if (apart.why != plugin::Apart::Why::none) plugin::announce_apart(session, apart);
 }
 
 }  // namespace
 
 base::WaitPolicy wait_policy(const plugin::Session& session) {
-  const std::uint32_t told =
+  const std::uint32_t local_ranks =
       session.launch.local_size > 0 ? static_cast<std::uint32_t>(session.launch.local_size) : 1;
-  return base::WaitPolicy::for_processes(std::max(told, session.pool->local_processes()));
+  return base::WaitPolicy::for_processes(std::max(local_ranks, session.pool->local_processes()));
 }
 
 unsigned domains_opened() {
@@ -109,7 +109,7 @@ int open_domain(fid_fabric* fabric, fi_info* info, fid_domain** result, void* co
     domain->fabric = static_cast<Fabric*>(fabric);
     domain->fabric->users.fetch_add(1);
     domain->session = std::move(*session);
-    tell_whether_apart(*domain->session);
+    announce_if_apart(*domain->session);
     domain->api_version = fabric->api_version;
     domain->mr_mode = plain_mr_mode(info->domain_attr->mr_mode);
     domain->unaware_users = domain->session->pool->memory().loads_may_be_stale() &&

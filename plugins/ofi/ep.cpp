@@ -69,9 +69,9 @@ ssize_t Ep::fail_call(const Error& error) {
 
 // ---- sending ---------------------------------------------------------------------------------
 
-void Ep::complete_send(const Header& header, void* context, bool tell) {
+void Ep::complete_send(const Header& header, void* context, bool report) {
   if (tx_cntr != nullptr) tx_cntr->count();
-  if (!tell) return;
+  if (!report) return;
   Completion completion;
   completion.context = context;
   completion.flags = send_flags(header);
@@ -83,7 +83,7 @@ ssize_t Ep::send_buffer(const void* buffer, std::size_t bytes, fi_addr_t to, con
   Peer peer;
   if (const int failed = peer_for(to, &peer)) return failed;
   if ((header.kind & kind_tagged) != 0) matcher.sends_to(peer, header.tag);
-  hear(bytes);
+  poll_while_sending(bytes);
   if (back_pressure.concerns(peer, header)) [[unlikely]] {
     const iovec iov{const_cast<void*>(buffer), bytes};
     return hold(peer, {to, header, &iov, 1, flags, context}, nullptr, reports_send(flags));
@@ -113,27 +113,27 @@ ssize_t Ep::send(const SendCall& call) {
   Peer peer;
   if (const int failed = peer_for(call.to, &peer)) return failed;
   if ((call.header.kind & kind_tagged) != 0) matcher.sends_to(peer, call.header.tag);
-  hear(call.header.bytes);
-  const bool tell = reports_send(call.flags);
+  poll_while_sending(call.header.bytes);
+  const bool report = reports_send(call.flags);
   const bool held = back_pressure.concerns(peer, call.header);
-  if (!copies) return held ? hold(peer, call, nullptr, tell) : queue(peer, call, nullptr, tell);
+  if (!copies) return held ? hold(peer, call, nullptr, report) : queue(peer, call, nullptr, report);
   if (!held && call.iov_count == 1 && call.header.bytes <= inject_limit &&
       (call.flags & delivery_flags) == 0) {
     auto sent = transport->try_inject(peer, call.header, call.iov[0].iov_base);
     if (!sent) return fail_call(sent.error());
     if (*sent) {
-      complete_send(call.header, call.context, tell);
+      complete_send(call.header, call.context, report);
       return 0;
     }
   }
-  return send_copied(peer, call, tell);
+  return send_copied(peer, call, report);
 }
 
 ssize_t Ep::inject(const void* buffer, std::size_t bytes, fi_addr_t to, const Header& header) {
   Peer peer;
   if (const int failed = peer_for(to, &peer)) return failed;
   if ((header.kind & kind_tagged) != 0) matcher.sends_to(peer, header.tag);
-  hear(bytes);
+  poll_while_sending(bytes);
   if (bytes <= inject_limit && !back_pressure.concerns(peer, header)) [[likely]] {
     auto sent = transport->try_inject(peer, header, buffer);
     if (!sent) [[unlikely]]
@@ -157,7 +157,7 @@ int Ep::no_copy(Peer to, std::uint64_t bytes) {
 
 /// Sends with a copy of the payload, so that the caller may reuse its buffers. If the message
 /// cannot be sent yet, a later progress() sends it.
-ssize_t Ep::send_copied(Peer peer, const SendCall& call, bool tell) {
+ssize_t Ep::send_copied(Peer peer, const SendCall& call, bool report) {
   progress();  // makes room, and reads the receiver's notices
   if (const int no = no_copy(peer, call.header.bytes)) return no;
   void* const copy = std::malloc(std::max<std::size_t>(call.header.bytes, 1));
@@ -168,11 +168,11 @@ ssize_t Ep::send_copied(Peer peer, const SendCall& call, bool tell) {
   SendCall copied = call;
   copied.iov = &iov;
   copied.iov_count = 1;
-  return back_pressure.concerns(peer, call.header) ? hold(peer, copied, copy, tell)
-                                                   : queue(peer, copied, copy, tell);
+  return back_pressure.concerns(peer, call.header) ? hold(peer, copied, copy, report)
+                                                   : queue(peer, copied, copy, report);
 }
 
-Ep::Outgoing* Ep::make_outgoing(Peer peer, const SendCall& call, void* copy, bool tell) {
+Ep::Outgoing* Ep::make_outgoing(Peer peer, const SendCall& call, void* copy, bool report) {
   Outgoing* op = outgoing_pool.take();
   if (op == nullptr) {
     std::free(copy);
@@ -187,7 +187,7 @@ Ep::Outgoing* Ep::make_outgoing(Peer peer, const SendCall& call, void* copy, boo
   op->copied = copy;
   op->copy = copy != nullptr;
   op->flags = call.flags;
-  op->report = tell;
+  op->report = report;
   return op;
 }
 
@@ -199,8 +199,8 @@ void Ep::keep_queued(Outgoing* op) {
   if (op->copy) back_pressure.copied(op->header.bytes + sizeof(Outgoing));
 }
 
-ssize_t Ep::queue(Peer peer, const SendCall& call, void* copy, bool tell) {
-  Outgoing* const op = make_outgoing(peer, call, copy, tell);
+ssize_t Ep::queue(Peer peer, const SendCall& call, void* copy, bool report) {
+  Outgoing* const op = make_outgoing(peer, call, copy, report);
   if (op == nullptr) return -FI_ENOMEM;
   auto sent = transport->send(peer, op);
   if (!sent) [[unlikely]] {
@@ -212,7 +212,7 @@ ssize_t Ep::queue(Peer peer, const SendCall& call, void* copy, bool tell) {
     std::free(copy);
     const Header header = op->header;
     outgoing_pool.give(op);
-    complete_send(header, call.context, tell);
+    complete_send(header, call.context, report);
     return 0;
   }
   keep_queued(op);
@@ -221,8 +221,8 @@ ssize_t Ep::queue(Peer peer, const SendCall& call, void* copy, bool tell) {
 
 /// Queues a send whose message must be announced: the peer asked for that, or the message is very
 /// long.
-ssize_t Ep::hold(Peer peer, const SendCall& call, void* copy, bool tell) {
-  Outgoing* const op = make_outgoing(peer, call, copy, tell);
+ssize_t Ep::hold(Peer peer, const SendCall& call, void* copy, bool report) {
+  Outgoing* const op = make_outgoing(peer, call, copy, report);
   if (op == nullptr) return -FI_ENOMEM;
   keep_queued(op);
   back_pressure.add(op);
@@ -242,9 +242,9 @@ void Ep::end_send(AnnouncedSend* sent) {
   auto* op = static_cast<Outgoing*>(sent);
   const Header header = op->message_header();
   void* const context = op->context;
-  const bool tell = op->report;
+  const bool report = op->report;
   finish(op);
-  complete_send(header, context, tell);
+  complete_send(header, context, report);
 }
 
 void Ep::on_sent(transport::SendOp* sent) {
@@ -318,9 +318,9 @@ void Ep::post_call(Peer to, const Header& header, const std::uint64_t* token) {
 }
 
 /// Sends all copied messages before the endpoint closes: for the user they are done already.
-void Ep::let_copies_go() {
+void Ep::send_copies_now() {
   if (transport == nullptr || back_pressure.copied() == 0) return;
-  back_pressure.let_copies_go();
+  back_pressure.send_copies_now();
   base::Waiter waiter("peers to take messages that were sent by copy", 0, {},
                       wait_policy(*domain->session));
   while (back_pressure.copied() != 0) {
@@ -336,9 +336,9 @@ void Ep::let_copies_go() {
 
 // ---- one-sided operations ---------------------------------------------------------------------
 
-void Ep::complete_rma(std::uint64_t flags, Cntr* counter, void* context, bool tell) {
+void Ep::complete_rma(std::uint64_t flags, Cntr* counter, void* context, bool report) {
   if (counter != nullptr) counter->count();
-  if (!tell) return;
+  if (!report) return;
   Completion completion;
   completion.context = context;
   completion.flags = flags;

@@ -67,7 +67,7 @@ struct Ep : fid_ep,
   ssize_t cancel(void* context);
   void progress() {
     if (transport == nullptr) return;
-    unheard = 0;
+    unpolled_bytes = 0;
     if (transport->progress() == 0) transport->prepare(matcher.posted());
     if (transport->wants_report_of_waiting()) [[unlikely]]
       transport->report_waiting(matcher.pending_receives());
@@ -111,7 +111,7 @@ struct Ep : fid_ep,
   /// The flags of an injected one-sided operation. Only a counter reports its completion, at the
   /// level that the endpoint was opened with: MPI waits on it until its puts have arrived.
   std::uint64_t inject_flags() const { return FI_INJECT | (tx_flags & delivery_flags); }
-  void complete_rma(std::uint64_t flags, Cntr* counter, void* context, bool tell);
+  void complete_rma(std::uint64_t flags, Cntr* counter, void* context, bool report);
 
  private:
   struct Outgoing : AnnouncedSend {
@@ -167,18 +167,18 @@ struct Ep : fid_ep,
   Outgoing* make_outgoing(Peer peer, const SendCall& call, void* copy, bool report);
   void keep_queued(Outgoing* op);
   ssize_t hold(Peer peer, const SendCall& call, void* copy, bool report);
-  void let_copies_go();
+  void send_copies_now();
   /// Polls now and then while the program only sends, so that receivers' notices arrive. Also
   /// resets the back-off of the completion queues: a sending program that polls them is not
   /// waiting, so it keeps its core.
-  void hear(std::uint64_t bytes) {
+  void poll_while_sending(std::uint64_t bytes) {
     for (Cq* const cq : {tx_cq, rx_cq})
       if (cq != nullptr) cq->backoff.busy();
-    unheard += bytes + 1024;
-    if (unheard >= back_pressure.hears_every()) [[unlikely]]
-      for (int look = 0; look < looks_to_hear; ++look) progress();
+    unpolled_bytes += bytes + 1024;
+    if (unpolled_bytes >= back_pressure.poll_interval_bytes()) [[unlikely]]
+      for (int look = 0; look < polls_at_once; ++look) progress();
   }
-  static constexpr int looks_to_hear = 16;  ///< one poll in sixteen looks for new channels
+  static constexpr int polls_at_once = 16;  ///< one poll in sixteen looks for new channels
   ssize_t queue(Peer peer, const SendCall& call, void* copy, bool report);
   ssize_t send_copied(Peer peer, const SendCall& call, bool report);
   int no_copy(Peer to, std::uint64_t bytes);
@@ -186,8 +186,8 @@ struct Ep : fid_ep,
   void finish(Outgoing* op);
   ssize_t fail_call(const Error& error);
 
-  std::uint64_t unheard = 0;  ///< bytes sent since the last progress
-  std::vector<Peer> peers;    ///< indexed by fi_addr_t; any_peer: not resolved yet
+  std::uint64_t unpolled_bytes = 0;  ///< bytes sent since the last progress
+  std::vector<Peer> peers;           ///< indexed by fi_addr_t; any_peer: not resolved yet
   FreeList<Outgoing> outgoing_pool;
   Outgoing* queued = nullptr;      ///< sends that the transport holds
   std::uint32_t inject_limit = 0;  ///< the transport's limit

@@ -84,7 +84,7 @@ ssize_t inject(fid_ep* self, const void* buffer, std::size_t count, fi_addr_t to
   call.remote = &remote;
   call.remote_count = 1;
   call.flags = ep_of(self).inject_flags();
-  call.tell = false;
+  call.report = false;
   return post(ep_of(self), call);
 }
 

@@ -17,8 +17,8 @@ struct Plain {
 
   Plain(const void* buffer, std::size_t bytes, std::uint64_t address, std::uint64_t key)
       : local{const_cast<void*>(buffer), bytes}, remote{address, bytes, key} {}
-  RmaCall call(fi_addr_t peer, std::uint64_t flags, void* context, bool tell) const {
-    return {&local, 1, peer, &remote, 1, 0, flags, context, tell};
+  RmaCall call(fi_addr_t peer, std::uint64_t flags, void* context, bool report) const {
+    return {&local, 1, peer, &remote, 1, 0, flags, context, report};
   }
 };
 

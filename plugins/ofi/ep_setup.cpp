@@ -47,7 +47,7 @@ bool belongs_to(fid* object, const Domain& domain) {
 
 Ep::~Ep() {
   domain->triggers.forget(*this);
-  let_copies_go();
+  send_copies_now();
   if (transport != nullptr) back_pressure.print();
   transport.reset();  // waits until the peers have received all messages
   while (queued != nullptr) finish(queued);

@@ -24,9 +24,9 @@ int no_pool(const std::string& why) {
 /// Refuses, and logs each reason once: an MPI asks many times.
 int refused(const std::string& why) {
   static std::mutex mutex;
-  static std::set<std::string> told;
+  static std::set<std::string> logged;
   const std::lock_guard guard(mutex);
-  if (told.insert(why).second) base::log(base::Level::info, "fi_getinfo: not offered: {}", why);
+  if (logged.insert(why).second) base::log(base::Level::info, "fi_getinfo: not offered: {}", why);
   return -FI_ENODATA;
 }
 

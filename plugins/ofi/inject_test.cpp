@@ -86,12 +86,12 @@ const Form forms[] = {
 constexpr std::size_t sizes[] = {0, 8, 100, 1000, 4096, 8000, 16000};
 
 /// Signals the other process over their link, without libfabric.
-void tell(Side& side) {
+void notify(Side& side) {
   CHECK(::write(side.link, "t", 1) == 1);
 }
-void be_told(Side& side) {
-  char told = 0;
-  CHECK(::read(side.link, &told, 1) == 1 && told == 't');
+void await_notice(Side& side) {
+  char notice = 0;
+  CHECK(::read(side.link, &notice, 1) == 1 && notice == 't');
 }
 
 /// Injects from one buffer that is reused at once. No call may return -FI_EAGAIN.
@@ -143,14 +143,14 @@ TEST_P(InjectTest, ReturnsAtOnceWhereTheReceiverIsElsewhere) {
         for (const Form& form : forms)
           for (const std::size_t bytes : sizes) {
             inject_all(side, form, bytes, count);
-            tell(side);
+            notify(side);
             side.meet();
           }
       },
       [](Side& side) {
         for (const Form& form : forms)
           for (const std::size_t bytes : sizes) {
-            be_told(side);
+            await_notice(side);
             receive_all(side, form, bytes, count);
             side.meet();
           }
@@ -177,11 +177,11 @@ TEST_P(InjectTest, SenderThatLooksForCompletionsKeepsItsCore) {
         CHECK(yields == before);
         looks_in_vain();
         CHECK(yields == before + 1);  // it waits now
-        tell(side);
+        notify(side);
         side.meet();
       },
       [](Side& side) {
-        be_told(side);
+        await_notice(side);
         receive_all(side, forms[3], bytes, count);
         side.meet();
       },
@@ -222,10 +222,10 @@ TEST_P(InjectTest, QueuedCopiesLeaveWhenTheEndpointCloses) {
       [](Side& side) {
         inject_all(side, forms[3], 1000, count);
         inject_all(side, forms[0], 1000, count);
-        tell(side);  // then the endpoint closes
+        notify(side);  // then the endpoint closes
       },
       [](Side& side) {
-        be_told(side);
+        await_notice(side);
         receive_all(side, forms[0], 1000, count);
         receive_all(side, forms[3], 1000, count);
       });
@@ -236,12 +236,12 @@ TEST_P(InjectTest, QueuedCopiesGoWithADeadReceiver) {
   constexpr int count = 300;
   play_until_death(
       [](Side& side) {
-        be_told(side);
+        await_notice(side);
         ::raise(SIGKILL);
       },
       [](Side& side) {
         inject_all(side, forms[3], 1000, count);
-        tell(side);
+        notify(side);
         ssize_t done = 0;
         const auto start = std::chrono::steady_clock::now();
         while (done == 0 || done == -FI_EAGAIN) {
@@ -261,12 +261,12 @@ TEST_P(InjectTest, OneSidedFormsReturnAtOnceToo) {
   static std::uint64_t memory[2];
   play(
       [](Side& side) {
-        be_told(side);
+        await_notice(side);
         for (std::uint64_t i = 1; i <= count; ++i) {
           CHECK(fi_inject_write(side.ep, &i, sizeof i, side.peer, 0, 1) == 0);
           CHECK(fi_inject_atomic(side.ep, &i, 1, side.peer, sizeof i, 1, FI_UINT64, FI_SUM) == 0);
         }
-        tell(side);
+        notify(side);
         side.tinject("", tag);
         side.meet();
       },
@@ -274,8 +274,8 @@ TEST_P(InjectTest, OneSidedFormsReturnAtOnceToo) {
         fid_mr* region = nullptr;
         CHECK(fi_mr_reg(side.domain, memory, sizeof memory, FI_REMOTE_WRITE, 0, 1, 0, &region,
                         nullptr) == 0);
-        tell(side);
-        be_told(side);
+        notify(side);
+        await_notice(side);
         side.trecv(nullptr, 0, tag);
         side.wait();  // arrives after all of them
         CHECK(memory[0] == count && memory[1] == count * (count + 1) / 2);

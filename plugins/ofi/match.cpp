@@ -127,15 +127,15 @@ void Matcher::finish_multi(Receive* receive, const Received& received, std::uint
   const int end_error = last ? receive->end_error : 0;
   const int end_detail = receive->end_detail;
   if (last) receives_.give(receive);
-  Received told = received;
+  Received delivered = received;
   if (last && end_error == 0) {
-    told.flags |= FI_MULTI_RECV;
-    told.report = true;  // the release of a buffer is always reported
+    delivered.flags |= FI_MULTI_RECV;
+    delivered.report = true;  // the release of a buffer is always reported
   }
   if (error != 0) {
-    events_.on_receive_failure({told, error, overflow, detail});
+    events_.on_receive_failure({delivered, error, overflow, detail});
   } else {
-    events_.on_received(told);
+    events_.on_received(delivered);
   }
   if (end_error == 0) return;
   Received end;

@@ -158,8 +158,8 @@ TEST_P(ObjectsTest, WaitObjectsAreHonest) {
       cq_attr.wait_obj = object;
       fid_cq* cq = nullptr;
       CHECK(fi_cq_open(side.domain, &cq_attr, &cq, nullptr) == 0);
-      fi_wait_obj told = FI_WAIT_FD;
-      CHECK(fi_control(&cq->fid, FI_GETWAITOBJ, &told) == 0 && told == object);
+      fi_wait_obj reported = FI_WAIT_FD;
+      CHECK(fi_control(&cq->fid, FI_GETWAITOBJ, &reported) == 0 && reported == object);
       int fd = -1;
       CHECK(fi_control(&cq->fid, FI_GETWAIT, &fd) == -FI_ENODATA);
       fid* waited_for = &cq->fid;

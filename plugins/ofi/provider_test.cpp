@@ -298,14 +298,14 @@ TEST_P(ProviderTest, PollSetNamesWhatHasNews) {
     char text[8];
     side.trecv(text, sizeof(text), 1, 0, side.peer);
     side.tinject("x", 1);
-    bool cq_told = false, cntr_told = false;
+    bool cq_ready = false, cntr_ready = false;
     const auto start = std::chrono::steady_clock::now();
-    while (!cq_told || !cntr_told) {
+    while (!cq_ready || !cntr_ready) {
       const int ready = fi_poll(poll, contexts, 4);
       CHECK(ready >= 0);
       for (int i = 0; i < ready; ++i) {
-        cq_told |= contexts[i] == &side.cq;
-        cntr_told |= contexts[i] == &side.rx_cntr;
+        cq_ready |= contexts[i] == &side.cq;
+        cntr_ready |= contexts[i] == &side.rx_cntr;
       }
       CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(deadline_s));
     }

@@ -109,11 +109,11 @@ Result<void> RmaOrigin::copy(Peer peer, const Stretch& stretch, bool in) {
 
 // ---- operations and their parts ----------------------------------------------------------------
 
-RmaOrigin::Operation* RmaOrigin::begin(std::uint64_t flags, void* context, bool tell) {
+RmaOrigin::Operation* RmaOrigin::begin(std::uint64_t flags, void* context, bool report) {
   Operation* operation = operations_.take();
   if (operation == nullptr) return nullptr;
   const bool reads = (flags & FI_READ) != 0;
-  *operation = {context, flags, reads ? ep_.read_cntr : ep_.write_cntr, tell, 1, 0, 0};
+  *operation = {context, flags, reads ? ep_.read_cntr : ep_.write_cntr, report, 1, 0, 0};
   return operation;
 }
 
@@ -135,7 +135,7 @@ void RmaOrigin::part_ended(Operation* operation, int error, int detail) {
     if (ep_.tx_cq != nullptr) ep_.tx_cq->push_error(failure);
     return;
   }
-  ep_.complete_rma(done.flags, done.counter, done.context, done.tell);
+  ep_.complete_rma(done.flags, done.counter, done.context, done.report);
 }
 
 /// Fails one part of the operation for which no message was sent.
@@ -207,8 +207,8 @@ void RmaOrigin::answer(Part* part, int error, int detail) {
   if (part->sent) end(part, 0, 0);
 }
 
-void RmaOrigin::post(Part* part, bool tell_delivered) {
-  part->notify_delivered = tell_delivered;
+void RmaOrigin::post(Part* part, bool notify_delivered) {
+  part->notify_delivered = notify_delivered;
   auto sent = ep_.transport->send(part->peer, part);
   if (!sent) {
     if (!part->answered) answer(part, 0, 0);
@@ -376,11 +376,11 @@ ssize_t RmaOrigin::run(const RmaCall& call, bool in) {
     // Complete the bookkeeping while the bytes are in flight, unless other threads could see it.
     const bool early = !in && !ep_.domain->turns.shared();
     if (!in && !early) regions_[peer]->store_fence();
-    ep_.complete_rma(flags, in ? ep_.read_cntr : ep_.write_cntr, call.context, call.tell);
+    ep_.complete_rma(flags, in ? ep_.read_cntr : ep_.write_cntr, call.context, call.report);
     if (early) regions_[peer]->store_fence();
     return 0;
   }
-  Operation* operation = begin(flags, call.context, call.tell);
+  Operation* operation = begin(flags, call.context, call.report);
   if (operation == nullptr) return -FI_ENOMEM;
   bool direct = true, wants_notice = (call.flags & FI_REMOTE_CQ_DATA) != 0;
   each_stretch(call, [&](const Stretch& stretch) {

@@ -27,7 +27,7 @@ struct RmaCall {
   std::uint64_t data = 0;
   std::uint64_t flags = 0;
   void* context = nullptr;
-  bool tell = true;  ///< report a completion, or an error
+  bool report = true;  ///< report a completion, or an error
 };
 
 /// The arguments of fi_atomic and its variants.
@@ -46,7 +46,7 @@ struct AtomicCall {
   std::size_t remote_count = 0;
   std::uint64_t flags = 0;
   void* context = nullptr;
-  bool tell = true;
+  bool report = true;
 };
 
 class RmaOrigin {
@@ -85,7 +85,7 @@ class RmaOrigin {
     void* context;
     std::uint64_t flags;  ///< flags of its completion
     Cntr* counter;
-    bool tell;
+    bool report;
     std::uint32_t parts;  ///< parts that have not ended yet
     int error, detail;    ///< of the first part that failed
   };
@@ -135,7 +135,7 @@ class RmaOrigin {
                     const fi_rma_ioc& remote, std::uint64_t from, const std::byte* operands,
                     const std::byte* compares);
 
-  Operation* begin(std::uint64_t flags, void* context, bool tell);
+  Operation* begin(std::uint64_t flags, void* context, bool report);
   void part_ended(Operation* operation, int error, int detail);
   void fail(Operation* operation, const Error& error);
   Part* make_part(Operation* operation, Peer peer, const Header& header);
@@ -144,7 +144,7 @@ class RmaOrigin {
   Part* posted(Peer from, std::uint64_t id) const;
   void replied(Part* part);
   void answer(Part* part, int error, int detail);
-  void post(Part* part, bool tell_delivered);
+  void post(Part* part, bool notify_delivered);
   void end(Part* part, int error, int detail);
 
   Ep& ep_;

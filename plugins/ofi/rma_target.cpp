@@ -65,7 +65,7 @@ void RmaTarget::reply_error(Peer to, std::uint64_t id, int error) {
 
 // ---- requests ----------------------------------------------------------------------------------
 
-void RmaTarget::told_of_write(Region* region) {
+void RmaTarget::count_remote_write(Region* region) {
   if (ep_.remote_write_cntr != nullptr) ep_.remote_write_cntr->count();
   if (region != nullptr && region->remote_writes != nullptr) region->remote_writes->count();
 }
@@ -91,7 +91,7 @@ void RmaTarget::write(Peer from, const Header& header, const void* payload) {
   Region* region = allowed(header, header.bytes, rma::remote_write, &error);
   if (region == nullptr) return refuse(from, header, error);
   written(*region, header, payload);
-  told_of_write(region);
+  count_remote_write(region);
 }
 
 void RmaTarget::read(Peer from, const Header& header, const void* payload) {
@@ -158,7 +158,7 @@ void RmaTarget::atomic(Peer from, const Header& header, const void* payload) {
     if (bytes != 0) std::memcpy(answer->iov[0].iov_base, old, bytes);
     ep_.answers.post(from, answer);
   }
-  if (request.op != FI_ATOMIC_READ) told_of_write(region);
+  if (request.op != FI_ATOMIC_READ) count_remote_write(region);
 }
 
 /// Reads the current contents of a region.
@@ -194,7 +194,7 @@ void RmaTarget::report(Peer from, const Header& header, const void* payload) {
     pool.memory().load_fence();
   }
   if (direct && reads && ep_.remote_read_cntr != nullptr) ep_.remote_read_cntr->count();
-  if (direct && !reads) told_of_write(region);
+  if (direct && !reads) count_remote_write(region);
   if ((header.kind & kind_cq_data) == 0 || ep_.rx_cq == nullptr) return;
   Completion completion;
   completion.flags = FI_RMA | FI_REMOTE_CQ_DATA | (reads ? FI_REMOTE_READ : FI_REMOTE_WRITE);
@@ -261,7 +261,7 @@ void RmaTarget::arrived(Request* arrived) {
   if (arrived->heap != nullptr)
     request(arrived->from, arrived->header, arrived->heap);
   else
-    told_of_write(arrived->region);
+    count_remote_write(arrived->region);
   forget(arrived);
 }
 

@@ -49,7 +49,7 @@ class RmaTarget {
   void write(Peer from, const Header& header, const void* payload);
   void load(const Region& region, std::uint64_t address, std::byte* to, std::uint64_t bytes) const;
   void written(Region& region, const Header& header, const void* payload);
-  void told_of_write(Region* region);
+  void count_remote_write(Region* region);
   void read(Peer from, const Header& header, const void* payload);
   void atomic(Peer from, const Header& header, const void* payload);
   void report(Peer from, const Header& header, const void* payload);

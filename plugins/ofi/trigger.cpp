@@ -96,7 +96,7 @@ void Triggers::report_failure(const TriggeredOp& op, int error) {
   failure.what.flags = op.flags;
   failure.error = error;
   if (Cntr* counts = receive ? op.ep->rx_cntr : op.ep->tx_cntr) counts->count_error();
-  if (Cq* told = receive ? op.ep->rx_cq : op.ep->tx_cq) told->push_error(failure);
+  if (Cq* cq = receive ? op.ep->rx_cq : op.ep->tx_cq) cq->push_error(failure);
 }
 
 void Triggers::start_due(Domain& domain) {

@@ -29,8 +29,8 @@ Turns::Turns(bool always, int (*one_promised)())
 
 bool Turns::enter_locked() {
   if (is_forked()) return false;
-  std::uintptr_t nobody = 0;
-  if (!shared() && owner_.compare_exchange_strong(nobody, self())) return enter();
+  std::uintptr_t no_owner = 0;
+  if (!shared() && owner_.compare_exchange_strong(no_owner, self())) return enter();
   if (!shared() && owner_.load() != self()) share();
   mutex_.lock();
   return true;

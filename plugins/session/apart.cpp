@@ -23,24 +23,24 @@ std::string name_of(const Launch& launch, std::int32_t rank) {
 
 }  // namespace
 
-void tell_apart(const Session& session, const Apart& apart) {
+void announce_apart(const Session& session, const Apart& apart) {
   if (session.launch.rank < 0 || session.launch.job.empty()) return;
   Line line{};
   std::memcpy(line.data(), &apart, sizeof apart);
-  const auto told =
+  const auto object =
       session.arena->create(name_of(session.launch, session.launch.rank), line.size(),
                             {.lifetime = arena::Lifetime::process, .contents = line.data()});
-  if (!told && told.error().code != ErrorCode::already_exists)
+  if (!object && object.error().code != ErrorCode::already_exists)
     base::log(base::Level::info, "the others are not told that this rank takes no part: {}",
-              told.error().message);
+              object.error().message);
 }
 
-Apart told_apart(const Session& session, std::int32_t rank) {
+Apart announced_apart(const Session& session, std::int32_t rank) {
   if (session.launch.job.empty()) return {};
-  const auto told = session.arena->open(name_of(session.launch, rank));
-  if (!told || told->bytes != coherence::line_bytes) return {};
+  const auto object = session.arena->open(name_of(session.launch, rank));
+  if (!object || object->bytes != coherence::line_bytes) return {};
   Line line{};
-  session.pool->memory().observe_line(line.data(), told->data);
+  session.pool->memory().observe_line(line.data(), object->data);
   Apart apart;
   std::memcpy(static_cast<void*>(&apart), line.data(), sizeof apart);
   if (apart.why < Apart::Why::none || apart.why > Apart::Why::own_choice)

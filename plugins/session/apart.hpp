@@ -25,9 +25,9 @@ struct Apart {
 };
 
 /// Tells the other ranks about this process, for as long as it is attached to the pool.
-void tell_apart(const Session& session, const Apart& apart);
+void announce_apart(const Session& session, const Apart& apart);
 /// Returns what a rank of this job and world has told.
-Apart told_apart(const Session& session, std::int32_t rank);
+Apart announced_apart(const Session& session, std::int32_t rank);
 
 /// The provider finds this function of the library by its name.
 inline constexpr const char* apart_symbol = "mpi_penstock_apart";

@@ -22,7 +22,7 @@ constexpr const char* variable = "PENSTOCK_UNEXPECTED_BYTES";
 constexpr std::uint64_t least_default = 64 << 20;
 /// Messages longer than this part of the limit are always announced.
 constexpr std::uint64_t announced_part = 16;
-constexpr std::uint64_t longest_unheard = 1 << 20;
+constexpr std::uint64_t max_unpolled_bytes = 1 << 20;
 /// If a sender's copies are at the limit and none is fetched for this long, it may copy as much
 /// again, up to this many times the limit.
 constexpr std::uint64_t patience_ns = 200'000'000, longest = 4;
@@ -46,7 +46,7 @@ Result<void> Backpressure::set_up(transport::Endpoint& transport) {
   limit_ = default_limit();
   if (base::env_is_set(variable)) limit_ = PENSTOCK_TRY(base::env_number(variable));
   announced_from_ = limit_ / announced_part;
-  hears_every_ = std::min(limit_ / 4, longest_unheard);
+  poll_interval_bytes_ = std::min(limit_ / 4, max_unpolled_bytes);
   allowed_ = limit_;
   transport_ = &transport;
   return {};
@@ -189,7 +189,7 @@ void Backpressure::call(Peer from, const Header& header, const void* payload) {
     case HoldCall::announce:
       return be_held(from, header.tag);
     case HoldCall::go_on:
-      return be_let_go(from);
+      return resume(from);
     case HoldCall::fetch: {
       AnnouncedSend* const op = find(from, header.tag);
       std::uint64_t token = 0;
@@ -240,7 +240,7 @@ void Backpressure::take_back(Peer from) {
   }
 }
 
-void Backpressure::be_let_go(Peer by) {
+void Backpressure::resume(Peer by) {
   To& state = to(by);
   if (!state.held) return;
   state.held = false;
@@ -292,7 +292,7 @@ Backpressure::Room Backpressure::complain(Peer to, std::uint64_t now) {
 }
 
 /// Sends without a copy are left alone: their user closes the endpoint before they have ended.
-void Backpressure::let_copies_go() {
+void Backpressure::send_copies_now() {
   for (To& state : to_) {
     Sends waiting;
     std::swap(waiting, state.waiting);
@@ -310,7 +310,8 @@ void Backpressure::let_copies_go() {
 
 /// It overtakes what this rank has queued: if two ranks flood each other, neither waits until the
 /// other has taken all of that.
-void Backpressure::tell(Peer peer, HoldCall call, std::uint64_t word, const std::uint64_t* token) {
+void Backpressure::notify(Peer peer, HoldCall call, std::uint64_t word,
+                          const std::uint64_t* token) {
   const std::uint64_t bytes = token != nullptr ? sizeof *token : 0;
   owner_.post_call(peer, {word, static_cast<std::uint64_t>(call), bytes, kind_hold}, token);
 }
@@ -323,14 +324,14 @@ void Backpressure::too_many(Peer peer) {
   ++holding_;
   ++holds_;
   owner_.set_room(limit_ / room_part);
-  tell(peer, HoldCall::announce, state.window);
+  notify(peer, HoldCall::announce, state.window);
 }
 
 void Backpressure::room() {
   for (std::size_t peer = 0; peer < from_.size(); ++peer) {
     if (!from_[peer].held) continue;
     from_[peer].held = false;
-    tell(static_cast<Peer>(peer), HoldCall::go_on, 0);
+    notify(static_cast<Peer>(peer), HoldCall::go_on, 0);
   }
   holding_ = 0;
 }
@@ -344,12 +345,12 @@ void Backpressure::announced(Peer peer, bool awaited) {
 
 void Backpressure::fetch(Peer peer, std::uint64_t id, std::uint64_t token) {
   fetched(peer);
-  tell(peer, HoldCall::fetch, id, &token);
+  notify(peer, HoldCall::fetch, id, &token);
 }
 
 void Backpressure::forget(Peer peer, std::uint64_t id) {
   fetched(peer);
-  tell(peer, HoldCall::forget, id);
+  notify(peer, HoldCall::forget, id);
 }
 
 void Backpressure::fetched(Peer peer) {
@@ -374,8 +375,8 @@ const std::string* Backpressure::extend(Peer peer) {
   const Unexpected& had = owner_.kept();
   if (had.announced * owner_.announced_bytes() <= limit_) {
     state.window = 2 * std::max(state.window, state.announced);
-    state.told = false;
-    tell(peer, HoldCall::announce, state.window);
+    state.reported = false;
+    notify(peer, HoldCall::announce, state.window);
     return nullptr;
   }
   too_much_ = fmt::format(
@@ -384,7 +385,7 @@ const std::string* Backpressure::extend(Peer peer) {
       "allows; receive them first, or set it higher",
       transport_->describe(peer), state.announced, had.messages, had.bytes, had.announced,
       owner_.announced_bytes(), variable, limit_);
-  if (!std::exchange(state.told, true)) base::log(base::Level::error, "{}", too_much_);
+  if (!std::exchange(state.reported, true)) base::log(base::Level::error, "{}", too_much_);
   owner_.fail_awaiting(peer, too_much_);
   return &too_much_;
 }

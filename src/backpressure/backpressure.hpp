@@ -98,7 +98,7 @@ class Backpressure {
     return (held_ != 0 || header.bytes > announced_from_) && must_announce(to, header);
   }
   /// Bytes after which a program that only sends must poll for calls of its receivers.
-  std::uint64_t hears_every() const { return hears_every_; }
+  std::uint64_t poll_interval_bytes() const { return poll_interval_bytes_; }
   /// Takes over a message for which concerns() is true. Its end is reported to the owner.
   void add(AnnouncedSend* op);
   /// Cancels a send of which nothing has left but an announcement that the receiver has not
@@ -115,7 +115,7 @@ class Backpressure {
   void copy_ended(std::uint64_t bytes) { copied_ -= bytes; }
   std::uint64_t copied() const { return copied_; }
   /// Sends all copies now, fetched or not: the endpoint closes.
-  void let_copies_go();
+  void send_copies_now();
   /// The transport has sent an announcement.
   void sent(AnnouncedSend* op);
   void unsent(AnnouncedSend* op);
@@ -151,14 +151,14 @@ class Backpressure {
     bool held = false;
     std::uint64_t window = 0;
     std::uint64_t announced = 0;  ///< announced and not fetched
-    bool told = false;            ///< it was told that it has sent too many
+    bool reported = false;        ///< it was told that it has sent too many
   };
 
   bool must_announce(Peer to, const Header& header) const;
   To& to(Peer peer);
   From& from(Peer peer);
   void be_held(Peer by, std::uint64_t window);
-  void be_let_go(Peer by);
+  void resume(Peer by);
   void take_back(Peer from);
   static void keep_message(AnnouncedSend* op);
   void advance(Peer peer);
@@ -170,7 +170,7 @@ class Backpressure {
   void take(AnnouncedSend* op);
   Room complain(Peer to, std::uint64_t now);
   void fetched(Peer from);
-  void tell(Peer to, HoldCall call, std::uint64_t word, const std::uint64_t* token = nullptr);
+  void notify(Peer to, HoldCall call, std::uint64_t word, const std::uint64_t* token = nullptr);
   const std::string* look_further(Peer source);
   const std::string* extend(Peer peer);
 
@@ -178,7 +178,7 @@ class Backpressure {
   transport::Endpoint* transport_ = nullptr;
   std::uint64_t limit_ = 0;
   std::uint64_t announced_from_ = ~std::uint64_t{0};
-  std::uint64_t hears_every_ = 0;
+  std::uint64_t poll_interval_bytes_ = 0;
   // sender
   std::vector<To> to_;
   std::uint32_t held_ = 0;            ///< number of peers that hold this rank back

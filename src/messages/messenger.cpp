@@ -52,8 +52,8 @@ struct Messenger::Impl final : transport::EndpointCallbacks, backpressure::Owner
   /// A message that has begun to arrive, into a receive's buffer or, before there is one, into
   /// memory of its own; or a message that was announced.
   struct Incoming final : transport::Arrival, matching::Item<Incoming> {
-    void arrived() override { owner->come(this, {}); }
-    void failed(const Error& error) override { owner->come(this, unexpected(error)); }
+    void arrived() override { owner->end_arrival(this, {}); }
+    void failed(const Error& error) override { owner->end_arrival(this, unexpected(error)); }
     std::uint32_t sender() const { return from; }
     std::uint64_t tag() const { return with; }
     Peer announcer() const { return peer; }
@@ -110,8 +110,8 @@ struct Messenger::Impl final : transport::EndpointCallbacks, backpressure::Owner
   backpressure::Backpressure back_pressure{*this};
   backpressure::Fetched<Incoming> fetched;
   backpressure::Unexpected had;
-  std::uint64_t room = 0;     ///< back_pressure is called when fewer bytes are kept
-  std::uint64_t unheard = 0;  ///< bytes sent since the last progress
+  std::uint64_t room = 0;            ///< back_pressure is called when fewer bytes are kept
+  std::uint64_t unpolled_bytes = 0;  ///< bytes sent since the last progress
   std::unique_ptr<transport::Endpoint> endpoint;  // destroyed before the members that its callbacks
                                                   // use
 
@@ -130,7 +130,7 @@ struct Messenger::Impl final : transport::EndpointCallbacks, backpressure::Owner
     request.done = true;
   }
   void match(Incoming* message, const Receive& receive);
-  void come(Incoming* message, Result<void> result);
+  void end_arrival(Incoming* message, Result<void> result);
   void finish(Incoming* message);
   void give(Incoming* message);
   Incoming* begin(const Message& message, std::uint64_t bytes, Posted* receive);
@@ -143,7 +143,7 @@ struct Messenger::Impl final : transport::EndpointCallbacks, backpressure::Owner
   void put(Call* call);
   void put_later(Call* call, const Error& error);
   void try_calls_again();
-  void hear(std::uint64_t bytes);
+  void poll_while_sending(std::uint64_t bytes);
   void queue(Outgoing* op);
   void unqueue(Outgoing* op);
   void ended(Outgoing* op, Result<void> result);
@@ -213,7 +213,7 @@ void Messenger::Impl::give(Incoming* message) {
   back_pressure.room();
 }
 
-void Messenger::Impl::come(Incoming* message, Result<void> result) {
+void Messenger::Impl::end_arrival(Incoming* message, Result<void> result) {
   message->whole = true;
   message->result = std::move(result);
   if (message->receive.request != nullptr) finish(message);
@@ -280,7 +280,7 @@ transport::ReceiveBuffer Messenger::Impl::land(Incoming* message, const void* pa
       std::copy_n(bytes, std::min(message->bytes, message->receive.bytes), message->receive.data);
     else
       message->kept.assign(bytes, bytes + message->bytes);
-    come(message, {});
+    end_arrival(message, {});
     return {};
   }
   if (!awaited) {
@@ -330,7 +330,7 @@ transport::ReceiveBuffer Messenger::Impl::payload(const Message& message) {
 
 /// Messages that a dead or departed peer has announced will not come.
 void Messenger::Impl::forget_announced(Peer peer, const Error& error) {
-  fetched.take_all_of(peer, [&](Incoming* message) { come(message, unexpected(error)); });
+  fetched.take_all_of(peer, [&](Incoming* message) { end_arrival(message, unexpected(error)); });
   for (Incoming* one = unexpected_ones.head(); one != nullptr;) {
     Incoming* const next = one->next;
     if (one->announced && one->peer == peer) {
@@ -447,11 +447,11 @@ void Messenger::Impl::ended(Outgoing* op, Result<void> result) {
 }
 
 /// Polls now and then for calls of receivers, in a program that only sends.
-void Messenger::Impl::hear(std::uint64_t bytes) {
+void Messenger::Impl::poll_while_sending(std::uint64_t bytes) {
   constexpr int looks = 16;  // one in sixteen finds a new channel
-  unheard += bytes + 1024;
-  if (unheard < back_pressure.hears_every()) return;
-  unheard = 0;
+  unpolled_bytes += bytes + 1024;
+  if (unpolled_bytes < back_pressure.poll_interval_bytes()) return;
+  unpolled_bytes = 0;
   for (int look = 0; look < looks; ++look) endpoint->progress();
 }
 
@@ -526,7 +526,7 @@ void Messenger::send(std::uint32_t to, std::uint64_t tag, const void* data, std:
   entry->iov[0] = {const_cast<void*>(data), bytes};  // NOLINT: it is only read
   entry->iov_count = 1;
   my.queue(entry);
-  my.hear(bytes);
+  my.poll_while_sending(bytes);
   if (my.back_pressure.concerns(entry->peer, entry->header)) return my.back_pressure.add(entry);
   auto sent = my.endpoint->send(entry->peer, entry);
   if (sent && !*sent) return;
@@ -560,7 +560,7 @@ void Messenger::receive(std::uint32_t from, std::uint64_t tag, void* data, std::
 }
 
 bool Messenger::progress() {
-  impl_->unheard = 0;
+  impl_->unpolled_bytes = 0;
   if (!impl_->late_calls.empty()) impl_->try_calls_again();
   const bool moved = impl_->endpoint->progress() != 0;
   if (!busy()) impl_->endpoint->return_credits();
