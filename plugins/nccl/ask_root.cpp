@@ -20,7 +20,7 @@ constexpr std::chrono::minutes longest_for_late_root{10};
 constexpr std::chrono::milliseconds between_attempts{100};
 constexpr int max_breaks = 50;  // connections that a listening root may break
 
-enum class Outcome { answered, nobody, broken };
+enum class Outcome { answered, unreachable, broken };
 
 /// When this rank stops waiting.
 struct Patience {
@@ -62,12 +62,12 @@ Outcome attempt(const Address& address, const Question& question, const Patience
   socklen_t error_bytes = sizeof error;
   if (connect(socket.get(), reinterpret_cast<sockaddr*>(&at), bytes) != 0) error = errno;
   if (error == EINPROGRESS) {
-    if (!await(socket.get(), POLLOUT, patience)) return Outcome::nobody;
+    if (!await(socket.get(), POLLOUT, patience)) return Outcome::unreachable;
     (void)getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &error_bytes);
   }
   if (error != 0) {
     errno = error;
-    return Outcome::nobody;
+    return Outcome::unreachable;
   }
   const auto* const from = reinterpret_cast<const char*>(&question);
   auto* const to = reinterpret_cast<char*>(&answer);
@@ -84,22 +84,22 @@ Outcome attempt(const Address& address, const Question& question, const Patience
 
 }  // namespace
 
-Result ask_root(const Address& address, const Question& question, bool may_come_later,
+Result ask_root(const Address& address, const Question& question, bool may_start_later,
                 const std::atomic<bool>& aborted, Answer& answer) {
   const Patience patience{
-      Clock::now() + (may_come_later ? std::chrono::nanoseconds(longest_for_late_root)
-                                     : std::chrono::nanoseconds(base::default_timeout_ns())),
+      Clock::now() + (may_start_later ? std::chrono::nanoseconds(longest_for_late_root)
+                                      : std::chrono::nanoseconds(base::default_timeout_ns())),
       aborted};
   int breaks = 0;
-  Outcome outcome = Outcome::nobody;
+  Outcome outcome = Outcome::unreachable;
   std::string why;
   do {
     errno = 0;
     outcome = attempt(address, question, patience, answer);
     why = errno != 0 ? std::strerror(errno) : "it does not answer";
     if (outcome == Outcome::answered) break;
-    const bool in_vain = outcome == Outcome::nobody ? true : ++breaks > max_breaks;
-    if (in_vain && !may_come_later) break;
+    const bool in_vain = outcome == Outcome::unreachable ? true : ++breaks > max_breaks;
+    if (in_vain && !may_start_later) break;
     std::this_thread::sleep_for(between_attempts);
   } while (!patience.is_over());
   if (aborted) return failed(internal_error, "the communicator was aborted");
@@ -111,7 +111,7 @@ Result ask_root(const Address& address, const Question& question, bool may_come_
                               "PENSTOCK_POOL everywhere to a pool that all ranks share",
                               question.rank, format_address(address), why));
   answer.spec[sizeof answer.spec - 1] = answer.words[sizeof answer.words - 1] = 0;
-  if (answer.verdict == Answer::come_in) return success;
+  if (answer.verdict == Answer::accepted) return success;
   return failed(invalid_usage, fmt::format("ncclCommInitRank: {}", answer.words));
 }
 

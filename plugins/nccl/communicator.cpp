@@ -151,9 +151,9 @@ Result open_comm(ncclComm& comm, const Making& making) {
   const auto goes_on = [&] {
     if (comm.aborted) return failed(internal_error, "the communicator was aborted");
     if (making.goes_on) return making.goes_on();
-    const auto trouble = venue.root != nullptr ? venue.root->trouble(making.invitation.key)
-                                               : trouble_of(making.invitation);
-    return trouble ? failed(remote_error, "ncclCommInitRank: " + *trouble) : success;
+    const auto refusal = venue.root != nullptr ? venue.root->refusal(making.invitation.key)
+                                               : refusal_of(making.invitation);
+    return refusal ? failed(remote_error, "ncclCommInitRank: " + *refusal) : success;
   };
   const Result opened = open_all(comm, goes_on);
   if (opened != success) give_up(comm);

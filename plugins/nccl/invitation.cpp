@@ -187,10 +187,10 @@ Result accept(const Invitation& invitation, int rank, int ranks, const std::atom
                             rank));
 }
 
-std::optional<std::string> trouble_of(const Invitation& invitation) {
+std::optional<std::string> refusal_of(const Invitation& invitation) {
   const std::lock_guard<std::mutex> guard(mine().mutex);
   if (getpid() != mine().process || mine().root == nullptr) return std::nullopt;
-  return mine().root->trouble(invitation.key);
+  return mine().root->refusal(invitation.key);
 }
 
 }  // namespace penstock::nccl

@@ -41,6 +41,6 @@ Result accept(const Invitation& invitation, int rank, int ranks, const std::atom
               Venue& venue);
 
 /// The reason why the root refused a rank that this process invited; nullopt if it refused none.
-std::optional<std::string> trouble_of(const Invitation& invitation);
+std::optional<std::string> refusal_of(const Invitation& invitation);
 
 }  // namespace penstock::nccl

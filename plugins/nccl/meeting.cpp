@@ -94,7 +94,7 @@ Result Meeting::open(penstock_object_t*& object, bool& made_it) {
 }
 
 Result Meeting::meet(const void* mine, void* all, std::uint64_t bytes) {
-  if (const Result told = check_given_up(); told != success) return told;
+  if (const Result checked = check_given_up(); checked != success) return checked;
   penstock_object_t* object = nullptr;
   bool made_it = false;
   if (const Result opened = open(object, made_it); opened != success) return opened;

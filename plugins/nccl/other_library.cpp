@@ -31,7 +31,7 @@ std::string own_path() {
 struct Loaded {
   OtherLibrary library;
   bool is_there = false;
-  std::string trouble;
+  std::string error;
 };
 
 Loaded load() {
@@ -41,14 +41,14 @@ Loaded load() {
   // With its own names first: ours are in front of them for the rest of the process.
   void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
   if (handle == nullptr) {
-    loaded.trouble = fmt::format("PENSTOCK_NCCL_LOCAL: {}", dlerror());
+    loaded.error = fmt::format("PENSTOCK_NCCL_LOCAL: {}", dlerror());
     return loaded;
   }
   OtherLibrary& to = loaded.library;
   const auto find = [&](const char* name) {
     void* const found = dlsym(handle, name);
-    if (found == nullptr && loaded.trouble.empty())
-      loaded.trouble = fmt::format("PENSTOCK_NCCL_LOCAL: {} has no function {}", path, name);
+    if (found == nullptr && loaded.error.empty())
+      loaded.error = fmt::format("PENSTOCK_NCCL_LOCAL: {} has no function {}", path, name);
     return found;
   };
 #define PENSTOCK_OTHER(name, arguments) \
@@ -56,7 +56,7 @@ Loaded load() {
 #include "nccl/other_table.inc"
 #undef PENSTOCK_OTHER
   to.GetLastError = reinterpret_cast<const char* (*)(OtherComm*)>(find("ncclGetLastError"));
-  loaded.is_there = loaded.trouble.empty();
+  loaded.is_there = loaded.error.empty();
   return loaded;
 }
 
@@ -73,7 +73,7 @@ Result OtherLibrary::get(const OtherLibrary** library) {
   static constinit base::Found<Loaded> found;
   const Loaded& loaded = found.get(load);
   *library = loaded.is_there ? &loaded.library : nullptr;
-  return loaded.trouble.empty() ? success : failed(invalid_usage, loaded.trouble);
+  return loaded.error.empty() ? success : failed(invalid_usage, loaded.error);
 }
 
 Result OtherLibrary::passed_on(Result result, const char* call, OtherComm* comm) const {

@@ -64,11 +64,11 @@ void Root::add(std::uint64_t key, const Place& place) {
   known_[key] = {place, {}, {}};
 }
 
-std::optional<std::string> Root::trouble(std::uint64_t key) const {
+std::optional<std::string> Root::refusal(std::uint64_t key) const {
   const std::lock_guard<std::mutex> guard(mutex_);
   const auto there = known_.find(key);
-  if (there == known_.end() || there->second.trouble.empty()) return std::nullopt;
-  return there->second.trouble;
+  if (there == known_.end() || there->second.refusal.empty()) return std::nullopt;
+  return there->second.refusal;
 }
 
 void Root::run() {
@@ -130,7 +130,7 @@ bool Root::serve(Client& client) {
   client.sent += static_cast<std::size_t>(sent);
   if (client.sent < sizeof(Answer)) return true;
   const std::lock_guard<std::mutex> guard(mutex_);
-  known_.at(client.question.key).told.insert(client.question.rank);
+  known_.at(client.question.key).answered.insert(client.question.rank);
   return false;
 }
 
@@ -144,11 +144,11 @@ Answer Root::answer(const Question& question) {
   const Place& place = known.place;
   if (place.ranks != 0) {
     if (question.ranks != place.ranks || question.rank <= 0 || question.rank >= place.ranks ||
-        known.told.contains(question.rank))
+        known.answered.contains(question.rank))
       return made;
   }
   made.key = place.key;
-  made.verdict = Answer::come_in;
+  made.verdict = Answer::accepted;
   std::string words;
   if (!place.is_named && question.names_pool != 0)
     words = fmt::format(
@@ -166,7 +166,7 @@ Answer Root::answer(const Question& question) {
   if (!words.empty()) {
     made.verdict = Answer::refused;
     words.copy(made.words, sizeof made.words - 1);
-    known.trouble = words;
+    known.refusal = words;
   } else {
     place.spec.copy(made.spec, sizeof made.spec - 1);
   }

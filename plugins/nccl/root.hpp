@@ -29,7 +29,7 @@ static_assert(sizeof(Question) == 128);
 
 /// The root's answer.
 struct Answer {
-  static constexpr std::uint64_t come_in = 1, refused = 2;
+  static constexpr std::uint64_t accepted = 1, refused = 2;
   std::uint64_t magic = Question::our_magic, verdict = 0, key = 0;
   char spec[1000] = "";   ///< the pool's SPEC
   char words[1000] = "";  ///< why the rank is refused
@@ -53,14 +53,14 @@ class Root {
   /// From now on, answers questions about `key` with `place`. Thread-safe, as all members.
   void add(std::uint64_t key, const Place& place);
   /// Why a rank that asked about `key` was refused; nullopt if none was.
-  std::optional<std::string> trouble(std::uint64_t key) const;
+  std::optional<std::string> refusal(std::uint64_t key) const;
 
  private:
   struct Client;
   struct Known {
     Place place;
-    std::set<int> told;
-    std::string trouble;
+    std::set<int> answered;
+    std::string refusal;
   };
   Root() = default;
   void run();
@@ -74,10 +74,10 @@ class Root {
   std::thread thread_;
 };
 
-/// Asks the root at `address`. `may_come_later`: the root may start listening later. Another thread
-/// can set `aborted` to end the wait. Errors: remote_error if the root does not answer;
+/// Asks the root at `address`. `may_start_later`: the root may start listening later. Another
+/// thread can set `aborted` to end the wait. Errors: remote_error if the root does not answer;
 /// invalid_usage if it refuses this rank; internal_error if aborted.
-Result ask_root(const Address& address, const Question& question, bool may_come_later,
+Result ask_root(const Address& address, const Question& question, bool may_start_later,
                 const std::atomic<bool>& aborted, Answer& answer);
 
 }  // namespace penstock::nccl

@@ -106,11 +106,11 @@ void Mail::open() {
   Place own{};
   penstock_messenger_address(messenger_, &own.address);
   own.token = attached_->token();
-  meeting_.tell("address", std::string(reinterpret_cast<const char*>(&own), sizeof own));
+  meeting_.publish("address", std::string(reinterpret_cast<const char*>(&own), sizeof own));
 }
 
 std::optional<Mail::Place> Mail::place_of(int rank) const {
-  const std::string text = meeting_.told("address", rank);
+  const std::string text = meeting_.published("address", rank);
   if (text.empty()) return std::nullopt;
   Place place{};
   TORCH_CHECK(text.size() == sizeof place, "penstock: rank ", rank, " of ", group_,

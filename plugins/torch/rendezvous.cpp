@@ -105,7 +105,7 @@ Meeting::Meeting(c10::intrusive_ptr<c10d::Store> store, int rank, int size, std:
     // when the last one began.
     if (coming_ > 2) forget(coming_ - 2);
   } while (is_over());
-  if (token != 0) tell("token", std::to_string(token));
+  if (token != 0) publish("token", std::to_string(token));
 }
 
 void Meeting::forget(std::int64_t coming) const {
@@ -134,7 +134,7 @@ std::int64_t Meeting::comings(int rank) const {
 /// one. This rank then meets them there.
 bool Meeting::is_over() const {
   if (has(key("late", 0))) return true;
-  if (told("trouble", 0).empty()) return false;
+  if (published("trouble", 0).empty()) return false;
   bool over = false;
   for (int rank = 0; rank < size_ && !over; ++rank) over = comings(rank) > coming_;
   return over;
@@ -144,18 +144,18 @@ std::string Meeting::key(const std::string& topic, int rank) const {
   return "penstock/" + std::to_string(coming_) + "/" + topic + "/" + std::to_string(rank);
 }
 
-void Meeting::tell(const std::string& topic, const std::string& text) const {
+void Meeting::publish(const std::string& topic, const std::string& text) const {
   asked([&](c10d::Store& s) { s.set(key(topic, rank_), text); });
 }
 
-std::string Meeting::told(const std::string& topic, int rank) const {
+std::string Meeting::published(const std::string& topic, int rank) const {
   const std::string wanted = key(topic, rank);
   if (!has(wanted)) return "";
   return asked([&](c10d::Store& s) { return s.get_to_str(wanted); });
 }
 
 std::uint64_t Meeting::token(int rank) const {
-  const std::string text = told("token", rank);
+  const std::string text = published("token", rank);
   return text.empty() ? 0 : std::stoull(text);
 }
 
@@ -202,12 +202,12 @@ std::string Meeting::await(const std::string& topic, int rank, const std::string
   auto next_check = begin + between_checks;
   auto pause = std::chrono::microseconds(200);
   for (;;) {
-    const std::string text = told(topic, rank);
+    const std::string text = published(topic, rank);
     if (!text.empty()) return text;
-    const std::string trouble = told("trouble", 0);
-    if (!trouble.empty())
+    const std::string failure = published("trouble", 0);
+    if (!failure.empty())
       C10_THROW_ERROR(DistBackendError,
-                      "penstock: process group " + group + " has not met: " + trouble);
+                      "penstock: process group " + group + " has not met: " + failure);
     if (patience.cancelled != 0)
       C10_THROW_ERROR(DistBackendError,
                       "penstock: process group " + group + " was aborted while its ranks met");
@@ -232,21 +232,21 @@ std::string Meeting::await(const std::string& topic, int rank, const std::string
 
 std::string Meeting::from_all(const std::string& topic, const std::string& mine,
                               const std::string& group, const Patience& patience) const {
-  tell(topic, mine);
+  publish(topic, mine);
   if (rank_ != 0) return await(topic + "/all", 0, group, patience);
   std::string all = mine;
   for (int rank = 1; rank < size_; ++rank) all += await(topic, rank, group, patience);
-  tell(topic + "/all", all);
+  publish(topic + "/all", all);
   return all;
 }
 
 void Meeting::give_up(const std::string& why) const {
-  const std::string trouble = key("trouble", 0);
+  const std::string failure_key = key("trouble", 0);
   const std::string words = "rank " + std::to_string(rank_) + " on " + host_name() +
                             " could not join: " + why.substr(0, why.find('\n'));
   try {
-    if (has(trouble)) return;
-    asked([&](c10d::Store& s) { s.set(trouble, words); });
+    if (has(failure_key)) return;
+    asked([&](c10d::Store& s) { s.set(failure_key, words); });
   } catch (const c10::Error&) {  // no rank can be told, and `why` matters more
   }
 }
@@ -304,7 +304,7 @@ std::shared_ptr<Attached> Attached::invite(const Meeting& meeting) {
   const bool made = own.spec.empty();
   if (made) own.spec = make_temporary_pool(meeting.size());
   auto attached = attach(meeting, own.spec, own.job, made);
-  meeting.tell("pool", own.text());
+  meeting.publish("pool", own.text());
   return attached;
 }
 

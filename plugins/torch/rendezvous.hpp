@@ -34,9 +34,9 @@ class Meeting {
 
   int rank() const { return rank_; }
   int size() const { return size_; }
-  void tell(const std::string& topic, const std::string& text) const;
+  void publish(const std::string& topic, const std::string& text) const;
   /// Returns the text that `rank` has published; empty: none yet.
-  std::string told(const std::string& topic, int rank) const;
+  std::string published(const std::string& topic, int rank) const;
   /// Waits until `rank` has published `topic`. `group`: its name in messages.
   std::string await(const std::string& topic, int rank, const std::string& group,
                     const Patience& patience) const;
