@@ -21,7 +21,7 @@ enum { max_parts = 4, max_streams = 4, batches = 5, patience = 60, rings = 200 }
 
 /* Shared by all processes, in FOLDER/control. The words lie a line apart. */
 struct control {
-  _Atomic uint64_t come, turn;
+  _Atomic uint64_t arrived, turn;
   double seconds[2];
   char pad[4096 - 32];
   _Atomic uint64_t words[2][512];
@@ -52,8 +52,8 @@ static void give_up_after(double until, const char* what) {
 
 static void barrier(void) {
   const uint64_t turn = atomic_load(&control->turn);
-  if (atomic_fetch_add(&control->come, 1) + 1 == (uint64_t)ranks) {
-    atomic_store(&control->come, 0);
+  if (atomic_fetch_add(&control->arrived, 1) + 1 == (uint64_t)ranks) {
+    atomic_store(&control->arrived, 0);
     atomic_fetch_add(&control->turn, 1);
   }
   for (const double until = now() + patience; atomic_load(&control->turn) == turn; sched_yield())

@@ -81,9 +81,8 @@ Result<void> remove_caches(const std::string& spec, arena::Arena& arena, Json& f
 
 /// A node that is said to be gone must have no living process, under any name: the containers of a
 /// machine have different names, but are one node.
-Result<std::vector<std::uint32_t>> if_nobody_lives_there(const pool::Pool& pool,
-                                                         const std::string& name,
-                                                         const std::vector<std::uint32_t>& nodes) {
+Result<std::vector<std::uint32_t>> check_none_alive(const pool::Pool& pool, const std::string& name,
+                                                    const std::vector<std::uint32_t>& nodes) {
   for (const pool::ProcessRecord& record : pool.processes()) {
     if (!record.attached || !record.alive) continue;
     if (std::find(nodes.begin(), nodes.end(), record.node) == nodes.end()) continue;
@@ -96,8 +95,8 @@ Result<std::vector<std::uint32_t>> if_nobody_lives_there(const pool::Pool& pool,
 
 /// Whether another host has the node's number by now: the number of a host without processes is
 /// reused.
-bool number_is_anothers(const pool::ProcessRecord& record,
-                        const std::vector<pool::ProcessRecord>& records) {
+bool number_was_reused(const pool::ProcessRecord& record,
+                       const std::vector<pool::ProcessRecord>& records) {
   return std::any_of(records.begin(), records.end(), [&](const pool::ProcessRecord& other) {
     return other.node == record.node && other.boot_id != record.boot_id &&
            other.host != record.host && other.attached_wall_ns > record.attached_wall_ns;
@@ -113,14 +112,14 @@ Result<std::vector<std::uint32_t>> nodes_of_host(const pool::Pool& pool,
   const auto records = pool.processes();
   for (const pool::ProcessRecord& record : records) {
     if (record.host != name && std::to_string(record.node) != name) continue;
-    if (record.host == name && number_is_anothers(record, records)) continue;
+    if (record.host == name && number_was_reused(record, records)) continue;
     if (std::find(found.begin(), found.end(), record.node) == found.end())
       found.push_back(record.node);
   }
   for (const auto& node : quarantine.waits_for) {  // others may have reused its records
     if (found.empty() && std::to_string(node.node) == name) found.push_back(node.node);
   }
-  if (!found.empty()) return if_nobody_lives_there(pool, name, found);
+  if (!found.empty()) return check_none_alive(pool, name, found);
   return fail(ErrorCode::not_found,
               "no process of a host {} was ever attached to pool {}; which hosts it waits for: "
               "penstock pool info {}",

@@ -35,7 +35,7 @@ namespace small_mpi {
 constexpr std::size_t slot_bytes = 1 << 20;
 
 struct Shared {
-  std::atomic<std::uint64_t> come, turn;  // of the barrier
+  std::atomic<std::uint64_t> arrived, turn;  // of the barrier
   char pad[48];
 };
 
@@ -54,8 +54,8 @@ inline char* slot(int of) {
 inline void barrier() {
   const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(2);
   const std::uint64_t turn = shared->turn;
-  if (shared->come.fetch_add(1) + 1 == static_cast<std::uint64_t>(ranks)) {
-    shared->come = 0;
+  if (shared->arrived.fetch_add(1) + 1 == static_cast<std::uint64_t>(ranks)) {
+    shared->arrived = 0;
     ++shared->turn;
   }
   while (shared->turn == turn) {

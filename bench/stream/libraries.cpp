@@ -34,8 +34,8 @@ Result<NumaLibrary> load_numa() {
 #include "bench/stream/library_tables.inc"
 #undef PENSTOCK_STREAM_NUMA
   if (missing != nullptr)
-    if (auto told = lacks("libnuma.so.1", missing, "libnuma1"); !told)
-      return unexpected(told.error());
+    if (auto checked = lacks("libnuma.so.1", missing, "libnuma1"); !checked)
+      return unexpected(checked.error());
   if (library.numa_available() < 0)
     return fail(ErrorCode::unavailable,
                 "the kernel binds no memory to NUMA nodes here: in a container allow mbind "
@@ -62,8 +62,8 @@ Result<PmemLibrary> load_pmem() {
   if (missing == nullptr && dlsym(handle, "_pobj_cached_pool") == nullptr)
     missing = "_pobj_cached_pool";
   if (missing != nullptr)
-    if (auto told = lacks("libpmemobj.so.1", missing, "libpmemobj1"); !told)
-      return unexpected(told.error());
+    if (auto checked = lacks("libpmemobj.so.1", missing, "libpmemobj1"); !checked)
+      return unexpected(checked.error());
   return library;
 }
 

@@ -143,8 +143,8 @@ struct Files {
   base::OutputFile csv, json;
 };
 
-Result<void> tell(Files& files, const std::vector<Figure>& figures,
-                  const std::vector<Absent>& absent, const Facts& facts) {
+Result<void> report(Files& files, const std::vector<Figure>& figures,
+                    const std::vector<Absent>& absent, const Facts& facts) {
   if (!figures.empty()) {
     tables_of(figures, facts).print();
     print_memory(figures);
@@ -177,11 +177,11 @@ Result<int> run_checked(const StreamOptions& options) {
   for (unsigned i = 0; i < options.repeat && Interruptible::asked() == 0; ++i)
     right = runner.round() && right;
   const auto figures = runner.figures();
-  PENSTOCK_TRY(tell(files, figures, plan.absent,
-                    {.elements = runner.elements(),
-                     .ntimes = options.ntimes,
-                     .cache_bytes = topology.last_level_bytes(settings.cpus),
-                     .first_touch = options.first_touch}));
+  PENSTOCK_TRY(report(files, figures, plan.absent,
+                      {.elements = runner.elements(),
+                       .ntimes = options.ntimes,
+                       .cache_bytes = topology.last_level_bytes(settings.cpus),
+                       .first_touch = options.first_touch}));
   if (Interruptible::asked() != 0) return 128 + Interruptible::asked();
   return right && !figures.empty() ? 0 : 1;
 }

@@ -134,11 +134,11 @@ TEST(ArenaProcesses, PassSharedObjectsOnUntilNobodyIsLeft) {
   }
   EXPECT_EQ(heir->list().size(), 2u);
   EXPECT_EQ(heir->owner(shared[0]), heir.pool->token());
-  const auto nobody = [](std::uint64_t) { return std::uint64_t{0}; };
-  EXPECT_TRUE(heir->pass_on(shared, nobody).value());
+  const auto no_owner = [](std::uint64_t) { return std::uint64_t{0}; };
+  EXPECT_TRUE(heir->pass_on(shared, no_owner).value());
   EXPECT_TRUE(heir->list().empty());
   EXPECT_EQ(heir->owner(shared[0]), 0u);
-  EXPECT_FALSE(heir->pass_on(shared, nobody).value()) << "they are gone";
+  EXPECT_FALSE(heir->pass_on(shared, no_owner).value()) << "they are gone";
 }
 
 TEST(ArenaProcesses, KeepObjectsPassedOnWhenTheirMakerDetaches) {

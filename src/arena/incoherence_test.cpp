@@ -21,7 +21,7 @@ class Incoherence : public ::testing::Test {
     fmt::print("seed {}\n", seed_);
     for (auto& node : nodes_) node = fresh_node();
     formatted_ = *format(region(0), memory_.placement());
-    let_go(0);
+    release_lock(0);
   }
 
   std::unique_ptr<IncoherentNode> fresh_node() {
@@ -37,7 +37,7 @@ class Incoherence : public ::testing::Test {
   }
 
   /// As the pool's lock: publishes made under it reach the device before the release.
-  void let_go(std::size_t node) { nodes_[node]->memory().store_fence(); }
+  void release_lock(std::size_t node) { nodes_[node]->memory().store_fence(); }
 
   /// Creates an object in the order that Arena keeps.
   bool create(std::size_t node, const std::string& name) {
@@ -105,14 +105,14 @@ class Incoherence : public ::testing::Test {
       try {
         (void)recover(node);
         nodes_[node]->live();
-        let_go(node);
+        release_lock(node);
       } catch (const Death&) {
         nodes_[node]->lose_pending();
         nodes_[node] = fresh_node();
       }
     }
     auto left = recover(node);
-    let_go(node);
+    release_lock(node);
     return left;
   }
 
@@ -145,11 +145,11 @@ TEST_F(Incoherence, NodesInTurnAgree) {
     } else if (create(node, name)) {
       model.insert(name);
     }
-    let_go(node);
+    release_lock(node);
     if (step % 50 == 0) {
       const std::size_t other = random_() % nodes;
       ASSERT_EQ(recover(other), model) << "step " << step;
-      let_go(other);
+      release_lock(other);
     }
   }
 }
@@ -170,7 +170,7 @@ TEST_F(Incoherence, DeathsLeaveNamesWholeOrAbsent) {
         model.insert(name);
       }
       nodes_[node]->live();
-      let_go(node);
+      release_lock(node);
     } catch (const Death&) {
       ++deaths;
       nodes_[node]->lose_pending();
@@ -185,7 +185,7 @@ TEST_F(Incoherence, DeathsLeaveNamesWholeOrAbsent) {
   for (const auto& name : std::set<std::string>(model)) {
     const std::size_t node = random_() % nodes;
     ASSERT_NO_FATAL_FAILURE(destroy(node, name));
-    let_go(node);
+    release_lock(node);
   }
   Space extents = space(0);
   SpaceRequest all;

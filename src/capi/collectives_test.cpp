@@ -27,15 +27,15 @@ class Table {
  public:
   int exchange(std::uint32_t rank, const void* mine, void* all, std::uint64_t bytes) {
     std::memcpy(bytes_.data() + rank * bytes, mine, bytes);
-    ++come_;
-    while (come_ < ranks) std::this_thread::yield();
+    ++entered_;
+    while (entered_ < ranks) std::this_thread::yield();
     std::memcpy(all, bytes_.data(), ranks * bytes);
     return 0;
   }
 
  private:
   std::array<std::byte, 4096> bytes_{};
-  std::atomic<std::uint32_t> come_{0};
+  std::atomic<std::uint32_t> entered_{0};
 };
 
 class Comms : public ::testing::Test {
@@ -303,10 +303,10 @@ TEST_F(Comms, TakeTheirSlotsInTheirFirstLongCall) {
     EXPECT_EQ(penstock_pool_info(watching, &info), PENSTOCK_OK);
     return info.object_bytes_used;
   };
-  std::atomic<std::uint32_t> come{0};
+  std::atomic<std::uint32_t> entered{0};
   const auto meet = [&](std::uint32_t times) {
-    ++come;
-    while (come < times * ranks) std::this_thread::yield();
+    ++entered;
+    while (entered < times * ranks) std::this_thread::yield();
   };
   const auto add = [](Rank& rank, std::size_t count) {
     std::vector<float> values(count, 1.0f);

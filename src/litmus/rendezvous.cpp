@@ -156,8 +156,8 @@ Result<void> Rendezvous::await_second() {
 Result<bool> Rendezvous::give_up() {
   const auto guard = PENSTOCK_TRY(pool_.lock());
   if (second_came()) return false;
-  const SeatLine nobody{};
-  memory_.publish_line(seat(0), &nobody);  // at the device when the lock is released
+  const SeatLine empty_seat{};
+  memory_.publish_line(seat(0), &empty_seat);  // at the device when the lock is released
   return true;
 }
 

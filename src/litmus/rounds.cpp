@@ -95,8 +95,8 @@ class Rounds {
   Counts& counts() { return report_.counts[side_.self][static_cast<std::uint32_t>(trial_)]; }
 
   /// Both sides number their steps in one sequence, so that each knows whose turn it is.
-  void tell() { own_bell_.ring(++step_); }
-  Result<void> hear(const std::byte* held = nullptr);
+  void signal() { own_bell_.ring(++step_); }
+  Result<void> await_signal(const std::byte* held = nullptr);
   Result<void> meet();
   Result<void> run_trial(std::uint32_t writer);
   Result<void> write(std::byte* line);
@@ -120,7 +120,7 @@ class Rounds {
 };
 
 /// `held`: a line whose copy stays in use meanwhile, so that the cache does not drop it as unused.
-Result<void> Rounds::hear(const std::byte* held) {
+Result<void> Rounds::await_signal(const std::byte* held) {
   ++step_;
   base::Waiter waiter("the other side's next step", side_.timeout_ns, side_.other_living);
   while (other_bell_.read() < step_) {
@@ -135,9 +135,9 @@ Result<void> Rounds::hear(const std::byte* held) {
 }
 
 Result<void> Rounds::meet() {
-  tell();
+  signal();
   --step_;  // both steps are one
-  return hear();
+  return await_signal();
 }
 
 Result<void> Rounds::run_trial(std::uint32_t writer) {
@@ -185,10 +185,11 @@ void Rounds::store(std::byte* line, std::uint64_t round) {
 
 Result<void> Rounds::write(std::byte* line) {
   for (std::uint64_t round = 1; round <= side_.rounds; ++round) {
-    if (auto held = hear(); !held) return held;  // by the reader, which then holds an older copy
+    // From the reader, which then holds an older copy.
+    if (auto held = await_signal(); !held) return held;
     store(line, round);
-    tell();  // orders the stores: coherent memory shows them from here on
-    if (auto seen = hear(); !seen) return seen;
+    signal();  // orders the stores: coherent memory shows them from here on
+    if (auto seen = await_signal(); !seen) return seen;
     // In every trial, no line stays dirty for longer than a round. Written back before the next
     // round's stores, which would otherwise travel with it.
     memory_.write_back(line, line_bytes);
@@ -201,10 +202,10 @@ Result<void> Rounds::read(const std::byte* line) {
   std::byte older[tested_stride];
   for (std::uint64_t round = 1; round <= side_.rounds; ++round) {
     memory_.load_bulk(older, line, sizeof older);  // from here on this cache holds a copy of it
-    tell();
-    if (auto stored = hear(line); !stored) return stored;
+    signal();
+    if (auto stored = await_signal(line); !stored) return stored;
     look(line, round);
-    tell();
+    signal();
   }
   return {};
 }
@@ -228,7 +229,7 @@ void Rounds::look(const std::byte* line, std::uint64_t round) {
 /// there.
 Result<void> Rounds::read_tagged(const std::byte* line) {
   for (std::uint64_t round = 1; round <= side_.rounds; ++round) {
-    tell();
+    signal();
     ++step_;
     base::Waiter waiter("the end of the tagged lines", side_.timeout_ns, side_.other_living);
     bool wrong = false;
@@ -238,7 +239,7 @@ Result<void> Rounds::read_tagged(const std::byte* line) {
     }
     const bool whole = look_for_tags(line, round, wrong);
     ++(wrong ? counts().wrong : whole ? counts().right : counts().stale);
-    tell();
+    signal();
   }
   return {};
 }
@@ -354,8 +355,8 @@ Result<void> Rounds::exchange() {
   }
   std::copy_n(other.of_trial, trial_count, report_.counts[1 - side_.self]);
   // The first side frees the lines when the other has said that it no longer touches them.
-  if (side_.self == 0) return hear();
-  tell();
+  if (side_.self == 0) return await_signal();
+  signal();
   return {};
 }
 

@@ -100,10 +100,11 @@ TEST(Fluid, GivesEveryTransferABottleneck) {
 /// Carries out the actions that it was given.
 class Script final : public Lane {
  public:
-  Script(std::vector<Action> actions, Word tells) : actions_(std::move(actions)), tells_(tells) {}
+  Script(std::vector<Action> actions, Word signals)
+      : actions_(std::move(actions)), signals_(signals) {}
   Action next(Machine& machine) override {
     if (at_ == actions_.size()) {
-      machine.tell(tells_, 1, 0.5);
+      machine.signal(signals_, 1, 0.5);
       return {};
     }
     return actions_[at_++];
@@ -112,7 +113,7 @@ class Script final : public Lane {
 
  private:
   std::vector<Action> actions_;
-  Word tells_;
+  Word signals_;
   std::size_t at_ = 0;
 };
 
@@ -153,9 +154,10 @@ TEST(Machine, ServesATurnAfterTheOther) {
 
 TEST(Machine, NamesWhoNeverEnds) {
   Machine machine;
-  const Word nobody = machine.add_word();
+  const Word never_signalled = machine.add_word();
   machine.add_lane(std::make_unique<Script>(
-      std::vector<Action>{{.kind = Action::Kind::await, .needs = {{nobody, 7}}}}, nobody));
+      std::vector<Action>{{.kind = Action::Kind::await, .needs = {{never_signalled, 7}}}},
+      never_signalled));
   const auto ended = machine.run();
   ASSERT_FALSE(ended);
   EXPECT_EQ(ended.error().code, ErrorCode::deadline);

@@ -23,10 +23,10 @@ std::int64_t Machine::add_turn() {
   return static_cast<std::int64_t>(turns_.size()) - 1;
 }
 
-void Machine::tell(Word word, std::uint64_t value, double after) {
+void Machine::signal(Word word, std::uint64_t value, double after) {
   if (after <= 0) return raise(word, value);
   timers_.push(
-      {.time = now_ + after, .order = order_++, .tells = true, .word = word, .value = value});
+      {.time = now_ + after, .order = order_++, .signals = true, .word = word, .value = value});
 }
 
 void Machine::raise(Word word, std::uint64_t value) {
@@ -112,7 +112,7 @@ void Machine::take_timers() {
   while (!timers_.empty() && timers_.top().time <= now_ + least_seconds) {
     const Timer timer = timers_.top();
     timers_.pop();
-    if (timer.tells)
+    if (timer.signals)
       raise(timer.word, timer.value);
     else
       ready_.push_back(timer.lane);

@@ -59,7 +59,7 @@ class Machine {
   double now() const { return now_; }
   std::uint64_t value(Word word) const { return words_[word].value; }
   /// Raises the word to at least this value, now or `after` seconds later.
-  void tell(Word word, std::uint64_t value, double after);
+  void signal(Word word, std::uint64_t value, double after);
 
  private:
   struct LaneState {
@@ -80,7 +80,7 @@ class Machine {
   struct Timer {
     double time = 0;
     std::uint64_t order = 0;
-    bool tells = false;
+    bool signals = false;
     std::size_t lane = 0;
     Word word = 0;
     std::uint64_t value = 0;

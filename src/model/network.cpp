@@ -107,15 +107,15 @@ class MessageLane final : public Lane {
       : ports_(ports), rank_(rank), messages_(std::move(messages)) {}
 
   Action next(Machine& machine) override {
-    if (sends_) tell(machine);
+    if (sends_) signal(machine);
     while (at_ < messages_.size()) {
       const Message& message = messages_[at_];
-      if (!has_come_ && message.from >= 0) {
-        has_come_ = true;
+      if (!has_arrived_ && message.from >= 0) {
+        has_arrived_ = true;
         return {.kind = Action::Kind::await,
                 .needs = {{ports_.word(machine, message.from, rank_), message.count}}};
       }
-      has_come_ = false;
+      has_arrived_ = false;
       ++at_;
       if (message.to < 0) continue;
       sends_ = true;
@@ -129,9 +129,10 @@ class MessageLane final : public Lane {
   }
 
  private:
-  void tell(Machine& machine) {
+  void signal(Machine& machine) {
     sends_ = false;
-    machine.tell(ports_.word(machine, rank_, to_), ++sent_[to_], ports_.network.latency_us * 1e-6);
+    machine.signal(ports_.word(machine, rank_, to_), ++sent_[to_],
+                   ports_.network.latency_us * 1e-6);
   }
   std::vector<Use> uses() const {
     const auto here = rank_ / ports_.per_node;
@@ -144,7 +145,7 @@ class MessageLane final : public Lane {
   const std::uint32_t rank_;
   const Messages messages_;
   std::size_t at_ = 0;
-  bool has_come_ = false, sends_ = false;
+  bool has_arrived_ = false, sends_ = false;
   std::int64_t to_ = 0;
   std::map<std::int64_t, std::uint64_t> sent_;
 };

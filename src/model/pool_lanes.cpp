@@ -297,12 +297,12 @@ void RankLane::close(Machine& machine) {
         seen_.insert({all_[i].rank, all_[i].chunk});
     });
   }
-  if (first.kind == StepKind::ring) machine.tell(call_.doorbell(rank_, first.chunk), 1, store);
+  if (first.kind == StepKind::ring) machine.signal(call_.doorbell(rank_, first.chunk), 1, store);
   for (std::size_t i = at_; i < end_; ++i) {
     const Step& each = step(i);
     if (each.kind == StepKind::release)
-      machine.tell(call_.release(each.rank, rank_), each.chunk + 1, store);
-    if (awaited_[steps_[i]]) machine.tell(call_.step(rank_, steps_[i]), 1, 0);
+      machine.signal(call_.release(each.rank, rank_), each.chunk + 1, store);
+    if (awaited_[steps_[i]]) machine.signal(call_.step(rank_, steps_[i]), 1, 0);
   }
   const auto time_ns = [](double seconds) {
     return static_cast<std::uint64_t>(seconds / nano + 0.5);

@@ -73,8 +73,8 @@ class SwitchLane final : public Lane {
   }
   void close(Machine& machine) {
     is_open_ = false;
-    machine.tell(call_.doorbell(place_.answers_as, chunk_++), 1,
-                 call_.resources().platform().store_us * microsecond);
+    machine.signal(call_.doorbell(place_.answers_as, chunk_++), 1,
+                   call_.resources().platform().store_us * microsecond);
   }
 
   PoolCall& call_;

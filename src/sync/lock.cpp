@@ -501,9 +501,10 @@ Result<void> Lock::acquire(std::uint64_t timeout_ns, Hold hold,
 
 Result<void> OpenLock::acquire(std::uint64_t timeout_ns, Hold hold,
                                const std::function<void()>& meanwhile) {
-  const AliveCheck nobody;
-  return acquire_by({Entries(memory_, lines_, self_), token_, self_, last_number_, alive_, nobody},
-                    timeout_ns, hold, meanwhile);
+  const AliveCheck none_excluded;
+  return acquire_by(
+      {Entries(memory_, lines_, self_), token_, self_, last_number_, alive_, none_excluded},
+      timeout_ns, hold, meanwhile);
 }
 
 void OpenLock::release() {

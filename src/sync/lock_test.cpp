@@ -102,7 +102,7 @@ TEST_P(LockTest, SharedWaiterQueuesBehindExclusiveOne) {
   Lines lines(Lock::bytes(3));
   Lock reader(memory_, lines.get(), 3, 0, 100, everybody_lives);
   ASSERT_TRUE(reader.acquire(1000 * ms, Hold::shared));
-  std::atomic<bool> queued{false}, tried{false}, let_go{false};
+  std::atomic<bool> queued{false}, tried{false}, may_release{false};
   std::thread writer([&] {
     Lock lock(memory_, lines.get(), 3, 1, 101, everybody_lives);
     const auto stand_still = [&] {  // before it passes the holder over
@@ -110,7 +110,7 @@ TEST_P(LockTest, SharedWaiterQueuesBehindExclusiveOne) {
       while (!tried) std::this_thread::yield();
     };
     EXPECT_TRUE(lock.acquire(30'000 * ms, Hold::exclusive, stand_still));
-    while (!let_go) std::this_thread::yield();
+    while (!may_release) std::this_thread::yield();
     lock.release();
   });
   while (!queued) std::this_thread::yield();
@@ -119,7 +119,7 @@ TEST_P(LockTest, SharedWaiterQueuesBehindExclusiveOne) {
   EXPECT_FALSE(passed) << "it passed a living holder";
   reader.release();
   tried = true;
-  let_go = true;
+  may_release = true;
   writer.join();
   EXPECT_TRUE(late.acquire(1000 * ms, Hold::shared));
 }

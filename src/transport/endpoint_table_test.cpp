@@ -77,15 +77,15 @@ TEST_P(EndpointTableTest, ReportsDeadPeerAtSecondLook) {
   const EndpointTable table = *EndpointTable::open(*side_b_.arena);
   PeerWatch watch(*side_b_.pool, table);
   const Address address = a_->address();
-  constexpr std::uint64_t of_nobody = 0;
-  watch.add(address.slot, address.generation, of_nobody);
+  constexpr std::uint64_t no_token = 0;
+  watch.add(address.slot, address.generation, no_token);
   std::vector<PeerFate> fates;
-  const auto tell = [&](Peer, std::uint32_t, PeerFate fate, const std::string&) {
+  const auto record = [&](Peer, std::uint32_t, PeerFate fate, const std::string&) {
     fates.push_back(fate);
   };
-  watch.look(tell);
+  watch.look(record);
   EXPECT_TRUE(fates.empty());
-  for (int look = 0; look < 3; ++look) watch.look(tell);
+  for (int look = 0; look < 3; ++look) watch.look(record);
   EXPECT_EQ(fates, std::vector{PeerFate::dead});
 }
 
@@ -101,8 +101,8 @@ TEST_P(EndpointTableTest, TellsClosedFromDeadAfterSlotReuse) {
     ASSERT_EQ(a_->address().slot, slot);
   };
   const auto fate_of = [&](std::uint32_t generation) {
-    constexpr std::uint64_t of_nobody = 0;
-    watch.add(slot, generation, of_nobody);
+    constexpr std::uint64_t no_token = 0;
+    watch.add(slot, generation, no_token);
     return watch.fate(slot);
   };
   const std::uint32_t first = a_->address().generation;
@@ -130,19 +130,19 @@ TEST_P(EndpointTableTest, ChecksEachPeerOnceWhenOneLeaves) {
   Recorder callbacks;
   const auto c = open(side_a_, callbacks), d = open(side_a_, callbacks);
   const std::uint64_t living = side_a_.pool->token();
-  constexpr std::uint64_t of_nobody = 0;
+  constexpr std::uint64_t no_token = 0;
   constexpr std::uint32_t never_opened = 50;  // generations from here on
   watch.add(a_->address().slot, a_->address().generation, living);
-  watch.add(b_->address().slot, b_->address().generation, of_nobody);
+  watch.add(b_->address().slot, b_->address().generation, no_token);
   watch.add(c->address().slot, c->address().generation + never_opened, living);
   watch.add(d->address().slot, d->address().generation, living);
   std::vector<PeerFate> fates;
-  const auto tell = [&](Peer, std::uint32_t, PeerFate fate, const std::string&) {
+  const auto record = [&](Peer, std::uint32_t, PeerFate fate, const std::string&) {
     fates.push_back(fate);
   };
-  watch.look(tell);
+  watch.look(record);
   EXPECT_EQ(fates, std::vector{PeerFate::closed});
-  watch.look(tell);
+  watch.look(record);
   EXPECT_EQ(fates, (std::vector{PeerFate::closed, PeerFate::dead}));
 }
 

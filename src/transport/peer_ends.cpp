@@ -89,8 +89,8 @@ void Endpoint::Impl::peer_gone(Peer gone, std::uint32_t generation, PeerFate fat
                     : fate == PeerFate::closed ? "left"
                                                : "is broken";
   const Error error{ErrorCode::peer_dead, fmt::format("{} {}", description, how)};
-  const std::uint32_t heard = peer.rx ? peer.rx->source_generation() : generation;
-  if (heard != generation && peers.watch.watched(gone, heard))
+  const std::uint32_t rx_generation = peer.rx ? peer.rx->source_generation() : generation;
+  if (rx_generation != generation && peers.watch.watched(gone, rx_generation))
     return predecessor_gone(gone, generation, fate, error);
   const bool unfinished = (peer.tx && peer.tx->waiting()) || (peer.rx && !peer.rx->quiet());
   const bool in_order = fate == PeerFate::closed && !unfinished;

@@ -66,9 +66,9 @@ class Peers {
     return group ? (*group)[peer % group_peers] : make(peer);
   }
   const PeerState& operator[](Peer peer) const {
-    static const PeerState nobody;
+    static const PeerState no_peer;
     const auto& group = groups_[peer / group_peers];
-    return group ? (*group)[peer % group_peers] : nobody;
+    return group ? (*group)[peer % group_peers] : no_peer;
   }
   /// The peers that have a state, by index: [0, known()).
   std::size_t known() const { return group_peers * made_.size(); }

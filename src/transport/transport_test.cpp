@@ -491,7 +491,7 @@ TEST_P(TransportTest, ClosingEndpointLetsOthersProgress) {
 }
 
 TEST_P(TransportTest, PublishesWaitWhenNothingMoves) {
-  const auto told = [&] {
+  const auto activity_text = [&] {
     for (const auto& record : side_b_.pool->processes())
       if (record.rank == 0) return record.activity;
     return std::string("no record");
@@ -500,15 +500,15 @@ TEST_P(TransportTest, PublishesWaitWhenNothingMoves) {
     for (const std::uint64_t end = base::now_ns() + ns; base::now_ns() < end;) a_->progress();
   };
   progress_for(400'000'000);
-  EXPECT_EQ(told().rfind("polls for messages since ", 0), 0u) << told();
+  EXPECT_EQ(activity_text().rfind("polls for messages since ", 0), 0u) << activity_text();
   ASSERT_TRUE(*b_->try_inject(to_a_, {1, 0, 0, 0}, nullptr));
   while (callbacks_a_.arrived.empty()) a_->progress();
-  EXPECT_EQ(told(), "");
+  EXPECT_EQ(activity_text(), "");
   auto data = pattern(4 << 20, 1);
   SendOp op = op_of(data, 1);
   ASSERT_FALSE(*a_->send(to_b_, &op));
   progress_for(400'000'000);
-  EXPECT_EQ(told().rfind("sends to rank 1 ", 0), 0u) << told();
+  EXPECT_EQ(activity_text().rfind("sends to rank 1 ", 0), 0u) << activity_text();
   progress_until([&] { return callbacks_a_.sent.size() == 1; });
 }
 

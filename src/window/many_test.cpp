@@ -117,8 +117,8 @@ struct Counted {
 };
 
 Counted counted(pool::Pool& pool, const std::vector<std::uint32_t>& nodes_of, std::uint32_t self) {
-  alignas(64) static std::uint64_t come[8], own[8];
-  std::fill(std::begin(come), std::end(come), ~std::uint64_t{0});
+  alignas(64) static std::uint64_t received[8], own[8];
+  std::fill(std::begin(received), std::end(received), ~std::uint64_t{0});
   group::Group group(pool, {.tokens = std::vector<std::uint64_t>(nodes_of.size(), pool.token()),
                             .nodes = nodes_of,
                             .self = self,
@@ -126,7 +126,7 @@ Counted counted(pool::Pool& pool, const std::vector<std::uint32_t>& nodes_of, st
   Counted calls;
   group::Barrier barrier(group, [&](std::uint32_t rank) {
     ++(rank == self ? calls.written : calls.read);
-    return reinterpret_cast<std::byte*>(rank == self ? own : come);
+    return reinterpret_cast<std::byte*>(rank == self ? own : received);
   });
   EXPECT_TRUE(barrier.meet("a count"));
   calls.read /= 2;  // each line is invalidated and loaded
