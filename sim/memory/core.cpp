@@ -204,7 +204,7 @@ void Core::publish_line(std::uint64_t line, const Line& data, bool tagged) {
   ++device_writes_;
   machine_.happened(*this, Event::publish, line, data.words[0]);
   touch(line);
-  if (tagged && faults_.tags_come_first) {
+  if (tagged && faults_.tags_arrive_first) {
     buffer(Event::publish, line, data, last_word, true);
     buffer(Event::publish, line, data, all_words & ~last_word, true);
     return;
@@ -221,7 +221,7 @@ void Core::publish_line(std::uint64_t line, const Line& data, bool tagged) {
 }
 
 void Core::send_line(std::uint64_t line, const Line& data, bool tagged) {
-  const bool odd = tagged && faults_.tags_come_first;
+  const bool odd = tagged && faults_.tags_arrive_first;
   if (odd || !choices_.chance(faults_.stored)) return publish_line(line, data, tagged);
   machine_.step(*this);
   ++device_writes_;

@@ -35,7 +35,7 @@ struct FaultModel {
   bool loads_pass_full_fence = false;  ///< full_fence orders no more than `store_fence`
   bool bulk_passes_store_fence = false;  ///< payload may arrive after stores that `store_fence` put
                                          ///< behind it
-  bool tags_come_first = false;  ///< the last word of a tagged line arrives before the others
+  bool tags_arrive_first = false;  ///< the last word of a tagged line arrives before the others
 
   /// A different model for each seed: some bugs need a copy to stay and show only if nothing is
   /// ever evicted, others only if everything is. Groce et al., "Swarm testing" (2012).

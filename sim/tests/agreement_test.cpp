@@ -21,7 +21,7 @@ constexpr std::uint32_t turns = 3;
 /// Values that ranks exchange by other means than the pool.
 struct Exchange {
   std::array<std::vector<coll::Offer>, turns> offers;
-  std::array<std::uint32_t, turns> told{}, may_change{}, ended{};
+  std::array<std::uint32_t, turns> offered{}, may_change{}, ended{};
   bool late_slots = false;
 };
 
@@ -92,8 +92,8 @@ void meet(World& world, SpaceUser& user, Exchange& exchange, std::uint32_t ranks
   auto& offers = exchange.offers[turn];
   offers.resize(ranks);
   offers[self] = agreement.own();
-  ++exchange.told[turn];
-  wait_until(world, "the offers", [&] { return exchange.told[turn] == ranks; });
+  ++exchange.offered[turn];
+  wait_until(world, "the offers", [&] { return exchange.offered[turn] == ranks; });
   const auto fits = agreement.check(offers, "communicator");
   world.require(fits.has_value(), fits ? "" : fits.error().message);
   coll::Options options = agreement.options(*user.pool, offers);

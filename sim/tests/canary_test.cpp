@@ -142,20 +142,20 @@ Scenario invalidated(const char* name, bool after_the_flag) {
   scenario.name = name;
   scenario.device_bytes = 64 << 10;
   scenario.body = [after_the_flag](World& world) {
-    auto told = std::make_shared<std::uint64_t>(0);  // by other means than the pool
+    auto signalled = std::make_shared<std::uint64_t>(0);  // by other means than the pool
     auto taken = std::make_shared<std::uint64_t>(0);
-    world.spawn(0, [&world, told, taken] {
+    world.spawn(0, [&world, signalled, taken] {
       for (std::uint64_t round = 1; round <= rounds; ++round) {
         world.memory().publish_word(line(world, 0), round);
         world.memory().full_fence();
-        *told = round;
+        *signalled = round;
         world.until([&] { return *taken == round; });
       }
     });
-    world.spawn(1, [&world, after_the_flag, told, taken] {
+    world.spawn(1, [&world, after_the_flag, signalled, taken] {
       for (std::uint64_t round = 1; round <= rounds; ++round) {
         if (!after_the_flag) world.memory().invalidate(line(world, 0), 8);
-        world.until([&] { return *told == round; });
+        world.until([&] { return *signalled == round; });
         if (after_the_flag) world.memory().invalidate(line(world, 0), 8);
         world.memory().load_fence();
         world.require(world.memory().load_word(line(world, 0)) == round, "an older copy");

@@ -177,7 +177,7 @@ void ask_for_the_region(Parts& parts) {
 }
 
 /// By a look that holds an old copy of the line.
-void hear_at_once(Parts& parts) {
+void notice_at_once(Parts& parts) {
   parts.one.does([&](SpaceUser&) {
     for (int looks = 0; looks < 4; ++looks) (void)parts.server->poll();
   });
@@ -192,7 +192,7 @@ void hear_at_once(Parts& parts) {
 TEST(Claim, NextLookFindsRequest) {
   const SmallPool pool;
   expect_held("switch", "random schedules",
-              explore(with_lasting_copies(of_parts(pool, "an ask is heard", hear_at_once)), 5));
+              explore(with_lasting_copies(of_parts(pool, "an ask is heard", notice_at_once)), 5));
 }
 
 /// Just after one switch has accepted a region, its claim is overwritten, and another takes it.
@@ -308,7 +308,7 @@ void let_another_answer(Parts& parts) {
 /// The word that says that a switch has let go of a region comes after all its stores there. It
 /// still serves another region of the same job: otherwise it would leave that job, with fences of
 /// its own.
-void use_what_was_let_go_of(Parts& parts) {
+void use_released_region(Parts& parts) {
   World& world = parts.world;
   const std::vector<std::byte> mark(parts.region->bytes(), std::byte{0x77});
   std::shared_ptr<offload::Registration> asked, other;
@@ -348,7 +348,7 @@ void use_what_was_let_go_of(Parts& parts) {
 
 TEST(Claim, StoresNothingToReleasedRegions) {
   const SmallPool pool;
-  Scenario scenario = of_parts(pool, "what was let go of is used again", use_what_was_let_go_of);
+  Scenario scenario = of_parts(pool, "what was let go of is used again", use_released_region);
   scenario.swarm = false;
   scenario.faults.deliver = 20;
   scenario.faults.tear = 1000;

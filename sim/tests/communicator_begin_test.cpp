@@ -79,7 +79,7 @@ constexpr std::uint32_t ranks = 9, victim = 1, turns = 3, deadly_turn = 1;
 struct Turn {
   std::vector<coll::Offer> offers = std::vector<coll::Offer>(ranks);
   std::vector<Process*> processes;
-  std::uint32_t told = 0, ended = 0;
+  std::uint32_t offered = 0, ended = 0;
   std::uint64_t area = 0;
   bool alone = false;            ///< no other space is free in the pool
   std::uint64_t dies_after = 0;  ///< publishes after which it dies while it opens; 0: it does not
@@ -104,7 +104,7 @@ class Opener {
 
   void take_part() {
     offer();
-    wait_until(world_, "the offers", [&] { return turn_.told == ranks && turn_.alone; });
+    wait_until(world_, "the offers", [&] { return turn_.offered == ranks && turn_.alone; });
     auto options = agreement_.options(*user_.pool, turn_.offers);
     if (self_ == victim && turn_.dies_after != 0) {
       world_.self().dies_after_publish = world_.self().publishes + turn_.dies_after;
@@ -140,7 +140,7 @@ class Opener {
     }
     turn_.offers[self_] = agreement_.own();
     if (self_ == 0) turn_.area = agreement_.own().area;
-    ++turn_.told;
+    ++turn_.offered;
   }
 
   bool allgather(Communicator& comm, int call) {
@@ -205,7 +205,7 @@ void one_after_the_other(World& world, const SimulatedPool& pool) {
       turn->processes.push_back(&world.spawn(self % nodes, [&world, &pool, turn, self] {
         Opener(world, pool, *turn, self).take_part();
       }));
-    wait_until(world, "a communicator", [&] { return turn->told == ranks; });
+    wait_until(world, "a communicator", [&] { return turn->offered == ranks; });
     if (number == 0) {
       take_the_rest(world, holder);
       area = turn->area;

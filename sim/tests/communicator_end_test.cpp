@@ -208,9 +208,9 @@ struct Overwritten {
     if (leave) return;
     wait_until(world, "rank 0", [&] { return at == restored; });
     // A waiting rank publishes its call again, in another word, each time it restores.
-    constexpr std::uint64_t told_again = 1;
+    constexpr std::uint64_t again_bit = 1;
     for (const auto& [place, value] : words)
-      world.require((memory.observe_word(place) | told_again) == (value | told_again),
+      world.require((memory.observe_word(place) | again_bit) == (value | again_bit),
                     "a word was not restored");
   }
 };

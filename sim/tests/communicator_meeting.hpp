@@ -121,7 +121,7 @@ class PlanRank {
  protected:
   bool somebody_died() const { return world_.victim() != nullptr && world_.victim()->dead; }
   /// Waits for all ranks. False: one has died before it came.
-  bool all_come() {
+  bool await_all_ranks() {
     wait_until(world_, "the ranks", [&] { return plan_.all_came() || somebody_died(); });
     return plan_.all_came();
   }

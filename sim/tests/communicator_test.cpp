@@ -36,7 +36,7 @@ class Rank : PlanRank<Plan> {
   using PlanRank::PlanRank;
 
   void call_all() {
-    if (!all_come()) return;
+    if (!await_all_ranks()) return;
     const auto comm = plan_.open(world_, *pool_, self_, plan_.check);
     for (std::size_t i = 0; i < plan_.calls.size(); ++i) {
       if (!call(*comm, i)) return;
@@ -264,9 +264,9 @@ TEST(Collectives, ForwardsFailureToIndirectWaiters) {
     Scenario scenario = with_lasting_copies(pool.scenario("failures of collectives", 3));
     scenario.body = [&pool, area, eager](World& world) {
       auto plan = std::make_shared<Meeting>(area, 3);
-      auto told = std::make_shared<bool>(false);
+      auto notified = std::make_shared<bool>(false);
       for (std::uint32_t self = 0; self < 3; ++self) {
-        world.spawn(self, [&world, &pool, plan, told, eager, self] {
+        world.spawn(self, [&world, &pool, plan, notified, eager, self] {
           const auto attached = plan->attach(world, pool, self);
           wait_until(world, "the ranks", [&] { return plan->all_came(); });
           if (self == 2) return;
@@ -274,8 +274,8 @@ TEST(Collectives, ForwardsFailureToIndirectWaiters) {
           const auto message = first_error(*comm, eager);
           const std::string name = "rank 2 (pid";
           world.require(message.find(name) != std::string::npos, message);
-          if (self == 0) *told = true;
-          if (self == 1) wait_until(world, "rank 0 to be told", [&] { return *told; });
+          if (self == 0) *notified = true;
+          if (self == 1) wait_until(world, "rank 0 to be told", [&] { return *notified; });
         });
       }
     };

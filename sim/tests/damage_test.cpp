@@ -27,13 +27,13 @@ class Counter final : public transport::EndpointCallbacks, transport::Arrival {
     return {.iov = &iov_, .iov_count = 1, .arrival = this};
   }
   void arrived() override { ++count; }
-  void failed(const Error&) override { told = true; }
+  void failed(const Error&) override { notified = true; }
   void on_sent(SendOp*) override { ++sent; }
-  void on_send_failed(SendOp*, const Error&) override { told = true; }
-  void on_peer_dead(Peer, const std::string&) override { told = true; }
-  void on_peer_left(Peer, const std::string&) override { told = true; }
+  void on_send_failed(SendOp*, const Error&) override { notified = true; }
+  void on_peer_dead(Peer, const std::string&) override { notified = true; }
+  void on_peer_left(Peer, const std::string&) override { notified = true; }
 
-  bool told = false;
+  bool notified = false;
   std::size_t count = 0, sent = 0;
 
  private:
@@ -50,7 +50,7 @@ struct Case {
   std::size_t pause_before = sizes.size();  ///< message before which both rest for a while
   std::array<bool, 2> paused{};
   bool vandal_done = false;
-  bool told = false;
+  bool notified = false;
 };
 
 struct Talker : SideOf<Counter> {
@@ -60,7 +60,7 @@ struct Talker : SideOf<Counter> {
     world.until([&] { return all.addresses[1 - number] || gone(*world.processes()[1 - number]); });
     const auto met = all.addresses[1 - number] ? endpoint->resolve(*all.addresses[1 - number])
                                                : tl::unexpected(Error{});
-    callbacks.told = !met;
+    callbacks.notified = !met;
     peer = met.value_or(0);
   }
   Peer peer = 0;
@@ -80,7 +80,7 @@ void talk(World& world, const SimulatedPool& simulated, Case& all, std::size_t n
   Talker self(world, simulated, all, number);
   const std::vector<std::byte> payload(payload_bytes, right);
   std::array<SendOp, sizes.size()> ops;
-  for (std::size_t i = 0; i < sizes.size() && !self.callbacks.told; ++i) {
+  for (std::size_t i = 0; i < sizes.size() && !self.callbacks.notified; ++i) {
     if (i == all.pause_before) {
       pause(world, self);
       all.paused[number] = true;
@@ -97,9 +97,9 @@ void talk(World& world, const SimulatedPool& simulated, Case& all, std::size_t n
   const auto done = [&] {
     const bool all_there =
         self.callbacks.count == sizes.size() && self.callbacks.sent == sizes.size();
-    all.told = all.told || (self.callbacks.told && !all_there);
-    all.done[number] = all.done[number] || all_there || self.callbacks.told;
-    return self.callbacks.told || (all.done[0] && all.done[1] && all.vandal_done);
+    all.notified = all.notified || (self.callbacks.notified && !all_there);
+    all.done[number] = all.done[number] || all_there || self.callbacks.notified;
+    return self.callbacks.notified || (all.done[0] && all.done[1] && all.vandal_done);
   };
   for (int looks = 0; !done(); ++looks) {
     world.require(looks < 60'000,
@@ -153,7 +153,7 @@ void damage(World& world, const SimulatedPool& simulated, Case& all) {
     return word != nullptr && pool->memory().observe_word(word) != 0;
   });
   wait_until(world, "the pause", [&] {
-    return all.pause_before == sizes.size() || all.paused[0] || all.paused[1] || all.told;
+    return all.pause_before == sizes.size() || all.paused[0] || all.paused[1] || all.notified;
   });
   // also before the receiver has found the channel
   const std::uint64_t most = world.random() % 2 == 0 ? 300 : 3;
@@ -225,7 +225,7 @@ Scenario stopped(const SimulatedPool& simulated) {
     for (std::size_t number : {0, 1})
       world.spawn(0, [&world, &simulated, all, number] {
         talk(world, simulated, *all, number);
-        world.require(!all->told, "somebody is blamed who was only stopped");
+        world.require(!all->notified, "somebody is blamed who was only stopped");
       });
     const std::size_t first = world.random() % 2;
     world.spawn(0, [&world, all, first] {
@@ -254,8 +254,8 @@ TEST(Damage, NobodyIsBlamedWhoIsStopped) {
 TEST(Damage, AnAnnouncementThatWasOverwrittenComesAgain) {
   const auto pool = pool_with_endpoints();
   const Scenario scenario =
-      damaged_unheard(*pool, "channel, an announcement overwritten", 1,
-                      [](World&, const Vandal& vandal) { vandal.overwrite(vandal.word(), 0); });
+      damaged_unnoticed(*pool, "channel, an announcement overwritten", 1,
+                        [](World&, const Vandal& vandal) { vandal.overwrite(vandal.word(), 0); });
   expect_held("channel", "random schedules", explore(scenario, 5));
 }
 

@@ -45,7 +45,7 @@ class Rank : PlanRank<Plan> {
   using PlanRank::PlanRank;
 
   void call_all() {
-    if (!all_come()) return;
+    if (!await_all_ranks()) return;
     const auto comm = plan_.open(world_, *pool_, self_);
     std::uint32_t done = 0;
     while (done < number && call(*comm, done)) ++done;

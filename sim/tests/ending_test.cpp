@@ -21,7 +21,7 @@ constexpr std::uint64_t room_for_one = 160 << 10;
 /// Shared by the ranks by other means than the pool.
 struct Exchange {
   std::vector<coll::Offer> offers{ranks};
-  std::uint32_t told = 0, opened = 0, done = 0, refused = 0, root = 0;
+  std::uint32_t offered = 0, opened = 0, done = 0, refused = 0, root = 0;
   bool eager = false, leave_at_once = false;
   bool late_slots = false;  ///< the call takes them, if another job leaves room
   std::optional<std::uint32_t> dies_leaving;
@@ -81,10 +81,10 @@ void use_and_leave(World& world, const SmallPool& pool, Exchange& exchange, std:
                                     {.slot_bytes = 256, .late_slots = exchange.late_slots});
   world.require(made.has_value(), made ? "" : made.error().message);
   exchange.offers[self] = agreement.own();
-  ++exchange.told;
+  ++exchange.offered;
   wait_until(world, "the offers",
-             [&] { return exchange.told == ranks || exchange.has_lost_one(); });
-  if (exchange.told != ranks) return agreement.give_back();
+             [&] { return exchange.offered == ranks || exchange.has_lost_one(); });
+  if (exchange.offered != ranks) return agreement.give_back();
   const coll::Options options = agreement.options(*user.pool, exchange.offers);
   const auto comm = coll::Communicator::open(*user.pool, options);
   world.require(comm.has_value(), comm ? "" : comm.error().message);

@@ -224,8 +224,8 @@ TEST(Tiles, ReceiverFindsEveryAnnouncedLine) {
           const std::uint64_t latest =
               memory.load_word(table.tiles().box(owner) + transport::TableLayout::latest);
           mine[owner]->sweep(box, [](transport::Peer, std::uint64_t) { return true; });
-          const int told = std::popcount(transport::TileEntry::lines(latest));
-          world.require(mine[owner]->lines() >= static_cast<std::uint32_t>(told),
+          const int announced = std::popcount(transport::TileEntry::lines(latest));
+          world.require(mine[owner]->lines() >= static_cast<std::uint32_t>(announced),
                         "a line was announced that is not there yet");
         }
         world.yield();

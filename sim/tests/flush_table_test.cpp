@@ -123,7 +123,7 @@ TEST(FlushTable, TheClockIsReadableWhileItTicks) {
               explore(dying_in_a_line(slow_ticks(), 120), 400));
 }
 
-Scenario told_elsewhere() {
+Scenario written_elsewhere() {
   Scenario scenario = of_the_table("what one node writes another reads", 2);
   scenario.swarm = false;
   scenario.faults.evict = scenario.faults.prefetch = 0;
@@ -133,8 +133,8 @@ Scenario told_elsewhere() {
       const auto table = table_of(world);
       const auto next = [&world, phase] {
         world.memory().full_fence();
-        const int told = ++*phase;
-        world.until([phase, told] { return *phase > told; });
+        const int reached = ++*phase;
+        world.until([phase, reached] { return *phase > reached; });
       };
       table.record_deaths({0, 1});
       next();
@@ -161,7 +161,7 @@ Scenario told_elsewhere() {
   return scenario;
 }
 TEST(FlushTable, WhatOneNodeWritesAnotherReads) {
-  expect_held("quarantine", "random schedules", explore(told_elsewhere(), 20));
+  expect_held("quarantine", "random schedules", explore(written_elsewhere(), 20));
 }
 
 /// One is killed between two ticks, the next within one: then the first one's caches are emptied.

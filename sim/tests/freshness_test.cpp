@@ -156,9 +156,9 @@ TEST(Freshness, TheNinthIsHeardBeforeItPolls) {
   scenario.faults.lazy_store_fence = false;
   scenario.body = [&](World& world) {
     auto job_state = std::make_shared<JobState>(ninth + 1);
-    auto heard = std::make_shared<bool>(false);
+    auto received = std::make_shared<bool>(false);
     for (std::uint32_t i = 0; i <= ninth; ++i) {
-      world.spawn(i == ninth ? 1 : 0, [&, job_state, heard, i] {
+      world.spawn(i == ninth ? 1 : 0, [&, job_state, received, i] {
         world.until([&] { return i == 0 || job_state->opened[i - 1]; });
         const std::vector<std::uint32_t> first{0}, last{ninth}, nobody{};
         Rank rank(world, *pool, {i, i == ninth ? first : nobody, i == 0 ? last : nobody, 1});
@@ -166,13 +166,13 @@ TEST(Freshness, TheNinthIsHeardBeforeItPolls) {
         if (i == 0) {
           rank.look_until([&] { return static_cast<bool>(job_state->opened[ninth]); });
           rank.converse(job_state->addresses);
-          *heard = true;
+          *received = true;
         }
         if (i == ninth) {
           rank.meet(job_state->addresses);
           world.require(rank.send_and_complete(), "no credit for the first message");
         }
-        world.until([&] { return *heard; });
+        world.until([&] { return *received; });
         rank.leave();
       });
     }
@@ -196,8 +196,8 @@ Scenario silent_after(const SimulatedPool& pool, std::uint64_t bytes) {
   scenario.max_steps = 2'000'000;
   scenario.body = [&pool, last = index_of(bytes)](World& world) {
     auto job_state = std::make_shared<JobState>(2);
-    auto heard = std::make_shared<std::uint32_t>(0);
-    world.spawn(0, [&world, &pool, job_state, heard, last] {
+    auto received = std::make_shared<std::uint32_t>(0);
+    world.spawn(0, [&world, &pool, job_state, received, last] {
       Rank rank(world, pool, {0, {1}, {}, last + 1});
       job_state->enter(rank, 0);
       world.until([&] { return job_state->opened[1]; });
@@ -205,19 +205,19 @@ Scenario silent_after(const SimulatedPool& pool, std::uint64_t bytes) {
       for (std::uint32_t n = 0; n < last; ++n) {
         rank.look_until([&] { return rank.send_and_complete(); });
       }
-      rank.look_until([&] { return *heard == last && rank.all_complete(); });
+      rank.look_until([&] { return *received == last && rank.all_complete(); });
       world.require(rank.send_and_complete(), "no room for the last message");
-      world.until([&] { return *heard > last; });
+      world.until([&] { return *received > last; });
       rank.leave();
     });
-    world.spawn(1, [&world, &pool, job_state, heard, last] {
+    world.spawn(1, [&world, &pool, job_state, received, last] {
       Rank rank(world, pool, {1, {}, {0}, last + 1});
       job_state->enter(rank, 1);
       world.until([&] { return job_state->opened[0]; });
       rank.meet(job_state->addresses);
-      while (*heard <= last) {
+      while (*received <= last) {
         rank.progress();
-        *heard = rank.received_from(0);
+        *received = rank.received_from(0);
         world.yield();
       }
       rank.leave();
@@ -236,7 +236,7 @@ TEST(Freshness, TheLastMessageNeedsNoLaterOne) {
 }
 
 /// The receiver no longer looks, and holds copies of lines that were not written yet.
-void hear_the_last(World& world, Rank& rank, const JobState& job_state, int& phase) {
+void receive_the_last(World& world, Rank& rank, const JobState& job_state, int& phase) {
   while (rank.received_from(0) < 1) {
     rank.progress();
     world.yield();
@@ -273,7 +273,7 @@ Scenario last_of_the_replaced(const SimulatedPool& pool) {
       job_state->enter(rank, 1);
       world.until([&] { return job_state->opened[0]; });
       rank.meet(job_state->addresses);
-      hear_the_last(world, rank, *job_state, *phase);
+      receive_the_last(world, rank, *job_state, *phase);
       rank.leave();
     });
     world.spawn(0, [&world, &pool, job_state, phase, &sender] {
@@ -300,17 +300,17 @@ TEST(Freshness, PeersLearnThatAnEndpointWasClosed) {
   Scenario scenario = pool->scenario("channel, one leaves", 2);
   scenario.body = [&](World& world) {
     auto job_state = std::make_shared<JobState>(2);
-    auto told = std::make_shared<bool>(false);
-    world.spawn(0, [&, job_state, told] {
+    auto notified = std::make_shared<bool>(false);
+    world.spawn(0, [&, job_state, notified] {
       Rank rank(world, *pool, {0, {1}, {1}, 2});
       job_state->enter(rank, 0);
       world.until([&] { return job_state->opened[1]; });
       rank.converse(job_state->addresses);
       rank.close();
-      for (int i = 0; i < 400 && !*told; ++i) world.sleep(20'000'000);
+      for (int i = 0; i < 400 && !*notified; ++i) world.sleep(20'000'000);
       rank.leave();
     });
-    world.spawn(1, [&, job_state, told] {
+    world.spawn(1, [&, job_state, notified] {
       Rank rank(world, *pool, {1, {0}, {0}, 2});
       job_state->enter(rank, 1);
       world.until([&] { return job_state->opened[0]; });
@@ -323,7 +323,7 @@ TEST(Freshness, PeersLearnThatAnEndpointWasClosed) {
       }
       world.require(closed, "the closed endpoint was not reported");
       world.require(!rank.peer_died(), "a closed endpoint counts as dead");
-      *told = true;
+      *notified = true;
       rank.leave();
     });
   };
@@ -378,7 +378,7 @@ TEST(Freshness, FindsNewChannelAtOldOffsetAtOnce) {
   scenario.faults.prefetch = 300;
   scenario.body = [&](World& world) {
     struct Stage {
-      std::uint32_t receivers = 0, opened = 0, sent = 0, heard = 0;  ///< rounds
+      std::uint32_t receivers = 0, opened = 0, sent = 0, received = 0;  ///< rounds
       transport::Address sender, receiver;
     };
     auto stage = std::make_shared<Stage>();
@@ -392,7 +392,7 @@ TEST(Freshness, FindsNewChannelAtOldOffsetAtOnce) {
         rank.meet({{}, stage->receiver});
         rank.look_until([&] { return rank.send_and_complete() && rank.all_complete(); });
         stage->sent = round;
-        world.until([&] { return stage->heard == round; });
+        world.until([&] { return stage->received == round; });
         rank.close();
       }
       rank.leave();
@@ -411,7 +411,7 @@ TEST(Freshness, FindsNewChannelAtOldOffsetAtOnce) {
           rank.progress();
           world.yield();
         }
-        stage->heard = round;
+        stage->received = round;
         rank.close();
       }
       rank.leave();
@@ -435,13 +435,13 @@ TEST(Freshness, AChannelIsAnnouncedAfterItsHeader) {
   scenario.body = [&](World& world) {
     auto job_state = std::make_shared<JobState>(senders + 1);
     auto sent = std::make_shared<std::uint32_t>(0);
-    auto heard = std::make_shared<bool>(false);
+    auto received = std::make_shared<bool>(false);
     const auto all_opened = [job_state] {
       return std::all_of(job_state->opened.begin(), job_state->opened.end(),
                          [](bool is) { return is; });
     };
     for (std::uint32_t i = 0; i <= senders; ++i) {
-      world.spawn(i == 0 ? 0 : 1, [&, all_opened, job_state, sent, heard, i] {
+      world.spawn(i == 0 ? 0 : 1, [&, all_opened, job_state, sent, received, i] {
         std::vector<std::uint32_t> all(senders);
         std::iota(all.begin(), all.end(), 1u);
         Rank rank(world, *pool, i == 0 ? Rank::Plan{0, {}, all, 1} : Rank::Plan{i, {0}, {}, 1});
@@ -454,7 +454,7 @@ TEST(Freshness, AChannelIsAnnouncedAfterItsHeader) {
             rank.progress();
             world.yield();
           }
-          *heard = true;
+          *received = true;
         } else {
           world.until(all_opened);
           rank.meet(job_state->addresses);
@@ -465,7 +465,7 @@ TEST(Freshness, AChannelIsAnnouncedAfterItsHeader) {
           ++*sent;
           world.until([&] {
             if (!rank.all_complete()) rank.progress();  // the first ring may have no room for it
-            return *heard;
+            return *received;
           });
         }
         rank.leave();

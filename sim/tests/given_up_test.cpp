@@ -12,7 +12,7 @@ namespace penstock::sim {
 namespace {
 
 /// Phases 3 to 9: the late process goes on while space that it may store to has another owner.
-void let_go_on(World& world, SpaceUser& worker, Process& late, int& phase) {
+void resume_late_process(World& world, SpaceUser& worker, Process& late, int& phase) {
   const auto first = fill_and_publish(world, worker, 3);
   phase = 3;
   late.stopped = false;
@@ -60,7 +60,7 @@ Scenario mate_goes_on(const SmallPool& pool) {
       await_deaths(world, worker, tokens);
       worker.send_on_and_destroy(*shared);
       world.sleep(300'000'000);
-      let_go_on(world, worker, late, *phase);
+      resume_late_process(world, worker, late, *phase);
     });
   };
   return scenario;
@@ -104,7 +104,7 @@ Scenario goes_on(const SmallPool& pool) {
       reclaim_dead(world, worker, "late");
       world.sleep(300'000'000);
       (void)worker.arena->collect();
-      let_go_on(world, worker, late, *phase);
+      resume_late_process(world, worker, late, *phase);
     });
   };
   return scenario;
@@ -134,7 +134,7 @@ Scenario slot_is_reused(const SmallPool& pool) {
       for (int jobs = 0; jobs < 60 && pool.attach(world)->slot() != slot; ++jobs) {
       }
       world.sleep(300'000'000);
-      let_go_on(world, worker, late, *phase);
+      resume_late_process(world, worker, late, *phase);
     });
   };
   return scenario;

@@ -64,7 +64,7 @@ struct LargeJob {
     std::uint64_t over_ns = 0;
   };
   std::vector<Meeting> meetings = std::vector<Meeting>(10);
-  std::uint32_t in_barrier = 0, told = 0, left = 0;
+  std::uint32_t in_barrier = 0, notified = 0, left = 0;
   std::uint32_t detached = 0;    ///< of those that left: none of their accesses are counted any
                                  ///< more
   std::uint64_t bytes_used = 0;  ///< of the pool, when everything is open
@@ -105,12 +105,12 @@ class LargeJobRank final : public transport::EndpointCallbacks {
     ++job_.detached;
   }
 
-  transport::ReceiveBuffer on_message(const transport::Message& come) override {
-    if (come.payload != nullptr) {
-      check(come.header, static_cast<const std::byte*>(come.payload));
+  transport::ReceiveBuffer on_message(const transport::Message& incoming) override {
+    if (incoming.payload != nullptr) {
+      check(incoming.header, static_cast<const std::byte*>(incoming.payload));
       return {};
     }
-    arriving_.push_back(std::make_unique<Arriving>(*this, come.header));
+    arriving_.push_back(std::make_unique<Arriving>(*this, incoming.header));
     Arriving& one = *arriving_.back();
     return {.iov = &one.iov, .iov_count = 1, .arrival = &one};
   }
@@ -361,8 +361,8 @@ class LargeJobRank final : public transport::EndpointCallbacks {
     world_.require(!end && end.error().code == ErrorCode::peer_dead,
                    "a fence with dead ranks succeeded");
     require_lost(end.error().message);
-    ++job_.told;
-    wait_for("all survivors", [&] { return job_.told == job_.survivors(); });
+    ++job_.notified;
+    wait_for("all survivors", [&] { return job_.notified == job_.survivors(); });
   }
   void leave() {
     for (const auto& window : windows_)

@@ -38,7 +38,7 @@ TEST_P(LargeJobs, LoseANode) {
     spawn_job(world, pool, next, [job] { return job->is_over(); });
     world.spawn(0, [&world, job, next] {
       world.until([&] { return next->is_over() && job->is_counted(); });
-      world.require(job->told == job->survivors(), "not all survivors were told");
+      world.require(job->notified == job->survivors(), "not all survivors were told");
       print_counts(*job);
     });
   };

@@ -51,7 +51,7 @@ void receive_late(World& world, const SimulatedPool& simulated, Case& all) {
   const bool met = all.sender && self.endpoint->resolve(*all.sender).has_value();
   wait_until(world, "the next owner", [&] { return all.taken; });
   const auto done = [&] {
-    return self.callbacks.delivered == 1 || self.callbacks.left || self.callbacks.told;
+    return self.callbacks.delivered == 1 || self.callbacks.left || self.callbacks.notified;
   };
   for (int looks = 0; met && !done(); ++looks) {
     world.require(looks < 20'000, "the message neither arrived nor failed");
@@ -152,7 +152,7 @@ Scenario broken_off_behind_full_cells(const SimulatedPool& simulated) {
       world.until([&] { return all->left; });
       for (auto waits = world.random() % 400; waits > 0; --waits) world.yield();
       const auto done = [&] {
-        return self.callbacks.delivered == 2 || self.callbacks.left || self.callbacks.told;
+        return self.callbacks.delivered == 2 || self.callbacks.left || self.callbacks.notified;
       };
       for (int looks = 0; met && !done(); ++looks) {
         world.require(looks < 20'000, "the message neither arrived nor failed");
@@ -206,12 +206,12 @@ Scenario left_after_it_shrank(const SimulatedPool& simulated) {
       for (; world.now_ns() < until; world.sleep(1'000'000))
         for (int call = 0; call < 8; ++call) self.endpoint->progress();
       if (world.random() % 2 == 0) wait_until(world, "the next owner", [&] { return all->taken; });
-      for (int looks = 0; !self.callbacks.left && !self.callbacks.told; ++looks) {
+      for (int looks = 0; !self.callbacks.left && !self.callbacks.notified; ++looks) {
         world.require(looks < 40'000, "not told");
         self.endpoint->progress();
         world.sleep(1'000'000);
       }
-      world.require(!self.callbacks.told, "a closed peer was reported dead");
+      world.require(!self.callbacks.notified, "a closed peer was reported dead");
       self.endpoint.reset();
       all->received = true;
     });

@@ -165,7 +165,7 @@ TEST_F(BrokenClaim, PayloadThatTheFlagOvertakes) {
 }
 
 TEST_F(BrokenClaim, TagsBeforeTheirPayload) {
-  expect_unusable("tags come first", &FaultModel::tags_come_first, Trial::tagged);
+  expect_unusable("tags come first", &FaultModel::tags_arrive_first, Trial::tagged);
 }
 
 TEST_F(Litmus, WhoWaitsInVainLeavesNothing) {

@@ -93,8 +93,8 @@ TEST(LockLine, ManyDeadWaitersCostOneLease) {
                         [](std::uint64_t) { return true; });
         world.until([=] { return *queued == self; });
         (void)lock.acquire(10 * timeout_ns, sync::Hold::exclusive,
-                           [queued, told = false]() mutable {
-                             if (!std::exchange(told, true)) ++*queued;
+                           [queued, counted = false]() mutable {
+                             if (!std::exchange(counted, true)) ++*queued;
                            });
         ++*queued;  // the first one has it at once
         for (;;) world.sleep(ns_a_s);

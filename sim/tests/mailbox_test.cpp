@@ -93,21 +93,21 @@ TEST(Mailbox, ATileThatIsNamedIsTaken) {
 }
 
 /// From a sender whose entry is not in the first line of the directory.
-void hear_a_far_sender(World& world, const SimulatedPool& pool) {
+void notice_a_far_sender(World& world, const SimulatedPool& pool) {
   constexpr std::uint32_t owner = 1, next_owner = 2, sender = 500;
   Puppet receiver(world, pool, 0), sends(world, pool, 1);
   std::optional<EndpointTable> table;
   std::optional<Mailbox> mailbox;
   const auto sweep = [&](SpaceUser& user) {
-    std::uint64_t heard = 0;
+    std::uint64_t found = 0;
     mailbox->drop_copies(mailbox->whole());
     user.pool->memory().load_fence();
     mailbox->sweep(mailbox->whole(), [&](transport::Peer from, std::uint64_t word) {
       world.require(from == sender, "another sender is heard");
-      heard = word;
+      found = word;
       return true;
     });
-    return heard;
+    return found;
   };
   const auto publish = [&](void* transport::MailboxWords::*which, std::uint64_t word) {
     sends.does([&](SpaceUser& user) {
@@ -155,7 +155,7 @@ TEST(Mailbox, AFarSenderIsHeard) {
   make_table(pool);
   Scenario scenario = pool.scenario("a far sender", 3);
   scenario.body = [&pool](World& world) {
-    world.spawn(2, [&world, &pool] { hear_a_far_sender(world, pool); });
+    world.spawn(2, [&world, &pool] { notice_a_far_sender(world, pool); });
   };
   expect_held("endpoints", "random schedules", explore(scenario, 10));
   expect_held("endpoints", "random schedules", explore(with_lasting_copies(scenario), 5));

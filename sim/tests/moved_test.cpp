@@ -33,7 +33,7 @@ class Rank : PlanRank<Plan> {
   using PlanRank::PlanRank;
 
   void call_all() {
-    if (!all_come()) return;
+    if (!await_all_ranks()) return;
     const auto comm = plan_.open(world_, *pool_, self_);
     comm->drop_copies_of_own_slots();  // as ranks with GPUs do
     for (std::size_t i = 0; i < plan_.calls.size(); ++i)

@@ -208,7 +208,7 @@ TEST(Moving, RereadsOverwrittenHeaderOfNewChannel) {
   constexpr std::uint32_t words = 40;
   struct Stages {
     JobState job{2};
-    bool heard = false, sent = false, damaged = false, over = false;
+    bool received = false, sent = false, damaged = false, over = false;
   };
   Scenario scenario = pool->scenario("channel, moving, a header overwritten", 3);
   scenario.max_steps = 20'000'000;
@@ -222,13 +222,13 @@ TEST(Moving, RereadsOverwrittenHeaderOfNewChannel) {
         rank.meet(all->job.addresses);
         if (i == 0) {
           world.require(rank.inject_word(), "no credit");
-          world.until([&] { return all->heard; });
+          world.until([&] { return all->received; });
           for (std::uint32_t n = 1; n < words; ++n) world.require(rank.inject_word(), "no credit");
           all->sent = true;
           rank.look_until([&] { return all->over; });
         } else {
           rank.look_until([&] { return rank.words_received() == 1; });
-          all->heard = true;
+          all->received = true;
           world.until([&] { return all->damaged; });
           await_words(world, rank, words);
           all->over = true;
@@ -251,13 +251,13 @@ TEST(Moving, RepairsOverwrittenHeaderOfOldChannel) {
   const auto pool = pool_with_endpoints();
   const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "16");
   const Scenario scenario =
-      damaged_unheard(*pool, "channel, moving, an old header overwritten", 40,
-                      [](World& world, const Vandal& vandal) {
-                        transport::ChannelHeader header;
-                        vandal.memory().observe_line(&header, vandal.channel());
-                        world.require(header.previous != 0, "the channel has not moved");
-                        vandal.overwrite(vandal.at(header.previous), world.random());
-                      });
+      damaged_unnoticed(*pool, "channel, moving, an old header overwritten", 40,
+                        [](World& world, const Vandal& vandal) {
+                          transport::ChannelHeader header;
+                          vandal.memory().observe_line(&header, vandal.channel());
+                          world.require(header.previous != 0, "the channel has not moved");
+                          vandal.overwrite(vandal.at(header.previous), world.random());
+                        });
   expect_held("channel", "random schedules", explore(scenario, 5));
 }
 
@@ -269,7 +269,7 @@ TEST(Moving, LongMessageContinuesWithoutReceiversMove) {
   constexpr std::uint32_t words = 200, sends = 2, receives = 0;  // so the first is as long
   struct Stages {
     JobState job{3};
-    bool shrunk = false, held = false, heard = false;
+    bool shrunk = false, held = false, received = false;
   };
   Scenario scenario = pool->scenario("channel, moving, followed late", 3);
   scenario.max_steps = 60'000'000;
@@ -282,7 +282,7 @@ TEST(Moving, LongMessageContinuesWithoutReceiversMove) {
       const auto held = attached->lock();
       world.require(held.has_value(), "no lock");
       all->held = true;
-      world.until([&] { return all->heard; });
+      world.until([&] { return all->received; });
     });
     world.spawn(sends, [&, all] {
       Rank rank(world, *pool, {sends, {receives}, {}, 1});
@@ -295,7 +295,7 @@ TEST(Moving, LongMessageContinuesWithoutReceiversMove) {
       world.require(rank.bytes_used() >= before + grown / 2, "the channel has not grown");
       idle(world, rank, 14 * ns_a_s);
       all->shrunk = true;
-      rank.look_until([&] { return all->heard; });
+      rank.look_until([&] { return all->received; });
       const std::uint64_t until = world.now_ns() + ns_a_s / 2;  // sooner than damage is noticed
       rank.meet(all->job.addresses);
       const Message first{sends, receives, 0};
@@ -315,7 +315,7 @@ TEST(Moving, LongMessageContinuesWithoutReceiversMove) {
       idle(world, rank, ns_a_s);  // all credits are returned
       world.until([&] { return all->held; });
       idle(world, rank, 4 * ns_a_s);  // it no longer looks at the channel itself
-      all->heard = true;
+      all->received = true;
       rank.converse(all->job.addresses);
       rank.leave();
     });
@@ -346,7 +346,7 @@ TEST(Moving, SeesErrorSentBeforeReceiverMoves) {
   constexpr std::uint32_t words = 40, code = 28;
   struct Stages {
     std::optional<transport::Address> addresses[2];
-    bool heard = false, looked = false, told = false;
+    bool received = false, looked = false, notified = false;
     bool sent = false, followed = false, over = false;
   };
   Scenario scenario = pool->scenario("channel, moving, error", 2);
@@ -363,11 +363,11 @@ TEST(Moving, SeesErrorSentBeforeReceiverMoves) {
         world.require(sent && *sent, "no credit");
       };
       send_word();
-      world.until([&] { return all->heard; });
+      world.until([&] { return all->received; });
       world.require(self.endpoint->take_error(peer) == 0,
                     "an error was reported before there was any");
       all->looked = true;
-      world.until([&] { return all->told; });
+      world.until([&] { return all->notified; });
       world.require(self.endpoint->take_error(peer) == code - 1, "the first report is heard late");
       for (std::uint32_t n = 1; n < words; ++n) send_word();
       all->sent = true;
@@ -385,11 +385,11 @@ TEST(Moving, SeesErrorSentBeforeReceiverMoves) {
         for (; !holds(); world.sleep(1'000'000)) self.endpoint->progress();
       };
       look_until([&] { return self.callbacks.arrived == 1; });
-      all->heard = true;
+      all->received = true;
       world.until([&] { return all->looked; });
       self.endpoint->send_error(peer, code - 1);
       world.memory().full_fence();
-      all->told = true;
+      all->notified = true;
       world.until([&] { return all->sent; });
       self.endpoint->send_error(peer, code);
       look_until([&] { return self.callbacks.arrived == words; });

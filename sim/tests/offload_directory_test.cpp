@@ -244,8 +244,8 @@ TEST(Directory, NextSwitchIgnoresRequestsToEarlierOne) {
 
 /// A process in a slot that belonged to another asks for the same region: the other's answer is no
 /// answer to it, although its node has looked at the asks before.
-void ask_in_anothers_place(World& world, const SmallPool& pool, Puppet& rank, Puppet& one,
-                           Puppet& other) {
+void ask_in_reused_slot(World& world, const SmallPool& pool, Puppet& rank, Puppet& one,
+                        Puppet& other) {
   Server* server = nullptr;
   Puppet first(world, pool, 0);
   std::uint32_t slot = 0;
@@ -296,7 +296,7 @@ TEST(Directory, WhatAnotherWasAnsweredIsNoAnswer) {
   const SmallPool pool;
   expect_held_in_turn("switch", pool, "asks in another's place",
                       [&pool](World& world, Puppet& rank, Puppet& one, Puppet& other) {
-                        ask_in_anothers_place(world, pool, rank, one, other);
+                        ask_in_reused_slot(world, pool, rank, one, other);
                       });
 }
 

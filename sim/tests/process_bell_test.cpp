@@ -41,15 +41,15 @@ class Rank : public PairRank {
   }
   void answer() {
     ProcessBell bell(*pool_, bell_at());
-    std::uint32_t heard = 0;
+    std::uint32_t rings = 0;
     while (plan_.step < 1) {
       if (bell.rung()) {
         window_->serve();
-        ++heard;
+        ++rings;
       }
       world_.yield();
     }
-    world_.require(heard > 0, "nothing rang");
+    world_.require(rings > 0, "nothing rang");
   }
 
  private:

@@ -13,7 +13,7 @@ namespace {
 
 /// A process stores to another's object and dies; the owner knows that, and destroys the object (or
 /// leaves).
-Scenario stored_to_anothers(const SmallPool& pool, bool leaves, const std::string& job) {
+Scenario stored_to_foreign_object(const SmallPool& pool, bool leaves, const std::string& job) {
   Scenario scenario =
       case_of(pool, leaves ? "stored to another's, who leaves" : "stored to another's");
   scenario.body = [&pool, leaves, job](World& world) {
@@ -23,7 +23,7 @@ Scenario stored_to_anothers(const SmallPool& pool, bool leaves, const std::strin
     Process& mortal = world.spawn(1, [&world, &pool, stored, ready, job] {
       SpaceUser worker(world, pool, job);
       wait_until(world, "object", [&] { return *ready; });
-      store_to_anothers(world, worker, "shared");
+      store_to_foreign_object(world, worker, "shared");
       *stored = true;
       wait_for_death(world);
     });
@@ -55,11 +55,13 @@ Scenario stored_to_anothers(const SmallPool& pool, bool leaves, const std::strin
 }
 TEST(Quarantine, DestroysObjectsThatDeadStoredTo) {
   const SmallPool pool;
-  expect_held("quarantine", "random schedules", explore(stored_to_anothers(pool, false, ""), 3));
+  expect_held("quarantine", "random schedules",
+              explore(stored_to_foreign_object(pool, false, ""), 3));
 }
 TEST(Quarantine, WhoLeavesAsksNobody) {
   const SmallPool pool;
-  expect_held("quarantine", "random schedules", explore(stored_to_anothers(pool, true, "one"), 3));
+  expect_held("quarantine", "random schedules",
+              explore(stored_to_foreign_object(pool, true, "one"), 3));
 }
 
 /// Times that were read before a death which the same holder of the lock records.
@@ -127,7 +129,7 @@ Scenario journal(const SmallPool& pool) {
     Process& mortal = world.spawn(1, [&world, &pool, phase] {
       await(world, *phase, 2);
       SpaceUser worker(world, pool, "mortal");
-      store_to_anothers(world, worker, "shared");
+      store_to_foreign_object(world, worker, "shared");
       *phase = 3;
       wait_for_death(world);
     });
@@ -188,7 +190,7 @@ Scenario mate_of_the_buried(const SmallPool& pool) {
     Process& mate = world.spawn(2, [&world, &pool, phase] {
       await(world, *phase, 2);
       SpaceUser worker(world, pool, "j");
-      store_to_anothers(world, worker, "win");
+      store_to_foreign_object(world, worker, "win");
       *phase = 3;
       wait_for_death(world);
     });
@@ -271,7 +273,7 @@ Scenario no_job(const SmallPool& pool) {
     Process& user = world.spawn(2, [&world, &pool, phase] {
       await(world, *phase, 1);
       SpaceUser worker(world, pool);
-      store_to_anothers(world, worker, "win");
+      store_to_foreign_object(world, worker, "win");
       *phase = 2;
       wait_for_death(world);
     });

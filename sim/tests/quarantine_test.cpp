@@ -121,21 +121,21 @@ Scenario sent_on(const SmallPool& pool) {
   Scenario scenario = pool.scenario("quarantine, sent on", nodes);
   scenario.body = [&pool](World& world) {
     auto objects = std::make_shared<std::vector<Object>>();
-    auto told = std::make_shared<std::size_t>(0);
-    world.spawn(0, [&world, &pool, objects, told] {
+    auto announced = std::make_shared<std::size_t>(0);
+    world.spawn(0, [&world, &pool, objects, announced] {
       SpaceUser worker(world, pool);
       for (int i = 0; i < 8; ++i) objects->push_back(*worker.create(fmt::format("o{}", i), 512));
       for (const Object& object : *objects) {
         SpaceUser::store(object);
         worker.arena->publish_stores(object);
-        ++*told;
+        ++*announced;
       }
-      wait_until(world, "the end", [&] { return *told == 0; });
+      wait_until(world, "the end", [&] { return *announced == 0; });
     });
-    world.spawn(1, [&world, &pool, objects, told] {
+    world.spawn(1, [&world, &pool, objects, announced] {
       SpaceUser worker(world, pool);
       for (std::size_t i = 0; i < 8; ++i) {
-        world.until([&] { return *told > i; });
+        world.until([&] { return *announced > i; });
         Object& mine = (*objects)[i];
         mine.data = worker.pool->base() + mine.offset;
         std::vector<std::byte> seen(mine.bytes);
@@ -148,7 +148,7 @@ Scenario sent_on(const SmallPool& pool) {
       world.sleep(5'000'000);
       for (const Object& object : *objects)
         worker.require_whole(object, "stored where all was sent on");
-      *told = 0;
+      *announced = 0;
     });
   };
   return scenario;

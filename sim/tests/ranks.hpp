@@ -44,7 +44,7 @@ struct Message {
       data[i] = static_cast<std::byte>(mix(2 + i / 8) >> (i % 8 * 8));
     return data;
   }
-  bool delivered_tells() const { return mix(3) % 3 == 0; }
+  bool notifies_delivered() const { return mix(3) % 3 == 0; }
   bool injected() const { return bytes() <= 4096 && mix(4) % 2 == 0; }
   /// Sent from memory in the pool.
   bool sent_from_pool() const { return !injected() && mix(5) % 2 == 0; }
@@ -176,13 +176,13 @@ class Rank final : public transport::EndpointCallbacks {
     pool_.reset();
   }
 
-  ReceiveBuffer on_message(const transport::Message& come) override {
-    const Header& header = come.header;
-    if (come.payload != nullptr) {
-      check(header, static_cast<const std::byte*>(come.payload));
+  ReceiveBuffer on_message(const transport::Message& incoming) override {
+    const Header& header = incoming.header;
+    if (incoming.payload != nullptr) {
+      check(header, static_cast<const std::byte*>(incoming.payload));
       return {};
     }
-    if (come.may_wait && world_.random() % 4 == 0) return {.match = transport::Match::later};
+    if (incoming.may_wait && world_.random() % 4 == 0) return {.match = transport::Match::later};
     auto* receive_buffer = new Arriving(*this, header);
     const Message message{static_cast<std::uint32_t>(header.data), plan_.number,
                           static_cast<std::uint32_t>(header.tag)};
@@ -261,7 +261,7 @@ class Rank final : public transport::EndpointCallbacks {
       pending->op.iov[0] = {pending->payload.data(), pending->payload.size()};
       if (message.sent_from_pool()) put_in_pool(*pending);
       pending->op.iov_count = 1;
-      pending->op.notify_delivered = message.delivered_tells();
+      pending->op.notify_delivered = message.notifies_delivered();
       const auto sent = endpoint_->send(out.peer, &pending->op);
       world_.require(sent || sent.error().code == ErrorCode::peer_dead,
                      sent ? "" : sent.error().message);

@@ -43,7 +43,7 @@ Scenario sender_gives_up(const SimulatedPool& simulated) {
       world.until([&] { return (*addresses)[0].has_value(); });
       const auto peer = self.endpoint->resolve(*(*addresses)[0]);
       if (!peer) return;  // it has closed already
-      for (int looks = 0; !self.callbacks.delivered && !self.callbacks.told; ++looks) {
+      for (int looks = 0; !self.callbacks.delivered && !self.callbacks.notified; ++looks) {
         world.require(looks < 100'000, "the message neither arrived nor failed");
         if (self.endpoint->progress() == 0) world.sleep(100'000);
       }
@@ -114,7 +114,7 @@ Scenario receiver_is_given_up(const SimulatedPool& simulated) {
       world.until([&] { return (*addresses)[0].has_value(); });
       (void)*self.endpoint->resolve(*(*addresses)[0]);
       *copies = [&] { return self.callbacks.receiving() || self.callbacks.delivered; };
-      while (!self.callbacks.delivered && !self.callbacks.told) {
+      while (!self.callbacks.delivered && !self.callbacks.notified) {
         if (self.endpoint->progress() == 0) world.sleep(100'000);
       }
       *copies = [] { return true; };

@@ -80,7 +80,7 @@ Scenario stream(const SimulatedPool& simulated, int messages, int victim) {
     Process& sender = world.spawn(0, [&world, &simulated, addresses, messages] {
       Talker self(world, simulated, addresses, 0);
       std::fill_n(self.region.data, payload_bytes, right);
-      for (int i = 0; i < messages && !self.callbacks.told; ++i) {
+      for (int i = 0; i < messages && !self.callbacks.notified; ++i) {
         SendOp op = self.message();
         const int sent = self.callbacks.sent;
         const auto complete = self.endpoint->send(self.peer, &op);
@@ -95,9 +95,10 @@ Scenario stream(const SimulatedPool& simulated, int messages, int victim) {
       Talker self(world, simulated, addresses, 1);
       self.callbacks.receive_buffer = self.region.data;
       if (!(*addresses)[0]) return;
-      progress_until(world, self,
-                     [&] { return self.callbacks.delivered == messages || self.callbacks.told; });
-      world.require(!self.callbacks.told || Talker::somebody_died(world), "taken for dead");
+      progress_until(world, self, [&] {
+        return self.callbacks.delivered == messages || self.callbacks.notified;
+      });
+      world.require(!self.callbacks.notified || Talker::somebody_died(world), "taken for dead");
       self.pool->memory().write_back(self.region.data, self.region.bytes);
       self.pool->memory().store_fence();
     });
@@ -198,7 +199,7 @@ Scenario one_goes(const SimulatedPool& simulated, bool sender_goes) {
       }
       const auto done = [&] {
         return self.callbacks.sent + complete == 2 || self.callbacks.has_failed ||
-               self.callbacks.told;
+               self.callbacks.notified;
       };
       if (!sender_goes) return progress_until(world, self, done);
       progress_for(world, self, world.random() % 800, done);
@@ -209,7 +210,7 @@ Scenario one_goes(const SimulatedPool& simulated, bool sender_goes) {
       Talker self(world, simulated, addresses, 1);
       self.callbacks.receive_buffer = self.region.data;
       const auto done = [&] {
-        return self.callbacks.delivered == 2 || self.callbacks.told || self.callbacks.left;
+        return self.callbacks.delivered == 2 || self.callbacks.notified || self.callbacks.left;
       };
       if (sender_goes) {
         progress_until(world, self, done);
@@ -243,7 +244,7 @@ Scenario gone_by_deadline(const SimulatedPool& simulated) {
       }
       const auto done = [&] {
         return self.callbacks.sent + complete == 2 || self.callbacks.has_failed ||
-               self.callbacks.told || self.callbacks.left;
+               self.callbacks.notified || self.callbacks.left;
       };
       progress_for(world, self, world.random() % 400, done);
       world.until([&] { return *closes_ns != 0; });
@@ -255,7 +256,7 @@ Scenario gone_by_deadline(const SimulatedPool& simulated) {
       Talker self(world, simulated, addresses, 1, deadline_ns);
       self.callbacks.receive_buffer = self.region.data;
       const auto done = [&] {
-        return self.callbacks.delivered == 2 || self.callbacks.told || self.callbacks.left;
+        return self.callbacks.delivered == 2 || self.callbacks.notified || self.callbacks.left;
       };
       progress_for(world, self, world.random() % 800, done);
       *closes_ns = world.now_ns();

@@ -51,13 +51,13 @@ class Reader final : public transport::EndpointCallbacks, transport::Arrival {
   void failed(const Error&) override { has_failed = true; }
   void on_sent(SendOp*) override { ++sent; }
   void on_send_failed(SendOp*, const Error&) override { has_failed = true; }
-  void on_peer_dead(Peer, const std::string&) override { told = true; }
+  void on_peer_dead(Peer, const std::string&) override { notified = true; }
 
   void on_peer_left(Peer, const std::string&) override { left = true; }
 
   bool receiving() const { return receiving_; }
 
-  bool has_failed = false, told = false, left = false;
+  bool has_failed = false, notified = false, left = false;
   int delivered = 0, sent = 0;
   std::byte* receive_buffer = nullptr;
 

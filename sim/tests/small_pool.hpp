@@ -139,7 +139,8 @@ inline void reclaim_dead(World& world, const SpaceUser& worker, const std::strin
                         [&](const auto& record) { return record.job == job && record.attached; });
   });
 }
-inline void store_to_anothers(World& world, const SpaceUser& worker, const std::string& name) {
+inline void store_to_foreign_object(World& world, const SpaceUser& worker,
+                                    const std::string& name) {
   const auto opened = worker.arena->open(name);
   world.require(opened.has_value(), "not opened");
   SpaceUser::store(*opened);

@@ -35,7 +35,7 @@ struct Pair {
   transport::Address addresses[2];
   bool opened[2] = {};
   std::uint32_t received = 0;
-  bool told = false;  ///< the sender has got the error of the receiver's end
+  bool notified = false;  ///< the sender has got the error of the receiver's end
   bool sender_ended = false;
 };
 
@@ -85,8 +85,8 @@ class Side {
       while (!each.done) go_on();
       note(each);
     }
-    ask_until_all_came_or_told();
-    if (pair_.told)
+    ask_until_all_came_or_notified();
+    if (pair_.notified)
       world_.require(fails_at_once(), "a send succeeded after the receiver's end was reported");
     pair_.sender_ended = pair_.hour.taken = true;
   }
@@ -103,11 +103,11 @@ class Side {
     world_.require(error.code == ErrorCode::peer_dead &&
                        error.message.find("rank 1 (pid") != std::string::npos,
                    error.message);
-    pair_.told = pair_.hour.given_up = true;
+    pair_.notified = pair_.hour.given_up = true;
   }
   /// When all requests have ended well, its last messages may be on their way, or lie unreceived.
-  void ask_until_all_came_or_told() {
-    while (pair_.received < messages_of_all && !pair_.told) {
+  void ask_until_all_came_or_notified() {
+    while (pair_.received < messages_of_all && !pair_.notified) {
       go_on();
       if (!pair_.hour.begun || pair_.same_host) continue;
       world_.sleep(lease_ns_ / 10);
@@ -158,9 +158,9 @@ Scenario an_hour_of_waiting(const SimulatedPool& pool, const Case& of) {
       wait_until(world, "it to be stopped", [&] { return hour.begun || gone(*hour.late); });
       while (hour.begun && !hour.over) world.sleep(ns_a_s);
       wait_until(world, "both to end", [&] { return gone(*hour.late) && pair->sender_ended; });
-      world.require(pair->told || pair->received == messages_of_all, "messages are lost");
+      world.require(pair->notified || pair->received == messages_of_all, "messages are lost");
       if (hour.begun) await_its_end(world, hour);
-      world.require(pair->told || !hour.late->dead,
+      world.require(pair->notified || !hour.late->dead,
                     "the receiver has ended, and the sender was not told");
     });
   };

@@ -22,7 +22,7 @@ namespace {
 using coll::Communicator;
 
 /// Events besides a death at any operation of a process.
-enum class Trouble : std::uint8_t {
+enum class Event : std::uint8_t {
   none,
   dies_at_work,  ///< the victim, within its first operations of serving, or calling
   stops,         ///< the switch is stopped for longer than a lease, and goes on
@@ -33,8 +33,8 @@ enum class Trouble : std::uint8_t {
 enum class Gpus : std::uint8_t { of_none, of_all, of_some };
 
 struct Job {
-  explicit Job(std::uint32_t ranks) : offers(ranks), told(ranks) {}
-  Trouble trouble = Trouble::none;
+  explicit Job(std::uint32_t ranks) : offers(ranks), has_offered(ranks) {}
+  Event event = Event::none;
   std::uint32_t leaves = 0;
   std::vector<SwitchCall> calls;
   /// By call and rank: whether a GPU moves its data.
@@ -42,7 +42,7 @@ struct Job {
   Gpus gpus = Gpus::of_none;
   bool restless = false;  ///< switches look without pause
   std::vector<coll::Offer> offers;
-  std::vector<bool> told;
+  std::vector<bool> has_offered;
   std::uint32_t ended = 0;
   std::uint32_t serving = 0;  ///< switches that serve
   bool all_serve() const { return serving == 1 + leaves; }
@@ -62,8 +62,7 @@ bool rank_died(World& world, const Job& job) {
 /// Only where deaths are of interest: attaching and leaving have their own tests.
 void die_soon(World& world, const Job& job, std::uint64_t operations) {
   Process& self = world.self();
-  if (job.trouble != Trouble::dies_at_work || world.victim() != &self || self.dies_at != ~0ull)
-    return;
+  if (job.event != Event::dies_at_work || world.victim() != &self || self.dies_at != ~0ull) return;
   self.dies_at = self.operations + 1 + world.random() % operations;
   self.takes_node_along = world.random() % 2 == 0;
 }
@@ -81,7 +80,7 @@ void play(World& world, const SimulatedPool& simulated, const std::shared_ptr<Jo
     job->computed = (*server)->counts().chunks;
     job->failures = (*server)->counts().failures;
   }
-  world.require((*server)->communicators() == 0 || died(world) || job->trouble == Trouble::stops,
+  world.require((*server)->communicators() == 0 || died(world) || job->event == Event::stops,
                 "a communicator was not withdrawn");
 }
 
@@ -129,8 +128,9 @@ class Rank {
     world_.require(found == mark, "a store arrived after all ranks had left");
   }
 
-  bool all_told() const {
-    return std::all_of(job_.told.begin(), job_.told.end(), [](bool told) { return told; });
+  bool all_offered() const {
+    return std::all_of(job_.has_offered.begin(), job_.has_offered.end(),
+                       [](bool has_offered) { return has_offered; });
   }
   std::unique_ptr<Communicator> open(coll::Agreement& agreement) {
     const bool by_gpu = job_.gpus == Gpus::of_all || (job_.gpus == Gpus::of_some && self_ == 0);
@@ -138,9 +138,9 @@ class Rank {
                                          {.slot_bytes = 256, .by_gpu = by_gpu});
     world_.require(offered.has_value(), offered ? "" : offered.error().message);
     job_.offers[self_] = agreement.own();
-    job_.told[self_] = true;
-    wait_until(world_, "the offers", [&] { return all_told() || rank_died(world_, job_); });
-    if (!all_told()) return nullptr;
+    job_.has_offered[self_] = true;
+    wait_until(world_, "the offers", [&] { return all_offered() || rank_died(world_, job_); });
+    if (!all_offered()) return nullptr;
     auto comm = Communicator::open(*user_.pool, agreement.options(*user_.pool, job_.offers));
     world_.require(comm.has_value(), comm ? "" : comm.error().message);
     if (by_gpu) (*comm)->drop_copies_of_own_slots();
@@ -235,7 +235,7 @@ struct Case {
   std::uint32_t ranks = 2, calls = 4;
   std::uint32_t victim = ~0u;  ///< a rank, or `ranks`: the switch or spine; then the leaves
   std::uint32_t leaves = 0;
-  Trouble trouble = Trouble::none;
+  Event event = Event::none;
   Gpus gpus = Gpus::of_none;
   bool restless = false;
 };
@@ -247,9 +247,9 @@ std::string name_of(const Case& of) {
   if (of.victim == of.ranks) name += ", the switch dies";
   if (of.victim > of.ranks && of.victim != ~0u)
     name += fmt::format(", leaf {} dies", of.victim - of.ranks - 1);
-  if (of.trouble == Trouble::dies_at_work) name += " at work";
-  if (of.trouble == Trouble::stops) name += ", the switch is stopped";
-  if (of.trouble == Trouble::vandal) name += ", rings are overwritten";
+  if (of.event == Event::dies_at_work) name += " at work";
+  if (of.event == Event::stops) name += ", the switch is stopped";
+  if (of.event == Event::vandal) name += ", rings are overwritten";
   if (of.gpus == Gpus::of_all) name += ", data moved by GPUs";
   if (of.gpus == Gpus::of_some) name += ", data of some ranks moved by GPUs";
   return name;
@@ -261,7 +261,7 @@ Scenario calls(const SimulatedPool& pool, const Case& of) {
   scenario.max_steps = 20'000'000;
   scenario.body = [&pool, of](World& world) {
     auto job = std::make_shared<Job>(of.ranks);
-    job->trouble = of.trouble;
+    job->event = of.event;
     job->leaves = of.leaves;
     job->gpus = of.gpus;
     job->restless = of.restless;
@@ -281,9 +281,9 @@ Scenario calls(const SimulatedPool& pool, const Case& of) {
       });
       if (self == of.victim) world.mark_victim(process);
     }
-    if (of.trouble == Trouble::stops)
+    if (of.event == Event::stops)
       world.spawn(0, [&world, &pool, job] { stop_the_switch(world, pool, *job); });
-    if (of.trouble == Trouble::vandal)
+    if (of.event == Event::vandal)
       world.spawn(0, [&world, &pool, job] { overwrite_rings(world, pool, *job); });
   };
   return scenario;
@@ -322,7 +322,7 @@ TEST(Switch, ADeadRankIsNamedToAllOthers) {
 
 TEST(Switch, ContinuesThroughPoolWhenSwitchDies) {
   SwitchPool pool;
-  const Case of{.ranks = 3, .calls = 4, .victim = 3, .trouble = Trouble::dies_at_work};
+  const Case of{.ranks = 3, .calls = 4, .victim = 3, .event = Event::dies_at_work};
   expect_held("switch", "crash points", explore(calls(pool, of), 60));
   expect_held("switch", "crash points", explore(with_lasting_copies(calls(pool, of)), 20));
 }
@@ -330,7 +330,7 @@ TEST(Switch, ContinuesThroughPoolWhenSwitchDies) {
 TEST(Switch, NamesRankThatDiesAtWork) {
   SwitchPool pool;
   for (const std::uint32_t victim : {0u, 1u}) {
-    const Case of{.ranks = 3, .calls = 4, .victim = victim, .trouble = Trouble::dies_at_work};
+    const Case of{.ranks = 3, .calls = 4, .victim = victim, .event = Event::dies_at_work};
     expect_held("switch", "crash points", explore(calls(pool, of), 30));
   }
 }
@@ -338,13 +338,13 @@ TEST(Switch, NamesRankThatDiesAtWork) {
 /// It is declared dead, stores nothing when it goes on, and ends.
 TEST(Switch, ThatWasTakenForDeadHarmsNothing) {
   SwitchPool pool;
-  const Case of{.ranks = 2, .calls = 6, .trouble = Trouble::stops};
+  const Case of{.ranks = 2, .calls = 6, .event = Event::stops};
   expect_held("switch", "random schedules", explore(calls(pool, of), 20));
 }
 
 TEST(Switch, NoticesForeignStoresWithoutHanging) {
   SwitchPool pool;
-  const Case of{.ranks = 3, .calls = 6, .trouble = Trouble::vandal};
+  const Case of{.ranks = 3, .calls = 6, .event = Event::vandal};
   expect_held("switch", "random schedules", explore(calls(pool, of), 30));
 }
 
@@ -361,20 +361,20 @@ TEST(Tree, CompletesCallsWhenOneSwitchDies) {
   SwitchPool pool;
   for (const std::uint32_t victim : {3u, 4u, 5u}) {
     const Case of{
-        .ranks = 3, .calls = 4, .victim = victim, .leaves = 2, .trouble = Trouble::dies_at_work};
+        .ranks = 3, .calls = 4, .victim = victim, .leaves = 2, .event = Event::dies_at_work};
     expect_held("switch", "crash points", explore(calls(pool, of), 12));
   }
 }
 
 TEST(Tree, NamesDeadRankToAllOthers) {
   SwitchPool pool;
-  const Case of{.ranks = 3, .calls = 4, .victim = 1, .leaves = 2, .trouble = Trouble::dies_at_work};
+  const Case of{.ranks = 3, .calls = 4, .victim = 1, .leaves = 2, .event = Event::dies_at_work};
   expect_held("switch", "crash points", explore(calls(pool, of), 12));
 }
 
 TEST(Tree, NoticesForeignStoresWithoutHanging) {
   SwitchPool pool;
-  const Case of{.ranks = 3, .calls = 6, .leaves = 2, .trouble = Trouble::vandal};
+  const Case of{.ranks = 3, .calls = 6, .leaves = 2, .event = Event::vandal};
   expect_held("switch", "random schedules", explore(calls(pool, of), 15));
 }
 
@@ -399,7 +399,7 @@ TEST(MovedThroughASwitch, SomeRanksMayHaveNoGpu) {
   const Case of{.ranks = 3, .calls = 6, .gpus = Gpus::of_some};
   expect_held("switch", "random schedules", explore(calls(pool, of), 30));
   const Case dies{
-      .ranks = 3, .calls = 5, .victim = 3, .trouble = Trouble::dies_at_work, .gpus = Gpus::of_some};
+      .ranks = 3, .calls = 5, .victim = 3, .event = Event::dies_at_work, .gpus = Gpus::of_some};
   expect_held("switch", "crash points", explore(calls(pool, dies), 40));
 }
 
@@ -411,7 +411,7 @@ TEST(MovedThroughASwitch, WhenItDiesEachRankCompletesEachCall) {
                     .calls = 5,
                     .victim = victim,
                     .leaves = leaves,
-                    .trouble = Trouble::dies_at_work,
+                    .event = Event::dies_at_work,
                     .gpus = Gpus::of_all};
       expect_held("switch", "crash points", explore(calls(pool, of), leaves == 0 ? 40 : 12));
       expect_held("switch", "crash points", explore(with_lasting_copies(calls(pool, of)), 8));
@@ -425,7 +425,7 @@ TEST(MovedThroughASwitch, NamesDeadRankToAllOthers) {
     const Case of{.ranks = 3,
                   .calls = 4,
                   .victim = victim,
-                  .trouble = Trouble::dies_at_work,
+                  .event = Event::dies_at_work,
                   .gpus = Gpus::of_all};
     expect_held("switch", "crash points", explore(calls(pool, of), 30));
   }
@@ -433,7 +433,7 @@ TEST(MovedThroughASwitch, NamesDeadRankToAllOthers) {
 
 TEST(MovedThroughASwitch, NoticesForeignStoresWithoutHanging) {
   SwitchPool pool;
-  const Case of{.ranks = 3, .calls = 6, .trouble = Trouble::vandal, .gpus = Gpus::of_all};
+  const Case of{.ranks = 3, .calls = 6, .event = Event::vandal, .gpus = Gpus::of_all};
   expect_held("switch", "random schedules", explore(calls(pool, of), 30));
 }
 

@@ -478,8 +478,8 @@ Scenario doorbell_scenario(std::uint32_t listeners, std::uint64_t rounds) {
         for (std::uint64_t round = 1; round <= rounds; ++round) {
           const auto rung = bell.wait(round, timeout_ns, alive_in(world), world.victim()->pid);
           if (!rung) {
-            const bool told = rung.error().code == ErrorCode::peer_dead && world.victim()->dead;
-            world.require(told, rung.error().message);
+            const bool reported = rung.error().code == ErrorCode::peer_dead && world.victim()->dead;
+            world.require(reported, rung.error().message);
             return;
           }
           world.require(world.memory().observe_word(line(world, round)) == round,

@@ -237,48 +237,48 @@ TEST(Transactions, AreAtomicWhenPowerFailsAtEnd) {
 
 /// A process that learns by other means that a transaction has ended, or that an object was given
 /// back, finds it so at once.
-Scenario told(const PersistSpace& space) {
+Scenario announced(const PersistSpace& space) {
   Scenario scenario = space.scenario("transactions, told by other means", persist_nodes);
   scenario.swarm = false;
   scenario.faults.deliver = 0;
   scenario.faults.max_delay = 20'000;
   scenario.faults.hold_unordered = true;
   scenario.body = [&space](World& world) {
-    auto told = std::make_shared<int>(0);
+    auto announced = std::make_shared<int>(0);
     auto seen = std::make_shared<int>(0);
     constexpr int rounds = 4;
-    world.spawn(1, [&world, &space, told, seen] {
+    world.spawn(1, [&world, &space, announced, seen] {
       Member member(world, space);
       const auto log = must(world, persist::UndoLog::open(*member.arena, log_bytes));
-      const auto tell = [&] {
-        ++*told;
-        wait_until(world, "it to be seen", [&] { return *seen == *told; });
+      const auto announce = [&] {
+        ++*announced;
+        wait_until(world, "it to be seen", [&] { return *seen == *announced; });
       };
       for (int round = 0; round < rounds; ++round) {
         must(world, log->begin());
         member.change(*log, static_cast<std::uint64_t>(round));
         must(world, round % 2 == 1 ? log->abort() : log->commit());
-        tell();
+        announce();
         if (round < rounds / 2) {
           must(world, log->release_all());
         } else {
           for (const auto& object : member.objects) must(world, log->release(object));
         }
-        tell();
+        announce();
       }
     });
-    world.spawn(2, [&world, &space, told, seen] {
+    world.spawn(2, [&world, &space, announced, seen] {
       Member member(world, space);
       while (*seen < 2 * rounds) {
-        wait_until(world, "news", [&] { return *told > *seen; });
+        wait_until(world, "news", [&] { return *announced > *seen; });
         for (const auto& object : member.objects) {
           const auto version = must(world, persist::ObjectVersion::find(*member.arena, object));
           world.require(version.has_value(), "the object has no version");
           const auto state = version->read();
           world.require(!state.changing(), "the object is still being changed");
-          world.require(*told % 2 == 1 || state.owner == 0, "the object still has a writer");
+          world.require(*announced % 2 == 1 || state.owner == 0, "the object still has a writer");
         }
-        *seen = *told;
+        *seen = *announced;
       }
     });
   };
@@ -287,7 +287,7 @@ Scenario told(const PersistSpace& space) {
 
 TEST(Transactions, HaveEndedForWhomeverIsTold) {
   const PersistSpace space;
-  expect_held("transactions", "random schedules", explore(told(space), 5));
+  expect_held("transactions", "random schedules", explore(announced(space), 5));
 }
 
 /// Readers on other nodes see each object as one transaction left it, and never an older state

@@ -47,7 +47,7 @@ class Rank {
       const auto met = comm->run({.name = "barrier",
                                   .problem = &problem,
                                   .plan = {.algorithm = coll::Algorithm::leaders}});
-      if (!met) return told(met.error());
+      if (!met) return expect_death(met.error());
       for (std::uint32_t rank = 0; rank < comm->ranks(); ++rank)
         world_.require(pool_->memory().observe_word(word(rank)) >= round,
                        fmt::format("rank {} passed barrier {} before rank {} came, or found an old "
@@ -55,13 +55,13 @@ class Rank {
                                    self_, round, rank));
     }
     comm->leave();
-    if (const auto all = comm->await_all_left("the end"); !all) told(all.error());
+    if (const auto all = comm->await_all_left("the end"); !all) expect_death(all.error());
   }
 
  private:
   std::byte* word(std::uint32_t rank) const { return pool_->base() + plan_.words + 64ull * rank; }
   bool somebody_died() const { return world_.victim() != nullptr && world_.victim()->dead; }
-  void told(const Error& error) const {
+  void expect_death(const Error& error) const {
     world_.require(error.code == ErrorCode::peer_dead && somebody_died(), error.message);
   }
 

@@ -55,9 +55,9 @@ inline void await_words(World& world, Rank& rank, std::uint32_t words) {
 }
 
 /// Rank 0 sends words; `damage` is done before rank 1 has heard of them.
-inline Scenario damaged_unheard(const SimulatedPool& pool, const std::string& name,
-                                std::uint32_t words,
-                                const std::function<void(World&, const Vandal&)>& damage) {
+inline Scenario damaged_unnoticed(const SimulatedPool& pool, const std::string& name,
+                                  std::uint32_t words,
+                                  const std::function<void(World&, const Vandal&)>& damage) {
   struct Stages {
     JobState job{2};
     bool sent = false, damaged = false, over = false;

@@ -21,14 +21,14 @@ class PairRank {
   /// its members and its own number.
   PairRank(World& world, const SimulatedPool& simulated, PairPlan& plan, std::uint32_t self,
            std::uint64_t review_bytes = window::Options().review_bytes,
-           std::function<void(std::uint32_t)> told = {})
+           std::function<void(std::uint32_t)> on_request = {})
       : world_(world), plan_(plan) {
     pool_ = plan.attach(world, simulated, self);
     ++plan.opened;
     world.until([&] { return plan.opened == 2; });
     window::Options options = plan.options(self);
     options.review_bytes = review_bytes;
-    options.on_request = std::move(told);
+    options.on_request = std::move(on_request);
     auto opened = window::Window::open(*pool_, std::move(options));
     world.require(opened.has_value(), opened ? "" : opened.error().message);
     window_ = std::move(*opened);

@@ -55,7 +55,7 @@ class Rank : PlanRank<Plan> {
   }
 
   void call_all() {
-    if (!all_come()) return;
+    if (!await_all_ranks()) return;
     const auto comm = plan_.open(world_, *pool_, self_, {.zero_copy_bytes = shortest});
     for (std::size_t i = 0; i < plan_.calls.size(); ++i) {
       if (world_.random() % 3 == 0) world_.sleep(world_.random() % 200'000);

@@ -27,7 +27,7 @@ constexpr std::uint64_t trace_lines = 120;
 
 /// The report of a run in a child process to its parent.
 struct Outcome {
-  bool told = false;
+  bool reported = false;
   bool held = false;
   std::uint64_t operations = 0;
   std::uint64_t victim_operations = 0;
@@ -37,7 +37,7 @@ struct Outcome {
 struct Fate {
   std::uint64_t dies_at = ~0ull;
   bool with_node = false;
-  bool must_come = true;  ///< a victim that outlives it has shown nothing
+  bool must_die = true;  ///< a victim that outlives it has shown nothing
 };
 
 void copy_text(Outcome& outcome, const std::string& text) {
@@ -58,7 +58,7 @@ void run_here(const Scenario& scenario, const FaultModel& faults, Device& device
     }
     world.run(scenario.max_steps);
     if (victim != nullptr) outcome.victim_operations = victim->operations;
-    if (fate.dies_at != ~0ull && fate.must_come && (victim == nullptr || !victim->dead)) {
+    if (fate.dies_at != ~0ull && fate.must_die && (victim == nullptr || !victim->dead)) {
       throw Violation{"nobody died: there is no victim, or it has fewer operations"};
     }
     world.evict_left_dirty();
@@ -72,7 +72,7 @@ void run_here(const Scenario& scenario, const FaultModel& faults, Device& device
     copy_text(outcome, violation.what + "\n" + world.trace().text(trace_lines));
   }
   outcome.operations = world.steps();
-  outcome.told = true;
+  outcome.reported = true;
 }
 
 /// A number with `suffix` or without; any other text would silently run something else than asked.
@@ -132,7 +132,7 @@ class Runner {
   Runner& operator=(const Runner&) = delete;
 
   const Outcome& run(std::uint64_t seed, const Fate& fate) {
-    outcome_->told = outcome_->held = false;
+    outcome_->reported = outcome_->held = false;
     outcome_->text[0] = 0;
     outcome_->operations = outcome_->victim_operations = 0;
     std::fflush(nullptr);
@@ -148,7 +148,7 @@ class Runner {
     }
     int status = 0;
     ::waitpid(child, &status, 0);
-    if (!outcome_->told) {
+    if (!outcome_->reported) {
       copy_text(*outcome_, WIFSIGNALED(status)
                                ? fmt::format("the run was ended by signal {}", WTERMSIG(status))
                                : fmt::format("the run ended with status {}", status));
@@ -191,7 +191,7 @@ RunStatistics explore(const Scenario& scenario, std::uint64_t runs) {
   const std::uint64_t first = first_seed();
   runs = replays() ? 1 : number_from_environment("PENSTOCK_SIM_RUNS", runs);
   Fate fate = fate_from_environment().value_or(Fate{});
-  fate.must_come = false;  // it may be meant for another scenario of the same test
+  fate.must_die = false;  // it may be meant for another scenario of the same test
   for (std::uint64_t i = 0; i < runs && statistics.failures == 0; ++i) {
     count(statistics, scenario, runner.run(first + i, fate), first + i, fate);
   }
