@@ -169,13 +169,14 @@ Result PointToPoint::carry_by_host(const std::vector<Transfer>& transfers) {
     requests.push_back(request);
   }
   auto check = std::chrono::steady_clock::now() + between_checks;
-  std::optional<std::chrono::steady_clock::time_point> dead_since;
+  using Time = std::chrono::steady_clock::time_point;
+  Time dead_since{};  // the beginning of time: not dead, or there was progress
   for (std::size_t i = 0; i < requests.size() && result == success;) {
     penstock_request_info_t info{};
     result = outcome(penstock_request_test(requests[i], &info), "ncclSend or ncclRecv");
     if (info.done != 0) {
       const Transfer& t = transfers[i++];
-      dead_since.reset();
+      dead_since = {};
       if (result == success && !t.is_send && info.bytes != t.bytes)
         result = failed(invalid_usage,
                         fmt::format("ncclRecv: rank {} has sent {} bytes where this rank receives "
@@ -184,7 +185,7 @@ Result PointToPoint::carry_by_host(const std::vector<Transfer>& transfers) {
       continue;
     }
     const bool moved = penstock_messenger_progress(messenger_) != 0;
-    if (moved) dead_since.reset();
+    if (moved) dead_since = {};
     if (!moved) {
       turn.unlock();
       std::this_thread::yield();
@@ -198,8 +199,8 @@ Result PointToPoint::carry_by_host(const std::vector<Transfer>& transfers) {
     const bool is_dead = penstock_pool_alive(pool_, tokens_[peer], who, sizeof who) == 0;
     check = now + between_checks;
     if (!is_dead) continue;
-    if (!dead_since) dead_since = now;
-    if (now - *dead_since > drain_time)
+    if (dead_since == Time{}) dead_since = now;
+    if (now - dead_since > drain_time)
       result = failed(remote_error, fmt::format("a message: rank {}, {}, has died", peer, who));
   }
   if (result != success) {
