@@ -454,14 +454,7 @@ void Communicator::drop_copies_of_own_slots() {
   State& state = impl_->state;
   const coherence::Memory& memory = state.group.memory;
   if (!memory.loads_may_be_stale()) return;
-  for (std::uint32_t used = 1; used <= state.shape.devices; ++used) {
-    for (std::uint64_t number = 0; state.slots.has(used) && number < halves; ++number) {
-      for (std::uint64_t chunk = 0; chunk < state.shape.slots; ++chunk) {
-        const std::byte* const slot = state.slots.at(used, state.self(), number, chunk);
-        memory.invalidate(slot, state.slots.slot_bytes());
-      }
-    }
-  }
+  state.slots.invalidate(memory, state.self());
   impl_->in_switch.drop_copies_of_operands();
   memory.load_fence();
 }

@@ -62,4 +62,13 @@ Slots::Slots(std::byte* pool, std::uint64_t behind_words, std::uint32_t ranks,
   }
 }
 
+void Slots::invalidate(const coherence::Memory& memory, std::uint32_t rank) const {
+  for (std::uint32_t used = 1; used <= std::max<std::size_t>(first_area_.size(), 1); ++used) {
+    for (std::uint64_t half = 0; has(used) && half < halves; ++half) {
+      for (std::uint64_t chunk = 0; chunk < slots_; ++chunk)
+        memory.invalidate(at(used, rank, half, chunk), slot_bytes());
+    }
+  }
+}
+
 }  // namespace penstock::coll

@@ -34,6 +34,8 @@ class Slots {
     areas_ = {area};
     __atomic_store_n(&slot_bytes_, slot_bytes, __ATOMIC_RELAXED);
   }
+  /// Invalidates all slots of `rank`.
+  void invalidate(const coherence::Memory& memory, std::uint32_t rank) const;
   bool has(std::uint32_t used) const { return placing_.has(used); }
   std::uint32_t device_of(std::uint32_t used, std::uint64_t rank, std::uint64_t chunk) const {
     return coll::device_of(place_of(rank), ranks_, chunk, used);

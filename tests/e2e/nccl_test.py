@@ -81,12 +81,14 @@ class Nccl(Switches):
             self.assertRegex(said[0][1], r"^remote process exited.*rank 1")
 
     def test_messages_outlive_their_sender(self):
+        self.program = self.compiled("nccl_ends")
         for gpu in (False, True):
             with self.subTest(gpu=gpu):
                 self.all_right(2, "gone", gpu, PENSTOCK_POOL=self.pool("64M"))
 
     def test_ranks_may_end_while_another_still_meets(self):
         """Rank 1 is slow in a meeting; what the others leave in the pool is soon somebody else's."""
+        self.program = self.compiled("nccl_ends")
         slow, filler = self.slow_reads(), self.folder / "filler"
         subprocess.run([*STRICT, f"-I{SOURCE}/include", PROGRAMS / "pool_filler.c", "-o", filler, f"-L{BUILD}/lib", "-lpenstock",
                         f"-Wl,-rpath,{BUILD}/lib"], check=True)
@@ -104,6 +106,7 @@ class Nccl(Switches):
                 self.assertEqual(user.communicate(timeout=60)[0], "0 changed\n")
 
     def test_rank_without_color_may_end_during_a_split(self):
+        self.program = self.compiled("nccl_ends")
         self.all_right(3, "nocolor", False, PENSTOCK_POOL=self.pool(), SLOW=("3:500", "", ""), LD_PRELOAD=(self.slow_reads(), "", ""))
 
     def slow_reads(self):

@@ -409,50 +409,6 @@ static void split_without_it(const struct rank* me) {
   CHECK(ncclCommAbort(me->comm));
 }
 
-/* The last rank has no color, comes last to the split, and ends while the others make theirs. */
-static void split_without_color(const struct rank* me) {
-  const int last = me->rank == me->ranks - 1;
-  ncclComm_t part = NULL;
-  if (last) usleep(100000);
-  CHECK(ncclCommSplit(me->comm, last ? -1 : 0, me->rank, &part, NULL));
-  if (!last) CHECK(ncclCommDestroy(part));
-  CHECK(ncclCommDestroy(me->comm));
-  printf("ok\n");
-}
-
-/* Rank 1 has sent, destroyed its communicator and ended when the others receive. */
-static void receive_from_the_gone(const struct rank* me, const char* folder) {
-  const size_t count = 250, messages = 5;
-  char mark[4096];
-  snprintf(mark, sizeof mark, "%s/gone", folder);
-  struct buffer b = new_buffer(4 * count);
-  for (size_t i = 0; i < messages && me->rank == 1; ++i) {
-    for (size_t k = 0; k < count; ++k) store(b.host + 4 * k, ncclInt32, (unsigned)i + 1);
-    put(&b, me->stream);
-    CHECK(ncclSend(b.device, count, ncclInt32, 0, me->comm, me->stream));
-    wait_for(me->stream);
-  }
-  if (me->rank == 1) {
-    CHECK(ncclCommDestroy(me->comm));
-    printf("ok\n");
-    fflush(stdout);
-    const pid_t parent = getpid();
-    if (fork() != 0) return;
-    while (getppid() == parent) usleep(1000);
-    fclose(fopen(mark, "w"));
-    _exit(0);
-  }
-  while (access(mark, F_OK) != 0) usleep(1000);
-  usleep(200000); /* a receive now finds a peer that is long gone */
-  for (size_t i = 0; i < messages; ++i) {
-    CHECK(ncclRecv(b.device, count, ncclInt32, 1, me->comm, me->stream));
-    get(&b, me->stream);
-    expect(&b, count - 1, ncclInt32, (unsigned)i + 1, "a message of one that has gone", me->rank);
-  }
-  CHECK(ncclCommDestroy(me->comm));
-  printf("ok\n");
-}
-
 /* A signal to this process, from one that lives on. */
 static void signal_later(int signal_number, useconds_t us) {
   if (fork() != 0) return;
@@ -585,19 +541,6 @@ int main(int argc, char** argv) {
   if (strcmp(argv[4], "leave") == 0) leave(&me);
   if (strcmp(argv[4], "beside") == 0) {
     beside_a_capture(&me);
-    return 0;
-  }
-  if (strcmp(argv[4], "init") == 0) {
-    CHECK(ncclCommDestroy(me.comm));
-    printf("ok\n");
-    return 0;
-  }
-  if (strcmp(argv[4], "nocolor") == 0) {
-    split_without_color(&me);
-    return 0;
-  }
-  if (strcmp(argv[4], "gone") == 0) {
-    receive_from_the_gone(&me, argv[3]);
     return 0;
   }
   if (strcmp(argv[4], "teardown") == 0) {

@@ -1,0 +1,76 @@
+/* Ranks of NCCL that end while others still need what they have done:
+ *
+ *   nccl_ends RANK RANKS FOLDER WHAT     FOLDER passes the unique id; WHAT: init, nocolor or gone
+ *
+ * GPU=1: buffers are memory of the GPU that libcuda.so.1 finds. */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "nccl_gpu.h"
+#include "nccl_meet.h"
+
+/* The last rank has no color, comes last to the split, and ends while the others make theirs. */
+static void split(ncclComm_t comm, int rank, int ranks) {
+  const int last = rank == ranks - 1;
+  ncclComm_t part = NULL;
+  if (last) usleep(100000);
+  CHECK(ncclCommSplit(comm, last ? -1 : 0, rank, &part, NULL));
+  if (!last) CHECK(ncclCommDestroy(part));
+}
+
+/* Makes the file when this process has ended. */
+static void tell_of_the_end(const char* file) {
+  const pid_t parent = getpid();
+  if (fork() != 0) return;
+  while (getppid() == parent) usleep(1000);
+  fclose(fopen(file, "w"));
+  _exit(0);
+}
+
+/* Rank 1 has sent, destroyed its communicator and ended when rank 0 receives. */
+static void pass_messages(ncclComm_t comm, int rank, const char* folder) {
+  const size_t count = 250;
+  const int messages = 5;
+  void* const stream = new_stream();
+  struct buffer b = new_buffer(4 * count);
+  char file[4096];
+  snprintf(file, sizeof file, "%s/ended", folder);
+  while (rank == 0 && access(file, F_OK) != 0) usleep(1000);
+  if (rank == 0) usleep(200000); /* it is long gone */
+  for (int number = 1; number <= messages; ++number) {
+    if (rank == 1) {
+      memset(b.host, number, b.bytes);
+      put(&b, stream);
+      CHECK(ncclSend(b.device, count, ncclInt32, 0, comm, stream));
+      wait_for(stream);
+      continue;
+    }
+    CHECK(ncclRecv(b.device, count, ncclInt32, 1, comm, stream));
+    get(&b, stream);
+    if (b.host[0] != number || b.host[b.bytes - 1] != number) {
+      ncclResult_t error = ncclSuccess;
+      CHECK(ncclCommGetAsyncError(comm, &error));
+      fprintf(stderr, "message %d: %s\n", number,
+              error == ncclSuccess ? "" : ncclGetLastError(comm));
+      exit(1);
+    }
+  }
+  if (rank == 1) tell_of_the_end(file);
+}
+
+int main(int argc, char** argv) {
+  if (argc != 5) return 2;
+  open_gpu();
+  const int rank = atoi(argv[1]), ranks = atoi(argv[2]);
+  const ncclUniqueId id = meet(rank, argv[3]);
+  ncclComm_t comm = NULL;
+  CHECK(ncclCommInitRank(&comm, ranks, id, rank));
+  if (strcmp(argv[4], "nocolor") == 0) split(comm, rank, ranks);
+  if (strcmp(argv[4], "gone") == 0) pass_messages(comm, rank, argv[3]);
+  CHECK(ncclCommDestroy(comm));
+  printf("ok\n");
+  return 0;
+}
