@@ -192,13 +192,13 @@ TEST(MemoryOfCommunicators, IsFreeOnceTheLastRankHasLeft) {
   expect_held("collectives", "random schedules", explore(with_lasting_copies(scenario), 30));
 }
 
-TEST(MemoryOfCommunicators, IsFreeAndRightWhereARankIsStopped) {
+TEST(MemoryOfCommunicators, SurvivesAStoppedRank) {
   const SmallPool pool(room_for_one);
   expect_held("collectives", "random schedules",
               explore(with_a_stop(pool, one_after_the_other(pool)), 40));
 }
 
-TEST(MemoryOfCommunicators, IsFreedByARankThatGaveItsCallUp) {
+TEST(MemoryOfCommunicators, IsFreedByARankThatGaveUp) {
   const SmallPool pool(room_for_one);
   // Copies that come unasked stay until they are dropped.
   Scenario scenario = with_lasting_copies(one_after_the_other(pool, Case::one_gives_up));

@@ -94,7 +94,7 @@ class Guest {
   std::byte* memory_ = nullptr;
 };
 
-TEST(NcclMeeting, BringsDataOfAllRanksAndLeavesMemoryAtRest) {
+TEST(NcclMeeting, GathersDataAndLeavesMemoryAtRest) {
   const SimulatedPool pool;
   Scenario scenario = pool.scenario("NCCL, a meeting", ranks);
   scenario.body = [&pool](World& world) {
