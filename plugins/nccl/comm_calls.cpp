@@ -61,6 +61,9 @@ Result init(const char* call, Comm* comm, int ranks, const UniqueId& id, int ran
   });
 }
 
+/// Salt of shrunk communicators' keys; those of splits are 17 and on.
+constexpr std::uint64_t of_shrinks = 16;
+
 /// A rank's arguments to a split.
 struct Wish {
   int color, key, rank;
@@ -97,7 +100,7 @@ std::function<Result()> check_both_alive(const ncclComm& comm, const ncclComm& m
 
 Result split(ncclComm& comm, int color, int key, ncclComm& made, const std::string& name) {
   const ncclComm::InCall in(comm);
-  const std::uint64_t split_key = derived_key(comm.key, 16 + ++comm.children);
+  const std::uint64_t split_key = derived_key(comm.key, 16 + ++comm.splits);
   const Wish own{color, key, comm.rank};
   std::vector<Wish> wishes(static_cast<std::size_t>(comm.ranks));
   Meeting meeting(comm.attached->pool(), split_key, comm.rank, comm.ranks,
@@ -114,6 +117,14 @@ Result split(ncclComm& comm, int color, int key, ncclComm& made, const std::stri
   return open_comm(made, making);
 }
 
+/// The key of the next communicator that is shrunk from `comm` to these ranks.
+std::uint64_t shrunk_key(ncclComm& comm, const std::vector<Wish>& ranks) {
+  std::uint64_t key = derived_key(comm.key, of_shrinks);
+  for (const Wish& wish : ranks) key = derived_key(key, static_cast<std::uint64_t>(wish.rank));
+  const std::lock_guard<std::mutex> guard(comm.mutex);
+  return derived_key(key, ++comm.shrinks[key]);
+}
+
 /// Makes a communicator of the ranks that are not excluded. Excluded ranks take no part.
 Result shrink(ncclComm& comm, const std::vector<int>& excluded, ncclComm& made,
               const std::string& name) {
@@ -122,8 +133,8 @@ Result shrink(ncclComm& comm, const std::vector<int>& excluded, ncclComm& made,
   for (int rank = 0; rank < comm.ranks; ++rank)
     if (std::find(excluded.begin(), excluded.end(), rank) == excluded.end())
       wishes.push_back({0, rank, rank});
-  Making making = making_of(wishes, {0, comm.rank, comm.rank},
-                            derived_key(comm.key, 16 + ++comm.children), name, comm.attached);
+  Making making =
+      making_of(wishes, {0, comm.rank, comm.rank}, shrunk_key(comm, wishes), name, comm.attached);
   making.goes_on = check_both_alive(comm, made, excluded, excluded.empty());
   return open_comm(made, making);
 }

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -56,9 +57,12 @@ struct ncclComm {
   penstock::nccl::OtherComm* other = nullptr;
   penstock_comm_t* core = nullptr;
   std::unique_ptr<penstock::nccl::PointToPoint> mail;
-  std::mutex mutex;  ///< guards operations
+  std::mutex mutex;  ///< guards operations and shrinks
   std::vector<penstock::nccl::UserOperation> operations;
-  std::atomic<std::uint64_t> children{0};  ///< communicators split or shrunk from this one so far
+  std::atomic<std::uint64_t> splits{0};  ///< of this one so far
+  /// Communicators shrunk from this one so far, by a hash of their ranks: excluded ranks count
+  /// none.
+  std::map<std::uint64_t, std::uint64_t> shrinks;
   std::atomic<bool> aborted{false};
   volatile int cancelled = 0;
   bool blocks = true;               ///< calls block; false: they return in_progress

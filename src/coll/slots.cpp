@@ -1,5 +1,7 @@
 #include "coll/slots.hpp"
 
+#include <algorithm>
+
 #include "coll/node_map.hpp"
 
 namespace penstock::coll {

@@ -109,6 +109,10 @@ class Nccl(Switches):
         self.program = self.compiled("nccl_ends")
         self.all_right(3, "nocolor", False, PENSTOCK_POOL=self.pool(), SLOW=("3:500", "", ""), LD_PRELOAD=(self.slow_reads(), "", ""))
 
+    def test_split_after_a_shrink(self):
+        self.program = self.compiled("nccl_ends")
+        self.all_right(3, "shrink", False)
+
     def slow_reads(self):
         library = self.folder / "slow.so"
         subprocess.run([*STRICT, "-shared", "-fPIC", PROGRAMS / "nccl_slow_reads.c", "-o", library, "-ldl"], check=True)

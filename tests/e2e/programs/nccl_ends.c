@@ -1,6 +1,7 @@
 /* Ranks of NCCL that end while others still need what they have done:
  *
- *   nccl_ends RANK RANKS FOLDER WHAT     FOLDER passes the unique id; WHAT: init, nocolor or gone
+ *   nccl_ends RANK RANKS FOLDER WHAT     FOLDER passes the unique id; WHAT: init, nocolor, shrink
+ * or gone
  *
  * GPU=1: buffers are memory of the GPU that libcuda.so.1 finds. */
 #define _GNU_SOURCE
@@ -19,6 +20,21 @@ static void split(ncclComm_t comm, int rank, int ranks) {
   if (last) usleep(100000);
   CHECK(ncclCommSplit(comm, last ? -1 : 0, rank, &part, NULL));
   if (!last) CHECK(ncclCommDestroy(part));
+}
+
+/* A communicator can be split after others have shrunk it without its last rank. */
+static void split_after_shrink(ncclComm_t comm, int rank, int ranks) {
+  int last = ranks - 1;
+  for (int turn = 0; turn < 2; ++turn) {
+    ncclComm_t part = NULL;
+    if (rank != last) CHECK(ncclCommShrink(comm, &last, 1, &part, NULL, 0));
+    if (rank != last) CHECK(ncclCommDestroy(part));
+    CHECK(ncclCommSplit(comm, 0, rank, &part, NULL));
+    int count = 0;
+    CHECK(ncclCommCount(part, &count));
+    if (count != ranks) exit(1);
+    CHECK(ncclCommDestroy(part));
+  }
 }
 
 /* Makes the file when this process has ended. */
@@ -58,6 +74,7 @@ static void pass_messages(ncclComm_t comm, int rank, const char* folder) {
       exit(1);
     }
   }
+  free_buffer(&b);
   if (rank == 1) tell_of_the_end(file);
 }
 
@@ -69,6 +86,7 @@ int main(int argc, char** argv) {
   ncclComm_t comm = NULL;
   CHECK(ncclCommInitRank(&comm, ranks, id, rank));
   if (strcmp(argv[4], "nocolor") == 0) split(comm, rank, ranks);
+  if (strcmp(argv[4], "shrink") == 0) split_after_shrink(comm, rank, ranks);
   if (strcmp(argv[4], "gone") == 0) pass_messages(comm, rank, argv[3]);
   CHECK(ncclCommDestroy(comm));
   printf("ok\n");
