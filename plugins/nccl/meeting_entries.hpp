@@ -10,6 +10,7 @@
 // freed.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 
