@@ -206,9 +206,9 @@ std::exception_ptr Mail::dead(Entry& entry) {
   }
   // Messages of the dead peer may still be waiting in the pool.
   const auto now = std::chrono::steady_clock::now();
-  if (penstock_messenger_progress(messenger_) != 0) entry.gone_since.reset();
+  if (penstock_messenger_progress(messenger_) != 0) moved_at_ = now;
   if (!entry.gone_since) entry.gone_since = now;
-  if (now - *entry.gone_since < drain_time) return nullptr;
+  if (now - std::max(*entry.gone_since, moved_at_) < drain_time) return nullptr;
   const std::string what = entry.message.is_send ? "a send to " : "a receive from ";
   return error_of(what + (peer == anybody ? "any rank, all others are gone: " : "") + who);
 }
@@ -254,6 +254,7 @@ bool Mail::look() {
   // With no message in progress, this call returns all credits, so that peers may close right after
   // it.
   const bool moved = penstock_messenger_progress(messenger_) != 0 || !ended.empty();
+  if (moved) moved_at_ = now;
   under_way_ -= ended.size();
   report(std::move(ended));
   if (fatal != nullptr) stop(fatal);

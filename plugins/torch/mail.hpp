@@ -58,7 +58,7 @@ class Mail {
     at::Tensor dense;
     penstock_request_t* request = nullptr;
     std::chrono::steady_clock::time_point begun;
-    /// When its peer was first seen gone, without any progress since.
+    /// When its peer was first seen gone.
     std::optional<std::chrono::steady_clock::time_point> gone_since;
   };
   /// A rank's entry in the store.
@@ -99,6 +99,7 @@ class Mail {
   std::vector<bool> held_;   ///< by rank, during a look: an earlier send waits for its address
   std::vector<std::chrono::steady_clock::time_point> next_lookup_;  ///< by rank: when to look again
   std::chrono::steady_clock::time_point next_check_;
+  std::chrono::steady_clock::time_point moved_at_;  ///< when a message last made progress
   std::list<Entry> entries_;
 
   std::atomic<std::size_t> under_way_{0};
