@@ -65,7 +65,10 @@ Result open_mail(ncclComm& comm) {
   own.token = penstock_comm_token(comm.core, static_cast<std::uint32_t>(comm.rank));
   std::vector<Place> all(static_cast<std::size_t>(comm.ranks));
   Meeting meeting(comm.attached->pool(), derived_key(comm.key, of_mail), comm.rank, comm.ranks,
-                  [&comm] { return comm.still_all_there(); });
+                  [&comm] {
+                    if (comm.aborted) return failed(internal_error, "the communicator was aborted");
+                    return comm.still_all_there();
+                  });
   const Result met = meeting.exchange(&own, all.data(), sizeof own);
   if (met != success || failed_here != success) {
     penstock_messenger_close(messenger);
@@ -246,8 +249,6 @@ nccl::Result ncclComm::finish() {
 
 nccl::Result ncclComm::still_all_there(const std::vector<int>& excluded) const {
   if (core == nullptr) return nccl::success;  // another library carries it
-  if (aborted && excluded.empty())
-    return nccl::failed(nccl::internal_error, "the communicator was aborted");
   for (int r = 0; r < ranks; ++r) {
     if (std::find(excluded.begin(), excluded.end(), r) != excluded.end()) continue;
     char who[256] = "";

@@ -83,8 +83,7 @@ struct ncclComm {
   /// running or queued.
   penstock::nccl::Result error();
   void abort();
-  /// Errors: internal_error if the communicator was aborted; remote_error if a rank that is not
-  /// `excluded` has died.
+  /// Errors: remote_error if a rank that is not `excluded` has died.
   penstock::nccl::Result still_all_there(const std::vector<int>& excluded = {}) const;
   /// Waits until all enqueued calls are complete.
   penstock::nccl::Result finish();

@@ -169,14 +169,12 @@ Result PointToPoint::carry_by_host(const std::vector<Transfer>& transfers) {
     requests.push_back(request);
   }
   auto check = std::chrono::steady_clock::now() + between_checks;
-  using Time = std::chrono::steady_clock::time_point;
-  Time dead_since{};  // the beginning of time: not dead, or there was progress
   for (std::size_t i = 0; i < requests.size() && result == success;) {
     penstock_request_info_t info{};
     result = outcome(penstock_request_test(requests[i], &info), "ncclSend or ncclRecv");
     if (info.done != 0) {
       const Transfer& t = transfers[i++];
-      dead_since = {};
+      dead_since_.clear();
       if (result == success && !t.is_send && info.bytes != t.bytes)
         result = failed(invalid_usage,
                         fmt::format("ncclRecv: rank {} has sent {} bytes where this rank receives "
@@ -185,7 +183,7 @@ Result PointToPoint::carry_by_host(const std::vector<Transfer>& transfers) {
       continue;
     }
     const bool moved = penstock_messenger_progress(messenger_) != 0;
-    if (moved) dead_since = {};
+    if (moved) dead_since_.clear();
     if (!moved) {
       turn.unlock();
       std::this_thread::yield();
@@ -195,13 +193,9 @@ Result PointToPoint::carry_by_host(const std::vector<Transfer>& transfers) {
     const auto now = std::chrono::steady_clock::now();
     if (result != success || now < check) continue;
     const std::uint32_t peer = transfers[i].peer;
-    char who[256] = "";
-    const bool is_dead = penstock_pool_alive(pool_, tokens_[peer], who, sizeof who) == 0;
     check = now + between_checks;
-    if (!is_dead) continue;
-    if (dead_since == Time{}) dead_since = now;
-    if (now - dead_since > drain_time)
-      result = failed(remote_error, fmt::format("a message: rank {}, {}, has died", peer, who));
+    if (const auto who = drained(peer, now))
+      result = failed(remote_error, fmt::format("a message: rank {}, {}, has died", peer, *who));
   }
   if (result != success) {
     stop(last_error());
@@ -309,16 +303,23 @@ bool PointToPoint::look() {
   return moved;
 }
 
+/// Who the peer was, if it has died and none of its messages has moved for drain_time since.
+std::optional<std::string> PointToPoint::drained(std::uint32_t peer,
+                                                 std::chrono::steady_clock::time_point now) {
+  char who[256] = "";
+  if (penstock_pool_alive(pool_, tokens_[peer], who, sizeof who) != 0) return std::nullopt;
+  const auto since = dead_since_.emplace(peer, now).first->second;
+  return now - since < drain_time ? std::nullopt : std::optional<std::string>(who);
+}
+
 void PointToPoint::check_alive(std::chrono::steady_clock::time_point now) {
   for (const auto& [name, channel] : channels_) {
-    char who[256] = "";
-    if (channel->is_idle() || penstock_pool_alive(pool_, tokens_[name.first], who, sizeof who) != 0)
-      continue;
-    const auto since = dead_since_.emplace(name.first, now).first->second;
-    if (now - since < drain_time) continue;
+    if (channel->is_idle()) continue;
+    const auto who = drained(name.first, now);
+    if (!who) continue;
     if (!error_)
       error_ = fmt::format("{}: rank {}, {}, has died", name.second ? "ncclSend" : "ncclRecv",
-                           name.first, who);
+                           name.first, *who);
     for (const auto& [other, opened] : channels_) opened->open();
     return;
   }

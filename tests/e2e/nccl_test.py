@@ -105,7 +105,7 @@ class Nccl(Switches):
                 self.assertEqual([*self.outcomes(job[:2], 60), (job[2].returncode, *last)], [(0, "ok\n", "")] * 3)
                 self.assertEqual(user.communicate(timeout=60)[0], "0 changed\n")
 
-    def test_rank_without_color_may_end_during_a_split(self):
+    def test_rank_without_color_may_end_early(self):
         self.program = self.compiled("nccl_ends")
         self.all_right(3, "nocolor", False, PENSTOCK_POOL=self.pool(), SLOW=("3:500", "", ""), LD_PRELOAD=(self.slow_reads(), "", ""))
 

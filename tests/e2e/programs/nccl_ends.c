@@ -38,7 +38,7 @@ static void split_after_shrink(ncclComm_t comm, int rank, int ranks) {
 }
 
 /* Makes the file when this process has ended. */
-static void tell_of_the_end(const char* file) {
+static void mark_the_end(const char* file) {
   const pid_t parent = getpid();
   if (fork() != 0) return;
   while (getppid() == parent) usleep(1000);
@@ -75,7 +75,7 @@ static void pass_messages(ncclComm_t comm, int rank, const char* folder) {
     }
   }
   free_buffer(&b);
-  if (rank == 1) tell_of_the_end(file);
+  if (rank == 1) mark_the_end(file);
 }
 
 int main(int argc, char** argv) {
