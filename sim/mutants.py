@@ -288,14 +288,23 @@ def short_sites(sites):
 
 
 def reach_further(tests, jobs, only):
-    """Runs each test with more seeds, the quick ones first, until every place is reached."""
+    """Runs tests with more seeds until every place is reached: first those that already run the file
+    of a missing place, the quick ones first."""
+    def files(sites):
+        return {site.split(":")[0] for site in sites}
+
+    _, missing, stale = places_reached(tests, only)
+    wanted = files(missing + stale)
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        left = iter(sorted(tests, key=lambda t: t.baseline))
-        while batch := list(itertools.islice(left, 4 * jobs)):
+        left = iter(sorted(tests, key=lambda t: (not wanted & files(t.sites), t.baseline)))
+        while batch := list(itertools.islice(left, 2 * jobs)):
             list(pool.map(lambda t: reach(t, PENSTOCK_SIM_RUNS="200"), batch))
             _, missing, stale = places_reached(tests, only)
             if not missing and not stale:
                 return
+            if wanted != files(missing + stale):
+                wanted = files(missing + stale)
+                left = iter(sorted(left, key=lambda t: (not wanted & files(t.sites), t.baseline)))
 
 
 def weaken(tests, jobs, budget_s, memory, seed=None, only="", json_path=None):

@@ -14,9 +14,11 @@ namespace penstock::mpi {
 
 /// Probes the MPI periodically during a wait in the pool: peers may need MPI messages to make
 /// progress before they reach the call that this rank waits in. It probes a communicator with
-/// peers, since MPICH makes no progress in a probe of MPI_COMM_SELF. It stops once a peer has died:
-/// the MPI might end the job when its provider reports the death, before the wait has returned its
-/// error to the program.
+/// peers, since MPICH makes no progress in a probe of MPI_COMM_SELF, and another tag each time,
+/// since MPICH makes no progress elsewhere in a probe that finds a message from the rank's own node
+/// (`Collectives.test_message_that_waits_stops_no_progress`). It stops once a peer has died: the
+/// MPI might end the job when its provider reports the death, before the wait has returned its error
+/// to the program.
 class MpiProgress {
  public:
   /// `comm` may change during the wait, to a communicator that lives longer.
@@ -36,8 +38,8 @@ class MpiProgress {
     }
     if (peer_died_) return;
     int flag = 0;
-    pmpi().Iprobe(constants().any_source, constants().any_tag, comm_->load(), &flag,
-                  constants().status_ignore);
+    tag_ = (tag_ + 9'973) % tags;
+    pmpi().Iprobe(constants().any_source, tag_, comm_->load(), &flag, constants().status_ignore);
   }
 
  private:
@@ -45,6 +47,7 @@ class MpiProgress {
   /// 16 every 20 ms and reports a death when it sees it the second time.
   static constexpr std::size_t at_once = 8;
   static constexpr std::uint64_t between_looks_at_peers_ns = 8'000'000;
+  static constexpr int tags = 32'768;  ///< every MPI has tags up to 32,767
 
   /// Checks the next few peers. Forgets peers that have left; returns false if one has died.
   bool check_peers() {
@@ -68,6 +71,7 @@ class MpiProgress {
   std::vector<std::uint64_t> peers_;
   std::size_t next_ = 0;
   bool peer_died_ = false;
+  int tag_ = 0;
   unsigned calls_ = 0;
   std::uint64_t last_ns_ = 0;
   std::uint64_t next_look_at_peers_ns_ = 0;

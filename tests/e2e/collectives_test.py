@@ -35,6 +35,28 @@ for thread in threads: thread.join()
 print("threads: ok", flush=True)
 """
 
+# Rank 0's message to rank 1, on one node, stays unreceived while rank 1's queued messages to rank 2 need progress:
+# the last of them is the one by which ranks agree on their first collective.
+UNRECEIVED = """import numpy as np
+from mpi4py import MPI
+comm = MPI.COMM_WORLD.Dup()
+data, got, requests = np.full(1000, 1.0), np.zeros(1000), []
+for call in range(2): comm.Barrier()
+if comm.rank == 0:
+    requests.append(comm.Isend(data, 1, 7))
+if comm.rank == 1:
+    comm.Probe(0, 7)
+    requests = [comm.Isend(data, 2, 8) for _ in range(400)]
+comm.Barrier()
+if comm.rank == 1:
+    comm.Recv(got, 0, 7)
+if comm.rank == 2:
+    for _ in range(400):
+        comm.Recv(got, 1, 8)
+MPI.Request.Waitall(requests)
+print("unreceived: ok", flush=True)
+"""
+
 # Corner cases: the end of communicators, long messages, and single operands.
 CORNERS = """import numpy as np
 from mpi4py import MPI
@@ -191,6 +213,13 @@ class Collectives(Case):
     def test_give_what_mpi_promises(self):
         for ranks in (2, 3, 4):
             self.random_calls(ranks, ranks)
+
+    def test_message_that_waits_stops_no_progress(self):
+        for mpi in (None, *OTHER_VENVS):
+            with self.subTest(mpi=mpi):
+                done = self.run_ranks(3, "-c", UNRECEIVED, mpi=mpi, environment=clean_environment(PENSTOCK_LOG="info"))
+                self.assertEqual(done.stdout.count("unreceived: ok"), 3, done.stderr)
+                self.assertIn(IN_POOL.format(3), done.stderr)
 
     def three_files(self):
         files = [self.folder / name for name in "abc"]
