@@ -14,6 +14,7 @@ A place that is explained must survive: if a test notices it, the operation ther
 """
 
 import argparse
+import collections
 import concurrent.futures
 import functools
 import itertools
@@ -166,10 +167,10 @@ def notices(test, site, draw, runs):
 
 
 def kill(site, tests, draws, budget_s, likely):
-    """Returns the first test that notices with every draw: tries the last killer first, then
-    quick tests, with more and more seeds until the time is up. If there is none, returns the one
-    that noticed with most draws."""
-    able = sorted((t for t in tests if site in t.sites), key=lambda t: (t.name != likely, t.baseline))
+    """Returns the first test that notices with every draw: tries the `likely` ones first, a count for
+    each name, then quick tests, with more and more seeds until the time is up. If there is none,
+    returns the one that noticed with most draws."""
+    able = sorted((t for t in tests if site in t.sites), key=lambda t: (-likely[t.name], t.baseline))
     begin, best = time.monotonic(), Kill(draws=len(draws))
     for runs in (None, *MORE_SEEDS):
         for test in able:
@@ -224,8 +225,13 @@ class Memory:
         except (OSError, ValueError):
             self.known = {}
 
-    def killer(self, site):
-        return self.known.get(by_text(site), [None])[0]
+    def killers(self, site):
+        """A count for each test: of the places of the site's file that it killed, most for the site itself."""
+        name = site.split(":")[0]
+        counts = collections.Counter(kill[0] for place, kill in list(self.known.items()) if place.split(":")[0] == name)
+        if by_text(site) in self.known:
+            counts[self.known[by_text(site)][0]] = len(self.known) + 1
+        return counts
 
     def seconds(self, site):
         return self.known.get(by_text(site), [None, math.inf])[1]
@@ -288,23 +294,19 @@ def short_sites(sites):
 
 
 def reach_further(tests, jobs, only):
-    """Runs tests with more seeds until every place is reached: first those that already run the file
-    of a missing place, the quick ones first."""
+    """Runs tests with more seeds until every place is reached: those that run the file of a missing
+    place (all, if no test does), the quick ones first."""
     def files(sites):
         return {site.split(":")[0] for site in sites}
 
-    _, missing, stale = places_reached(tests, only)
-    wanted = files(missing + stale)
+    def of_use(test):
+        _, missing, stale = places_reached(tests, only)
+        wanted = files(missing + stale)
+        orphans = wanted - files(set().union(*(t.sites for t in tests)))
+        return bool(orphans or wanted & files(test.sites))
+
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        left = iter(sorted(tests, key=lambda t: (not wanted & files(t.sites), t.baseline)))
-        while batch := list(itertools.islice(left, 2 * jobs)):
-            list(pool.map(lambda t: reach(t, PENSTOCK_SIM_RUNS="200"), batch))
-            _, missing, stale = places_reached(tests, only)
-            if not missing and not stale:
-                return
-            if wanted != files(missing + stale):
-                wanted = files(missing + stale)
-                left = iter(sorted(left, key=lambda t: (not wanted & files(t.sites), t.baseline)))
+        list(pool.map(lambda t: of_use(t) and reach(t, PENSTOCK_SIM_RUNS="200"), sorted(tests, key=lambda t: t.baseline)))
 
 
 def weaken(tests, jobs, budget_s, memory, seed=None, only="", json_path=None):
@@ -312,7 +314,7 @@ def weaken(tests, jobs, budget_s, memory, seed=None, only="", json_path=None):
     tests' own seeds. Returns 0 if every mutant was killed, or is explained and was not."""
     sites, missing, stale = places_reached(tests, only)
     if (missing or stale) and seed is not None:  # few seeds may have missed a rare schedule
-        print(f"mutants: {len(missing) + len(stale)} places not reached, tries more seeds", flush=True)
+        print("mutants: not reached yet, tries more seeds:", *missing, *stale, sep="\n  ", flush=True)
         reach_further(tests, jobs, only)
         sites, missing, stale = places_reached(tests, only)
     draws = [None]
@@ -329,7 +331,7 @@ def weaken(tests, jobs, budget_s, memory, seed=None, only="", json_path=None):
         print(f"mutants: {len(sites)} places, {len(draws)} draws of seeds each, --seed {seed}", flush=True)
     kills = {}
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        tasks = {pool.submit(kill, site, tests, draws, budget_s, memory.killer(site)): site for site in sites}
+        tasks = {pool.submit(lambda one: kill(one, tests, draws, budget_s, memory.killers(one)), site): site for site in sites}
         for task in concurrent.futures.as_completed(tasks):
             site = tasks[task]
             kills[site] = task.result()
