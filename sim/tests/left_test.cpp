@@ -24,11 +24,12 @@ std::unique_ptr<SimulatedPool> narrow_pool() {
 struct Case {
   std::optional<transport::Address> sender, receiver;
   bool left = false, taken = false, received = false;
+  std::string job_of_sender = "sim", job_of_receiver = "sim";
 };
 
 void send_and_leave(World& world, const SimulatedPool& simulated, Case& all) {
   {
-    Side self(world, simulated, 20'000'000);
+    Side self(world, simulated, 20'000'000, all.job_of_sender);
     all.sender = self.endpoint->address();
     world.until([&] { return all.receiver.has_value(); });
     const Peer peer = *self.endpoint->resolve(*all.receiver);
@@ -45,7 +46,7 @@ void send_and_leave(World& world, const SimulatedPool& simulated, Case& all) {
 /// Receives nothing until the sender has left and its space, if freed, has another owner.
 void receive_late(World& world, const SimulatedPool& simulated, Case& all) {
   const Process& sender = *world.processes()[0];
-  Side self(world, simulated);
+  Side self(world, simulated, 0, all.job_of_receiver);
   all.receiver = self.endpoint->address();
   world.until([&] { return all.sender.has_value() || gone(sender); });
   const bool met = all.sender && self.endpoint->resolve(*all.sender).has_value();
@@ -97,11 +98,12 @@ void require_all_back(World& world, const SimulatedPool& simulated) {
 
 /// The wait at closing ends by its deadline. The receiver's credits arrive later, in memory that no
 /// other owner may get until the job has ended.
-Scenario left_in_use(const SimulatedPool& simulated) {
+Scenario left_in_use(const SimulatedPool& simulated, bool of_two_jobs) {
   Scenario scenario = simulated.scenario("channel, left in use", 3);
   scenario.max_steps = 6'000'000;
-  scenario.body = [&simulated](World& world) {
+  scenario.body = [&simulated, of_two_jobs](World& world) {
     auto all = std::make_shared<Case>();
+    if (of_two_jobs) all->job_of_sender = "sender's", all->job_of_receiver = "receiver's";
     world.mark_victim(
         world.spawn(0, [&world, &simulated, all] { send_and_leave(world, simulated, *all); }));
     world.spawn(1, [&world, &simulated, all] { receive_late(world, simulated, *all); });
@@ -113,7 +115,16 @@ Scenario left_in_use(const SimulatedPool& simulated) {
 
 TEST(Left, WhatPeersMayStoreToIsNobodyElses) {
   const auto pool = narrow_pool();
-  const Scenario scenario = left_in_use(*pool);
+  const Scenario scenario = left_in_use(*pool, false);
+  expect_held("channel", "random schedules", explore(scenario, 20));
+  expect_held("channel", "random schedules", explore(with_lasting_copies(scenario), 10));
+  expect_held("channel", "crash points", crash_everywhere(scenario, 60));
+}
+
+/// As ranks of NCCL whose first communicators differ.
+TEST(Left, WhatPeersOfAnotherJobMayStoreToIsNobodyElses) {
+  const auto pool = narrow_pool();
+  const Scenario scenario = left_in_use(*pool, true);
   expect_held("channel", "random schedules", explore(scenario, 20));
   expect_held("channel", "random schedules", explore(with_lasting_copies(scenario), 10));
   expect_held("channel", "crash points", crash_everywhere(scenario, 60));

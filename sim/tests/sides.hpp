@@ -72,12 +72,16 @@ class Reader final : public transport::EndpointCallbacks, transport::Arrival {
 
 template <class EndpointCallbacks>
 struct SideOf {
-  SideOf(World& world, const SimulatedPool& simulated, std::uint64_t closing_timeout_ns = 0)
+  SideOf(World& world, const SimulatedPool& simulated, std::uint64_t closing_timeout_ns = 0,
+         const std::string& job = "sim")
       : callbacks(world),
-        pool(simulated.attach(world, {.job = "sim"})),
+        pool(simulated.attach(world, {.job = job})),
         arena(SimulatedPool::open_arena(world, *pool)),
         endpoint(std::move(*transport::Endpoint::open(
-            *arena, callbacks, {.job = "sim", .closing_timeout_ns = closing_timeout_ns}))) {}
+            *arena, callbacks,
+            {.job = "sim",
+             .closing_timeout_ns = closing_timeout_ns,
+             .peers_may_be_of_other_jobs = job != "sim"}))) {}
   EndpointCallbacks callbacks;
   std::unique_ptr<pool::Pool> pool;
   std::unique_ptr<arena::Arena> arena;

@@ -97,6 +97,13 @@ Result<std::unique_ptr<penstock_comm>> open_comm(std::shared_ptr<Attachment> att
                     fmt::format("{}: the exchange function failed ({})", noun, exchanged)});
   if (auto fits = agreement.check(offers, noun); !fits) return give_up(fits.error());
   coll::Options core = agreement.options(pool, offers);
+  // NCCL's and PyTorch's processes may have attached for different groups, so with different jobs
+  for (const std::uint64_t token : core.tokens) {
+    const auto announced = pool.shares_with(token);
+    if (announced) continue;
+    for (const auto& area : agreement.take_areas()) comm->attachment->arena->defer_reclaim(area);
+    return unexpected(announced.error());  // the others know the areas and may store there
+  }
   core.noun = noun;
   auto areas = agreement.areas(offers);
   if (!areas) return give_up(areas.error());

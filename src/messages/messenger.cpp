@@ -476,14 +476,15 @@ void Messenger::Impl::lose(Peer peer, const std::string& description, const char
 
 Result<std::unique_ptr<Messenger>> Messenger::open(arena::Arena& arena, Options options) {
   auto impl = std::make_unique<Impl>(arena, std::move(options));
-  // Only processes that were given an address reach an endpoint, so the job does not matter here.
+  // Only processes that were given an address reach an endpoint, so all endpoints have one job.
   // Ranks with nothing under way have returned all credits, so closing waits only for ranks that
   // compute before they receive.
   constexpr std::uint64_t longest_closing_ns = 20'000'000;
   impl->endpoint = PENSTOCK_TRY(transport::Endpoint::open(arena, *impl,
                                                           {.job = "penstock.messages",
                                                            .closing_timeout_ns = longest_closing_ns,
-                                                           .peers_may_take_later = true}));
+                                                           .peers_may_take_later = true,
+                                                           .peers_may_be_of_other_jobs = true}));
   PENSTOCK_TRY(impl->back_pressure.set_up(*impl->endpoint));
   return std::make_unique<Messenger>(std::move(impl));
 }

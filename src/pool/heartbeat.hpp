@@ -42,11 +42,12 @@ class Heartbeat {
       now = base::coarse_ns();
     return now;
   }
+  /// Publishes what has changed in the line of the lease at once. False in a forked child, which
+  /// has no heartbeat.
+  bool beat_now();
 
  private:
   void run();
-  /// False in a forked child, which has no heartbeat.
-  bool beat_now();
   void beat_locked();
   std::mutex mutex_;
   std::condition_variable wake_;

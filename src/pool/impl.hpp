@@ -88,14 +88,22 @@ struct Pool::Impl final : PoolMappings::Attachments {
   std::set<std::uint32_t> nodes_of_others() const;
   std::set<std::uint32_t> all_nodes() const;
   void note_death(std::uint64_t of_token);
-  bool job_is_alive(const SlotView& dead);
-  /// Jobs with a process in the table that has not detached, dead or alive; and jobs with a living
-  /// one.
-  struct Jobs {
-    std::set<std::string> attached, living;
+  Result<void> check_not_reaped(std::uint64_t of_token) const;
+  bool peers_are_alive(const SlotView& dead);
+  /// What decides whether processes share memory: their jobs, and what they announced.
+  struct Sharing {
+    std::set<std::string> jobs;
+    std::uint64_t tokens = 0;       ///< TokenSet: the processes themselves
+    std::uint64_t shares_with = 0;  ///< TokenSet: those that they announced
   };
-  Jobs look_at(std::set<std::string> jobs);
-  bool left_nothing_dirty(const SlotView& view, const Jobs& jobs) const;
+  Sharing sharing_of(const SlotView& view, std::uint64_t if_unreadable) const;
+  /// Of processes that share memory with the given ones: those in the table that have not detached,
+  /// dead or alive; and the living.
+  struct Peers {
+    Sharing attached, living;
+  };
+  Peers peers_of(const Sharing& some);
+  bool left_nothing_dirty(const SlotView& view, const Peers& peers) const;
   std::uint32_t reap_group(std::span<const std::uint32_t> suspects, const OnDead& on_dead);
   std::string describe(std::uint64_t of_token) const;
   Result<void> take_lock(std::uint64_t timeout_ns, const std::function<bool()>& unless = {});
@@ -146,6 +154,7 @@ struct Pool::Impl final : PoolMappings::Attachments {
   bool reclaiming = false;                 // the reclaim mark is set; under the lock
   bool lock_line_suspect = false;          // damaged at the last beat
   std::uint64_t beats = 1, beaten_ns = 0;  // under the heartbeat's mutex
+  std::atomic<std::uint64_t> shares_with = 0;  // as published with each beat
   std::mutex noted_mutex;
   std::set<std::uint64_t> noted, recorded;  // dead tokens that alive() has found
   std::mutex chores_mutex;

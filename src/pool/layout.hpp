@@ -32,6 +32,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/checksum.hpp"
 #include "pool/pool.hpp"
 
 namespace penstock::pool {
@@ -212,13 +213,23 @@ struct alignas(64) DetailLines {
 };
 static_assert(sizeof(DetailLines) == 4 * 64);
 
+/// A set of processes, as a word with a bit for each 64th of all tokens: it may contain more
+/// processes than were added, never fewer.
+struct TokenSet {
+  static constexpr std::uint64_t all = ~std::uint64_t{0};
+  static std::uint64_t bit_of(std::uint64_t token) {
+    return std::uint64_t{1} << (base::xxh64(&token, sizeof token, 0) % 64);
+  }
+};
+
 struct alignas(64) LeaseLine {
   std::uint64_t generation = 0;
   std::uint64_t beat = 0;
   std::uint64_t mapped_at = 0;     ///< address of the pool in that process, for its own use
   std::uint64_t device_reads = 0;  ///< lines that the process has read from the device
   std::uint64_t at_ns = 0;         ///< time of the beat, by its host's clock
-  std::uint64_t unused[2] = {};
+  std::uint64_t shares_with = 0;     ///< TokenSet: see Pool::shares_with()
+  std::uint64_t unused = 0;
   std::uint64_t checksum = 0;
 };
 static_assert(sizeof(LeaseLine) == 64);

@@ -204,7 +204,7 @@ void Pool::Impl::beat() {
   const std::uint64_t now_ns = base::now_ns();
   if (now_ns - beaten_ns >= certain_ns(liveness.lease_ns())) exit_if_declared_dead_now(token());
   beaten_ns = now_ns;
-  processes.publish_beat(slot, generation, ++beats);
+  processes.publish_beat(slot, generation, ++beats, shares_with.load());
   exit_if_declared_dead(token());
   const SlotView view = processes.state(slot);
   if (owns_slot(view)) return;

@@ -117,6 +117,15 @@ std::uint64_t ProcessTable::mapped_at(std::uint32_t slot, std::uint64_t generati
   return line && line->generation == generation ? line->mapped_at : 0;
 }
 
+std::optional<std::uint64_t> ProcessTable::shares_with(const SlotView& view) const {
+  constexpr int looks = 4;  // its process may be writing the line
+  for (int look = 0; look < looks; ++look) {
+    const auto line = lease(view.slot);
+    if (line && (!view.whole || line->generation == view.line.generation)) return line->shares_with;
+  }
+  return std::nullopt;
+}
+
 bool ProcessTable::cached_as_attached(std::uint32_t slot, std::uint64_t generation) const {
   if (slot >= slots_) return false;
   StateLine line;
@@ -174,7 +183,7 @@ StateLine ProcessTable::take(const SlotView& before, const Entry& entry,
   line.generation = last < greatest_generation ? last + 1 : 1;
   publish_details(slot, entry, confirm);
   confirm();
-  publish_beat(slot, line.generation, 1);
+  publish_beat(slot, line.generation, 1, 0);
   publish_stats(slot, line.generation, ProcessStats{});
   publish_activity(slot, "");  // its fence orders all of these before the state
 
@@ -216,13 +225,14 @@ void ProcessTable::set_state(std::uint32_t slot, StateLine line, SlotState new_s
 }
 
 void ProcessTable::publish_beat(std::uint32_t slot, std::uint64_t generation,
-                                std::uint64_t beat) const {
+                                std::uint64_t beat, std::uint64_t shares_with) const {
   publish_checksummed_line(memory_, base_, place<LeaseLine>(leases_, slot),
                            LeaseLine{.generation = generation,
                                      .beat = beat,
                                      .mapped_at = reinterpret_cast<std::uintptr_t>(base_),
                                      .device_reads = memory_.device_reads(),
-                                     .at_ns = base::now_ns()});
+                                     .at_ns = base::now_ns(),
+                                     .shares_with = shares_with});
 }
 
 void ProcessTable::publish_stats(std::uint32_t slot, std::uint64_t generation,

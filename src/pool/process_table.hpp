@@ -57,6 +57,9 @@ class ProcessTable {
   /// process.
   bool cached_as_attached(std::uint32_t slot, std::uint64_t generation) const;
   std::string job(std::uint32_t slot) const;
+  /// The processes that it shares memory with, see Pool::shares_with(). nullopt: the line is
+  /// unreadable or not of its generation.
+  std::optional<std::uint64_t> shares_with(const SlotView& view) const;
   /// All fields except `alive`.
   ProcessRecord record(const SlotView& view) const;
 
@@ -80,7 +83,8 @@ class ProcessTable {
   void publish_state(std::uint32_t slot, const StateLine& line) const;
   void set_state(std::uint32_t slot, StateLine line, SlotState state) const;
   /// The caller does the fence.
-  void publish_beat(std::uint32_t slot, std::uint64_t generation, std::uint64_t beat) const;
+  void publish_beat(std::uint32_t slot, std::uint64_t generation, std::uint64_t beat,
+                    std::uint64_t shares_with) const;
   void publish_stats(std::uint32_t slot, std::uint64_t generation, const ProcessStats& stats) const;
   void publish_activity(std::uint32_t slot, std::string_view text) const;
 

@@ -173,6 +173,47 @@ TEST_F(ProcessTest, KeepsObjectsOfDeadRankWhileJobLives) {
   EXPECT_THAT(dead, testing::UnorderedElementsAre(survives, dies));
 }
 
+TEST_F(ProcessTest, KeepsObjectsOfDeadPeerOfAnotherJobWhileOneLives) {
+  for (const bool announced_by_survivor : {true, false}) {
+    auto stranger = attach({.job = "other"});
+    auto survivor = attach({.job = "one"});
+    Child killed([&](const Child::Report& report) -> int {
+      auto pool = attach({.job = announced_by_survivor ? "" : "two"});
+      if (!announced_by_survivor) EXPECT_TRUE(pool->shares_with(survivor->token()));
+      report(pool->token());
+      sleep_until_killed();
+    });
+    const std::uint64_t dies = killed.next_report();
+    if (announced_by_survivor) ASSERT_TRUE(survivor->shares_with(dies));
+    killed.kill(SIGKILL);
+    killed.wait();
+    EXPECT_FALSE(stranger->alive(dies));
+    EXPECT_EQ(stranger->reap([](const auto&) { FAIL(); }).value(), 0u) << announced_by_survivor;
+    {
+      const auto guard = stranger->lock();
+      EXPECT_FALSE(stranger->may_reclaim(dies));
+    }
+    survivor.reset();
+    std::set<std::uint64_t> dead;
+    EXPECT_EQ(stranger->reap([&](const auto& tokens) { dead = tokens; }).value(), 1u);
+    EXPECT_THAT(dead, ElementsAre(dies));
+  }
+}
+
+TEST_F(ProcessTest, RefusesToShareWithAReapedProcess) {
+  auto pool = attach({.job = "one"});
+  const std::uint64_t gone = dead();
+  EXPECT_TRUE(pool->shares_with(gone)) << "its memory is still there";
+  auto late = attach({.job = "two"});
+  EXPECT_EQ(late->reap([](const auto&) { FAIL(); }).value(), 0u);
+  pool.reset();
+  EXPECT_EQ(late->reap([](const auto&) {}).value(), 1u);
+  const auto refused = late->shares_with(gone);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::not_found);
+  EXPECT_THAT(refused.error().message, HasSubstr("has died, and its memory was freed"));
+}
+
 TEST_F(ProcessTest, ReapsManyInGroupsExceptLivingJobs) {
   spec_ = folder_.file("many");
   create(256);

@@ -5,6 +5,7 @@
 #include <span>
 #include <utility>
 
+#include "base/format.hpp"
 #include "pool/impl.hpp"
 #include "pool/node_table.hpp"
 
@@ -21,6 +22,25 @@ bool has_ended(const SlotView& view) {
 /// nothing of it.
 bool left_in_order(const SlotView& view) {
   return view.whole && (view.is(SlotState::detached) || view.is(SlotState::left));
+}
+
+using Sharing = Pool::Impl::Sharing;
+
+bool share(const Sharing& some, const Sharing& others) {
+  return (some.shares_with & others.tokens) != 0 || (others.shares_with & some.tokens) != 0 ||
+         std::any_of(some.jobs.begin(), some.jobs.end(),
+                     [&](const std::string& job) { return others.jobs.count(job) != 0; });
+}
+
+void add(Sharing& all, const Sharing& its) {
+  all.jobs.insert(its.jobs.begin(), its.jobs.end());
+  all.tokens |= its.tokens;
+  all.shares_with |= its.shares_with;
+}
+
+bool contains(const Sharing& all, const Sharing& its) {
+  return (its.tokens & ~all.tokens) == 0 && (its.shares_with & ~all.shares_with) == 0 &&
+         std::includes(all.jobs.begin(), all.jobs.end(), its.jobs.begin(), its.jobs.end());
 }
 
 }  // namespace
@@ -106,37 +126,45 @@ bool Pool::attached_on_this_host(std::uint64_t token) const {
 }
 
 /// A survivor that has not noticed the death may still write to the dead process's memory, for
-/// example the credits of a channel. Both ends of a channel belong to one job.
-bool Pool::Impl::job_is_alive(const SlotView& dead) {
-  const std::string job = processes.job(dead.slot);
-  if (job.empty()) return false;
+/// example the credits of a channel. Both ends of a channel belong to one job, or one of them has
+/// called shares_with().
+bool Pool::Impl::peers_are_alive(const SlotView& dead) {
+  const Sharing its = sharing_of(dead, 0);
   for (const SlotView& view : processes.used()) {
-    if (view.slot == dead.slot || has_ended(view) || processes.job(view.slot) != job) continue;
-    if (liveness.alive(view)) return true;
+    if (view.slot == dead.slot || has_ended(view)) continue;
+    if (share(sharing_of(view, TokenSet::all), its) && liveness.alive(view)) return true;
   }
   return false;
 }
 
-Pool::Impl::Jobs Pool::Impl::look_at(std::set<std::string> jobs) {
-  Jobs found;
-  jobs.erase("");
+/// `if_unreadable`: in place of what the process announced.
+Pool::Impl::Sharing Pool::Impl::sharing_of(const SlotView& view,
+                                           std::uint64_t if_unreadable) const {
+  Sharing its;
+  if (std::string job = processes.job(view.slot); !job.empty()) its.jobs.insert(std::move(job));
+  its.tokens = TokenSet::bit_of(make_token(processes.generation(view), view.slot));
+  its.shares_with = processes.shares_with(view).value_or(if_unreadable);
+  return its;
+}
+
+Pool::Impl::Peers Pool::Impl::peers_of(const Sharing& some) {
+  Peers found;
   for (const SlotView& view : processes.used()) {
-    if (jobs.empty()) break;
     if (has_ended(view)) continue;
-    const std::string job = processes.job(view.slot);
-    if (jobs.count(job) == 0) continue;
-    found.attached.insert(job);
+    const Sharing its = sharing_of(view, TokenSet::all);
+    if (!share(its, some)) continue;
+    add(found.attached, its);
     // the liveness check of a process is slow
-    if (liveness.alive(view)) found.living.insert(jobs.extract(job));
+    if (!contains(found.living, its) && liveness.alive(view)) add(found.living, its);
   }
   return found;
 }
 
 /// True if every process that may have stored to its memory has published that, or its death was
 /// recorded.
-bool Pool::Impl::left_nothing_dirty(const SlotView& view, const Jobs& jobs) const {
-  const std::string job = processes.job(view.slot);
-  return left_in_order(view) && !job.empty() && jobs.attached.count(job) == 0;
+bool Pool::Impl::left_nothing_dirty(const SlotView& view, const Peers& peers) const {
+  const Sharing its = sharing_of(view, 0);
+  return left_in_order(view) && !its.jobs.empty() && !share(its, peers.attached);
 }
 
 /// Runs without the lock: liveness checks are slow.
@@ -174,22 +202,22 @@ std::vector<std::uint32_t> Pool::Impl::find_suspects_on_node() {
 std::uint32_t Pool::Impl::reap_group(std::span<const std::uint32_t> suspects,
                                      const OnDead& on_dead) {
   begin_reclaim();
-  std::set<std::string> jobs;
-  for (const std::uint32_t suspect : suspects) jobs.insert(processes.job(suspect));
-  const Jobs found = look_at(std::move(jobs));
+  Sharing all;
+  for (const std::uint32_t suspect : suspects) add(all, sharing_of(processes.state(suspect), 0));
+  const Peers peers = peers_of(all);
   std::vector<SlotView> dead, unflushed;
   std::set<std::uint64_t> tokens;
   for (const std::uint32_t suspect : suspects) {
     SlotView view = processes.state(suspect);
     if ((view.whole && !view.owns()) || liveness.alive(view)) continue;
-    if (found.living.count(processes.job(suspect)) != 0) continue;
+    if (share(sharing_of(view, 0), peers.living)) continue;
     if (!view.whole) {
       if (processes.state(suspect).whole) continue;  // it was just being written: next time
       view.line.generation = processes.generation(view);
       view.line.node = std::min(view.line.node, superblock.max_nodes - 1);
     }
     dead.push_back(view);
-    if (!left_nothing_dirty(view, found)) unflushed.push_back(view);
+    if (!left_nothing_dirty(view, peers)) unflushed.push_back(view);
     tokens.insert(make_token(view.line.generation, view.slot));
   }
   if (dead.empty()) return 0;
@@ -228,9 +256,31 @@ bool Pool::may_reclaim(std::uint64_t token) {
       impl_->processes.generation(view) == generation_of(token) && (view.owns() || !view.whole);
   if (!unrecorded) return true;
   impl_->begin_reclaim();
-  if (impl_->job_is_alive(view)) return false;
+  if (impl_->peers_are_alive(view)) return false;
   impl_->record_deaths({view});
   return true;
+}
+
+Result<void> Pool::shares_with(std::uint64_t token) {
+  Impl& im = *impl_;
+  const auto slot = static_cast<std::uint32_t>(slot_of(token));
+  if (!im.writes_own_lines() || slot == im.slot) return {};
+  const std::string& job = im.options.job;
+  if (!job.empty() && im.processes.job(slot) == job) return {};
+  const std::uint64_t bit = TokenSet::bit_of(token);
+  if ((im.shares_with.load() & bit) != 0) return im.check_not_reaped(token);
+  // a reap under way has not seen the announcement, and may free that memory
+  const auto guard = PENSTOCK_TRY(lock());
+  PENSTOCK_TRY(im.check_not_reaped(token));
+  im.shares_with.fetch_or(bit);
+  if (im.heartbeat) (void)im.heartbeat->beat_now();
+  return {};
+}
+
+Result<void> Pool::Impl::check_not_reaped(std::uint64_t of_token) const {
+  const SlotView view = processes.state(static_cast<std::uint32_t>(slot_of(of_token)));
+  if (!view.is(SlotState::reaped) || view.line.generation != generation_of(of_token)) return {};
+  return fail(ErrorCode::not_found, "{} has died, and its memory was freed", describe(of_token));
 }
 
 void Pool::defer_reclaim() {

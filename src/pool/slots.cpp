@@ -60,7 +60,7 @@ bool Pool::Impl::is_usable(const SlotView& view, SlotUse use) {
     case SlotUse::declared_dead:
       return view.whole && !view.owns();
     case SlotUse::dead:
-      return !liveness.alive(view) && !job_is_alive(view);
+      return !liveness.alive(view) && !peers_are_alive(view);
   }
   return false;
 }

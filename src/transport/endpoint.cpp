@@ -28,7 +28,7 @@ Endpoint::Impl::Impl(arena::Arena& arena, EndpointTable table_in, EndpointCallba
       peers(pool, table),
       publisher(arena, table, self_in, peers),
       poller(table, peers, rx_context, [this](Peer source, std::uint32_t generation) {
-        prepare_for_channel(source, generation);
+        return prepare_for_channel(source, generation);
       }) {
   tx_context.staging.resize(std::max<std::size_t>(settings.cell_bytes, settings.lines_max_bytes));
   tx_waiting.reserve(table.count());
@@ -45,6 +45,7 @@ Result<std::unique_ptr<Endpoint>> Endpoint::open(arena::Arena& arena, EndpointCa
   impl->while_closing = options.while_closing;
   impl->closing_timeout_ns = options.closing_timeout_ns;
   impl->peers_may_take_later = options.peers_may_take_later;
+  impl->peers_may_be_of_other_jobs = options.peers_may_be_of_other_jobs;
   impl->pool.mappings().follow_attachments();
   return std::unique_ptr<Endpoint>(new Endpoint(std::move(impl)));
 }
@@ -92,6 +93,7 @@ Result<Peer> Endpoint::resolve(const Address& address) {
   if (!line || line->generation != address.generation || !line->open())
     return fail(ErrorCode::not_found, "endpoint {} of pool {} is closed: its process has ended",
                 address.slot, im.pool.info().spec);
+  if (im.peers_may_be_of_other_jobs) PENSTOCK_TRY(im.pool.shares_with(line->token));
   PeerState& peer = im.peers[address.slot];
   if (address.slot != im.self.slot) im.watch_peer(address.slot, address.generation, line->token);
   peer.address = address;

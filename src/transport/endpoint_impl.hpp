@@ -37,7 +37,7 @@ struct Endpoint::Impl {
   void look_for_damage(Peer source, std::uint64_t now);
   void repair(Peer to);
   // peer_ends.cpp
-  void prepare_for_channel(Peer source, std::uint32_t generation);
+  Result<void> prepare_for_channel(Peer source, std::uint32_t generation);
   void watch_peer(Peer peer, std::uint32_t generation, std::uint64_t token);
   void end_rx(Peer source, const Error& error);
   void end_tx(Peer to, PeerFate fate, const Error& error);
@@ -58,6 +58,7 @@ struct Endpoint::Impl {
   std::function<void()> while_closing;
   std::uint64_t closing_timeout_ns = 0;
   bool peers_may_take_later = false;
+  bool peers_may_be_of_other_jobs = false;
   std::unique_ptr<TxMemory> tx_memory;
   TxContext tx_context;
   RxContext rx_context;

@@ -164,6 +164,10 @@ struct Options {
   std::uint64_t closing_timeout_ns = 0;
   /// If peers have not consumed everything by then, closing gives no warning: the data stay.
   bool peers_may_take_later = false;
+  /// Whether the processes of peers may have attached with other jobs than this one's
+  /// (pool::AttachOptions::job). Costs a read of two lines for each peer, and the pool's lock for
+  /// those of another job.
+  bool peers_may_be_of_other_jobs = false;
 };
 
 /// Limits that depend on the pool's mode.

@@ -80,28 +80,44 @@ class Nccl(Switches):
             self.assertEqual(said[0][0], 0, said[0][2])
             self.assertRegex(said[0][1], r"^remote process exited.*rank 1")
 
+    def filler(self, objects, size, pool):
+        """Another user of the pool, who has filled new objects there."""
+        program = self.folder / "filler"
+        if not program.exists():
+            subprocess.run([*STRICT, f"-I{SOURCE}/include", PROGRAMS / "pool_filler.c", "-o", program, f"-L{BUILD}/lib", "-lpenstock",
+                            f"-Wl,-rpath,{BUILD}/lib"], check=True)
+        user = subprocess.Popen([program, str(objects), str(size)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                env=clean_environment(PENSTOCK_POOL=pool))
+        self.assertEqual(user.stdout.readline(), "filled\n")
+        return user
+
     def test_messages_outlive_their_sender(self):
         self.program = self.compiled("nccl_ends")
         for gpu in (False, True):
-            with self.subTest(gpu=gpu):
-                self.all_right(2, "gone", gpu, PENSTOCK_POOL=self.pool("64M"))
+            for first in ({}, {"ALONE": "1"}):  # the first communicator of a rank names its job in the pool
+                with self.subTest(gpu=gpu, **first):
+                    pool = self.pool("64M")
+                    folder = self.folder / f"gone-{gpu}-{len(first)}"
+                    folder.mkdir()
+                    job = self.begin(2, "gone", gpu, folder, PENSTOCK_POOL=pool, **first)
+                    self.wait_for((folder / "ended").exists, "rank 1 to end")
+                    user = self.filler(4000, 4096, pool)  # has what was reclaimed
+                    (folder / "go").touch()
+                    self.assertEqual(self.outcomes(job, 60), [(0, "ok\n", "")] * 2)
+                    self.assertEqual(user.communicate(timeout=60)[0], "0 changed\n")
 
     def test_ranks_may_end_while_another_still_meets(self):
         """Rank 1 is slow in a meeting; what the others leave in the pool is soon somebody else's."""
         self.program = self.compiled("nccl_ends")
-        slow, filler = self.slow_reads(), self.folder / "filler"
-        subprocess.run([*STRICT, f"-I{SOURCE}/include", PROGRAMS / "pool_filler.c", "-o", filler, f"-L{BUILD}/lib", "-lpenstock",
-                        f"-Wl,-rpath,{BUILD}/lib"], check=True)
+        slow = self.slow_reads()
         for number, late in enumerate(("1:300,2:1500", "2:500")):
             with self.subTest(late=late):
-                more = {"PENSTOCK_POOL": self.pool()}
+                pool = self.pool()
                 folder = self.folder / f"meets-{number}"
                 folder.mkdir()
-                job = self.begin(3, "init", False, folder, SLOW=("", late, ""), LD_PRELOAD=("", slow, ""), **more)
+                job = self.begin(3, "init", False, folder, SLOW=("", late, ""), LD_PRELOAD=("", slow, ""), PENSTOCK_POOL=pool)
                 last = job[2].communicate(timeout=60)
-                user = subprocess.Popen([filler, "1000", "640"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                        env=clean_environment(**more))
-                self.assertEqual(user.stdout.readline(), "filled\n")
+                user = self.filler(1000, 640, pool)
                 self.assertEqual([*self.outcomes(job[:2], 60), (job[2].returncode, *last)], [(0, "ok\n", "")] * 3)
                 self.assertEqual(user.communicate(timeout=60)[0], "0 changed\n")
 

@@ -3,6 +3,7 @@
  *   nccl_ends RANK RANKS FOLDER WHAT     FOLDER passes the unique id; WHAT: init, nocolor, shrink
  * or gone
  *
+ * ALONE=1: each rank first makes a communicator of its own, so that no two have the same first one.
  * GPU=1: buffers are memory of the GPU that libcuda.so.1 finds. */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -46,16 +47,16 @@ static void mark_the_end(const char* file) {
   _exit(0);
 }
 
-/* Rank 1 has sent, destroyed its communicator and ended when rank 0 receives. */
+/* Rank 1 has sent, destroyed its communicator and ended when rank 0 receives, once there is a file
+ * "go". */
 static void pass_messages(ncclComm_t comm, int rank, const char* folder) {
   const size_t count = 250;
   const int messages = 5;
   void* const stream = new_stream();
   struct buffer b = new_buffer(4 * count);
   char file[4096];
-  snprintf(file, sizeof file, "%s/ended", folder);
+  snprintf(file, sizeof file, "%s/%s", folder, rank == 0 ? "go" : "ended");
   while (rank == 0 && access(file, F_OK) != 0) usleep(1000);
-  if (rank == 0) usleep(200000); /* it is long gone */
   for (int number = 1; number <= messages; ++number) {
     if (rank == 1) {
       memset(b.host, number, b.bytes);
@@ -82,6 +83,12 @@ int main(int argc, char** argv) {
   if (argc != 5) return 2;
   open_gpu();
   const int rank = atoi(argv[1]), ranks = atoi(argv[2]);
+  ncclComm_t alone = NULL;
+  if (getenv("ALONE") != NULL) {
+    ncclUniqueId own;
+    CHECK(ncclGetUniqueId(&own));
+    CHECK(ncclCommInitRank(&alone, 1, own, 0));
+  }
   const ncclUniqueId id = meet(rank, argv[3]);
   ncclComm_t comm = NULL;
   CHECK(ncclCommInitRank(&comm, ranks, id, rank));
@@ -89,6 +96,7 @@ int main(int argc, char** argv) {
   if (strcmp(argv[4], "shrink") == 0) split_after_shrink(comm, rank, ranks);
   if (strcmp(argv[4], "gone") == 0) pass_messages(comm, rank, argv[3]);
   CHECK(ncclCommDestroy(comm));
+  if (alone != NULL) CHECK(ncclCommDestroy(alone));
   printf("ok\n");
   return 0;
 }
