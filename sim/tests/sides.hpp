@@ -77,11 +77,11 @@ struct SideOf {
       : callbacks(world),
         pool(simulated.attach(world, {.job = job})),
         arena(SimulatedPool::open_arena(world, *pool)),
-        endpoint(std::move(*transport::Endpoint::open(
-            *arena, callbacks,
-            {.job = "sim",
-             .closing_timeout_ns = closing_timeout_ns,
-             .peers_may_be_of_other_jobs = job != "sim"}))) {}
+        endpoint(
+            std::move(*transport::Endpoint::open(*arena, callbacks,
+                                                 {.job = "sim",
+                                                  .closing_timeout_ns = closing_timeout_ns,
+                                                  .peers_may_be_of_other_jobs = job != "sim"}))) {}
   EndpointCallbacks callbacks;
   std::unique_ptr<pool::Pool> pool;
   std::unique_ptr<arena::Arena> arena;

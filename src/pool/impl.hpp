@@ -150,10 +150,10 @@ struct Pool::Impl final : PoolMappings::Attachments {
 
   std::uint32_t slot = 0, node = 0;
   std::uint64_t generation = 0;
-  StateLine own_state;                     // as last published
-  bool reclaiming = false;                 // the reclaim mark is set; under the lock
-  bool lock_line_suspect = false;          // damaged at the last beat
-  std::uint64_t beats = 1, beaten_ns = 0;  // under the heartbeat's mutex
+  StateLine own_state;                         // as last published
+  bool reclaiming = false;                     // the reclaim mark is set; under the lock
+  bool lock_line_suspect = false;              // damaged at the last beat
+  std::uint64_t beats = 1, beaten_ns = 0;      // under the heartbeat's mutex
   std::atomic<std::uint64_t> shares_with = 0;  // as published with each beat
   std::mutex noted_mutex;
   std::set<std::uint64_t> noted, recorded;  // dead tokens that alive() has found

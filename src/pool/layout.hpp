@@ -228,7 +228,7 @@ struct alignas(64) LeaseLine {
   std::uint64_t mapped_at = 0;     ///< address of the pool in that process, for its own use
   std::uint64_t device_reads = 0;  ///< lines that the process has read from the device
   std::uint64_t at_ns = 0;         ///< time of the beat, by its host's clock
-  std::uint64_t shares_with = 0;     ///< TokenSet: see Pool::shares_with()
+  std::uint64_t shares_with = 0;   ///< TokenSet: see Pool::shares_with()
   std::uint64_t unused = 0;
   std::uint64_t checksum = 0;
 };

@@ -224,8 +224,8 @@ void ProcessTable::set_state(std::uint32_t slot, StateLine line, SlotState new_s
   publish_state(slot, line);
 }
 
-void ProcessTable::publish_beat(std::uint32_t slot, std::uint64_t generation,
-                                std::uint64_t beat, std::uint64_t shares_with) const {
+void ProcessTable::publish_beat(std::uint32_t slot, std::uint64_t generation, std::uint64_t beat,
+                                std::uint64_t shares_with) const {
   publish_checksummed_line(memory_, base_, place<LeaseLine>(leases_, slot),
                            LeaseLine{.generation = generation,
                                      .beat = beat,
