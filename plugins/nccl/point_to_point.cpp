@@ -303,7 +303,7 @@ bool PointToPoint::look() {
   return moved;
 }
 
-/// Who the peer was, if it has died and none of its messages has moved for drain_time since.
+/// Describes the peer if it has died and none of its messages has moved for drain_time since.
 std::optional<std::string> PointToPoint::drained(std::uint32_t peer,
                                                  std::chrono::steady_clock::time_point now) {
   char who[256] = "";

@@ -113,7 +113,7 @@ Scenario left_in_use(const SimulatedPool& simulated, bool of_two_jobs) {
   return scenario;
 }
 
-TEST(Left, WhatPeersMayStoreToIsNobodyElses) {
+TEST(Left, KeepsMemoryThatPeersStoreTo) {
   const auto pool = narrow_pool();
   const Scenario scenario = left_in_use(*pool, false);
   expect_held("channel", "random schedules", explore(scenario, 20));
@@ -122,7 +122,7 @@ TEST(Left, WhatPeersMayStoreToIsNobodyElses) {
 }
 
 /// As ranks of NCCL whose first communicators differ.
-TEST(Left, WhatPeersOfAnotherJobMayStoreToIsNobodyElses) {
+TEST(Left, KeepsMemoryThatPeerOfAnotherJobStoresTo) {
   const auto pool = narrow_pool();
   const Scenario scenario = left_in_use(*pool, true);
   expect_held("channel", "random schedules", explore(scenario, 20));

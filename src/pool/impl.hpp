@@ -90,7 +90,7 @@ struct Pool::Impl final : PoolMappings::Attachments {
   void note_death(std::uint64_t of_token);
   Result<void> check_not_reaped(std::uint64_t of_token) const;
   bool peers_are_alive(const SlotView& dead);
-  /// What decides whether processes share memory: their jobs, and what they announced.
+  /// Two processes share memory if they have a job in common or one has announced the other.
   struct Sharing {
     std::set<std::string> jobs;
     std::uint64_t tokens = 0;       ///< TokenSet: the processes themselves

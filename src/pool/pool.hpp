@@ -279,11 +279,11 @@ class Pool {
   enum class Among : std::uint8_t { all, near };
   Result<std::uint32_t> reap(const OnDead& on_dead, Among among = Among::all);
   /// Announces that this process and that of `token`, which may belong to another job, may store to
-  /// each other's memory. What one of them leaves is then reclaimed only after the other has ended,
-  /// as among the members of a job. Call it before the first such store, and before this process
-  /// detaches: the announcement of either is enough. Takes the pool's lock, unless the jobs are the
-  /// same or the announcement stands already. Errors: not_found (the other was killed, and its
-  /// memory was freed); those of lock().
+  /// each other's memory. The memory that either leaves behind is then reclaimed only after the
+  /// other has ended, as among the members of a job. Call it before the first such store, and
+  /// before this process detaches: the announcement of either is enough. Takes the pool's lock,
+  /// unless the jobs are the same or the announcement stands already. Errors: not_found (the other
+  /// was killed, and its memory was freed); those of lock().
   Result<void> shares_with(std::uint64_t token);
   /// Other living processes may still store to this process's memory when it detaches: reap() frees
   /// it after the job has ended, like the memory of a dead process.

@@ -173,7 +173,7 @@ TEST_F(ProcessTest, KeepsObjectsOfDeadRankWhileJobLives) {
   EXPECT_THAT(dead, testing::UnorderedElementsAre(survives, dies));
 }
 
-TEST_F(ProcessTest, KeepsObjectsOfDeadPeerOfAnotherJobWhileOneLives) {
+TEST_F(ProcessTest, KeepsObjectsOfDeadPeerOfAnotherJob) {
   for (const bool announced_by_survivor : {true, false}) {
     auto stranger = attach({.job = "other"});
     auto survivor = attach({.job = "one"});
