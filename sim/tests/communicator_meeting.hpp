@@ -58,6 +58,7 @@ inline void expect_it_stays(World& world, const pool::Pool& pool, std::uint64_t 
   pool.memory().publish_bulk(pool.base() + area, mark.data(), bytes);
   pool.memory().full_fence();
   world.sleep(20'000'000);
+  world.evict_all_dirty();
   pool.memory().observe_bulk(found.data(), pool.base() + area, bytes);
   world.require(found == mark, "a store arrived after all ranks had left");
 }

@@ -19,13 +19,12 @@ namespace {
 using coll::Collective;
 using coll::Communicator;
 
-constexpr std::uint32_t nodes = 3;
-
 struct Plan : Meeting {
   using Meeting::Meeting;
   std::vector<coll::TestCall> calls;
   std::vector<coll::Plan> plans;
   std::vector<bool> by_hosts;
+  std::uint32_t next_owner = 0;  ///< the rank that has the memory when all have left
 };
 
 class Rank : PlanRank<Plan> {
@@ -38,8 +37,9 @@ class Rank : PlanRank<Plan> {
     comm->drop_copies_of_own_slots();  // as ranks with GPUs do
     for (std::size_t i = 0; i < plan_.calls.size(); ++i)
       if (!call(*comm, i)) return;
+    comm->write_back_own_slots();
     comm->leave();
-    if (self_ != 0) return;
+    if (self_ != plan_.next_owner) return;
     const auto all = comm->await_all_left("the end");
     if (!all) died(all.error());
     if (all)
@@ -77,14 +77,15 @@ class Rank : PlanRank<Plan> {
 };
 
 Scenario calls(const SimulatedPool& pool, std::uint64_t area, std::uint32_t ranks,
-               std::uint32_t number, std::uint32_t victim = ~0u) {
+               std::uint32_t number, std::uint32_t victim = ~0u, std::uint32_t nodes = 3) {
   Scenario scenario = pool.scenario(
       fmt::format("data moved by GPUs, {} ranks{}", ranks, victim < ranks ? ", one dies" : ""),
       nodes);
   scenario.max_steps = 6'000'000;
-  scenario.body = [&pool, area, ranks, number, victim](World& world) {
+  scenario.body = [&pool, area, ranks, number, victim, nodes](World& world) {
     auto plan = std::make_shared<Plan>(area, ranks);
     for (std::uint32_t rank = 0; rank < ranks; ++rank) plan->node_of.push_back(rank % nodes);
+    plan->next_owner = ranks > nodes ? 1 : 0;  // on another node than those that share one
     std::mt19937_64 random(world.random());
     const auto devices = static_cast<std::uint32_t>(1 + random() % 3);
     if (devices > 1) plan->shape = on_devices(devices);
@@ -108,6 +109,17 @@ TEST(MovedByGpus, GiveWhatIsPromised) {
     expect_held("moved by GPUs", "random schedules", explore(scenario, 60));
     expect_held("moved by GPUs", "random schedules", explore(with_lasting_copies(scenario), 40));
   }
+}
+
+/// Two ranks of one node leave what they move to each other in its caches.
+TEST(MovedByGpus, LeaveNoStoresToTheNextOwner) {
+  SimulatedPool pool;
+  const std::uint64_t area = place_communicator(pool, 3);
+  const Scenario scenario = calls(pool, area, 3, 8, ~0u, 2);
+  expect_held("moved by GPUs", "random schedules", explore(scenario, 60));
+  expect_held("moved by GPUs", "random schedules", explore(with_lasting_copies(scenario), 40));
+  expect_held("moved by GPUs", "a kill after each operation",
+              crash_everywhere(calls(pool, area, 3, 5, 0, 2), 60));
 }
 
 TEST(MovedByGpus, SurviveADeathAtEachOperation) {

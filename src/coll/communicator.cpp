@@ -459,6 +459,14 @@ void Communicator::drop_copies_of_own_slots() {
   memory.load_fence();
 }
 
+void Communicator::write_back_own_slots() {
+  State& state = impl_->state;
+  const coherence::Memory& memory = state.group.memory;
+  if (!memory.loads_may_be_stale()) return;
+  state.slots.write_back(memory, state.self());
+  memory.store_fence();
+}
+
 std::optional<TakenSlots> Communicator::taken_slots() const {
   return impl_->late_slots.taken();
 }

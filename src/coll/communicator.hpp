@@ -197,6 +197,10 @@ class Communicator {
   /// host's caches hold from an earlier owner of the memory: the store of a part of a line is
   /// merged with such a copy, and the simulated mode overlooks the store of the same bytes.
   void drop_copies_of_own_slots();
+  /// Call it after the last store of a GPU to this rank's slots, before leave(): their memory may
+  /// have another owner then, and what only ranks of this node have read may still be in its
+  /// caches.
+  void write_back_own_slots();
   /// The slots that were allocated late. The answer is final once rank 0 has left. A device access.
   std::optional<TakenSlots> taken_slots() const;
   /// Calls `look` until `missing` is empty, like group::Group::wait(). Several threads may wait at

@@ -15,6 +15,9 @@ namespace penstock::coll {
 void LaneRun::begin(const Call& call, const Prepared& prepared) {
   SlotRun::begin(call, prepared);
   at_ = {};
+  const auto& consumers = prepared.schedule.consumers;
+  is_read_apart_ = std::any_of(consumers.begin(), consumers.end(),
+                               [this](std::uint32_t rank) { return s_.group.apart(rank); });
 }
 
 /// `at.pending`: the segment's waits that are not over. A device access.
@@ -69,12 +72,13 @@ Result<void> LaneRun::make_readable(const Segment& segment) {
               call().name, s_.group.name(*lender));
 }
 
-/// Writes back the moved data before the others learn of it.
+/// Writes back the moved data before ranks of other nodes learn of it. Those of this node read what
+/// its caches hold; Communicator::write_back_own_slots() follows at the end.
 void LaneRun::signal(const Segment& segment) {
   const auto& steps = prepared().schedule.steps;
   for (const std::uint32_t i : segment.moves) {
     const Step& step = steps[i];
-    if (step.kind == StepKind::publish)
+    if (step.kind == StepKind::publish && is_read_apart_)
       s_.group.memory.write_back(chunk(s_.self(), step.chunk, step.at), step.span.bytes);
   }
   for (const std::uint32_t i : segment.signals) {

@@ -197,6 +197,7 @@ class LaneRun : public SlotRun {
   void signal(const Segment& segment);
 
   std::array<LaneState, lane_count> at_;
+  bool is_read_apart_ = false;  ///< ranks of other nodes read what this rank publishes in the call
 };
 
 }  // namespace penstock::coll

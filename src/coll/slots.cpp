@@ -64,13 +64,23 @@ Slots::Slots(std::byte* pool, std::uint64_t behind_words, std::uint32_t ranks,
   }
 }
 
-void Slots::invalidate(const coherence::Memory& memory, std::uint32_t rank) const {
+/// May use a slot several times.
+template <class Use>
+void Slots::for_each_of(std::uint32_t rank, const Use& use) const {
   for (std::uint32_t used = 1; used <= std::max<std::size_t>(first_area_.size(), 1); ++used) {
+    const std::uint64_t chunks = (slots_ + used - 1) / used * used;  // as many on each device
     for (std::uint64_t half = 0; has(used) && half < halves; ++half) {
-      for (std::uint64_t chunk = 0; chunk < slots_; ++chunk)
-        memory.invalidate(at(used, rank, half, chunk), slot_bytes());
+      for (std::uint64_t chunk = 0; chunk < chunks; ++chunk) use(at(used, rank, half, chunk));
     }
   }
+}
+
+void Slots::invalidate(const coherence::Memory& memory, std::uint32_t rank) const {
+  for_each_of(rank, [&](std::byte* slot) { memory.invalidate(slot, slot_bytes()); });
+}
+
+void Slots::write_back(const coherence::Memory& memory, std::uint32_t rank) const {
+  for_each_of(rank, [&](std::byte* slot) { memory.write_back(slot, slot_bytes()); });
 }
 
 }  // namespace penstock::coll

@@ -34,8 +34,9 @@ class Slots {
     areas_ = {area};
     __atomic_store_n(&slot_bytes_, slot_bytes, __ATOMIC_RELAXED);
   }
-  /// Invalidates all slots of `rank`.
+  /// Invalidates, or writes back, all slots of `rank`.
   void invalidate(const coherence::Memory& memory, std::uint32_t rank) const;
+  void write_back(const coherence::Memory& memory, std::uint32_t rank) const;
   bool has(std::uint32_t used) const { return placing_.has(used); }
   std::uint32_t device_of(std::uint32_t used, std::uint64_t rank, std::uint64_t chunk) const {
     return coll::device_of(place_of(rank), ranks_, chunk, used);
@@ -47,6 +48,8 @@ class Slots {
   static std::vector<SlotArea> areas(std::uint32_t ranks, const Shape& shape);
 
  private:
+  template <class Use>
+  void for_each_of(std::uint32_t rank, const Use& use) const;
   std::uint64_t place_of(std::uint64_t rank) const {
     return places_.empty() ? rank : places_[rank];
   }

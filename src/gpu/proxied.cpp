@@ -79,7 +79,9 @@ Proxied::~Proxied() {
   changed_.notify_all();
   if (proxy_.joinable()) proxy_.join();
   watch_.reset();
+  const bool moved = lanes_ != nullptr;
   lanes_.reset();
+  if (moved) core_.write_back_own_slots();
   words_.reset();
   movement_.reset();
 }
