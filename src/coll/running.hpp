@@ -134,6 +134,7 @@ class SlotRun : public Running {
   bool is_half_free(Missing& missing);
   // Poll each step of `looks_`, or of `pending_`, once. Waits that are over leave `pending_`.
   Result<void> look_for_doorbells();
+  bool has_rung_before(const Step& step);
   void look_for_releases();
   void ring(const Step& step);
   void release(const Step& step);

@@ -226,13 +226,28 @@ Result<void> SlotRun::look_for_doorbells() {
     if (is_over(step)) s_.note_entered(step.rank, s_.number);
   }
   std::erase_if(pending_, [&](std::size_t i) { return is_over(steps[i]); });
-  for (const std::size_t i : pending_) {
-    const std::uint32_t rank = steps[i].rank;
-    const std::byte* const failed = s_.at(s_.layout.failed(rank, s_.number));
-    const std::uint64_t failure = s_.memory_of(rank).load_word(failed);
-    if (failure != 0) return unexpected(s_.failure_of(call().name, rank, failure));
+  for (std::size_t at = 0; at < pending_.size(); ++at) {
+    const Step& step = steps[pending_[at]];
+    const std::byte* const failed = s_.at(s_.layout.failed(step.rank, s_.number));
+    const std::uint64_t failure = s_.memory_of(step.rank).load_word(failed);
+    if (failure == 0) continue;
+    if (failure != s_.gave_up_idle() || !has_rung_before(step))
+      return unexpected(s_.failure_of(call().name, step.rank, failure));
+    s_.note_entered(step.rank, s_.number);
+    pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(at--));
   }
   return {};
+}
+
+/// For a rank that has given up with nothing under way: whether it had rung before, since the last
+/// look at its doorbell. A device access.
+bool SlotRun::has_rung_before(const Step& step) {
+  const auto& memory = s_.memory_of(step.rank);
+  const std::byte* const doorbell = s_.at(s_.layout.doorbell(step.rank, s_.number, step.chunk));
+  memory.invalidate(doorbell, 8);
+  memory.load_fence();
+  seen(step) = memory.load_word(doorbell);
+  return is_over(step);
 }
 
 void SlotRun::look_for_releases() {
