@@ -213,6 +213,52 @@ TEST(MovedByGpus, DiscardsDataReadFromFailedRank) {
   expect_held("moved by GPUs", "random schedules", explore(with_lasting_copies(scenario), 200));
 }
 
+/// One rank asks again and again whether the other has failed, as a program does that has made no
+/// call: nothing else drops its copy of the other's words.
+class Asking {
+ public:
+  Asking(World& world, const SimulatedPool& simulated, Meeting& meeting, std::uint32_t self)
+      : world_(world), meeting_(meeting), self_(self) {
+    pool_ = meeting.attach(world, simulated, self);
+  }
+  void call_all() {
+    wait_until(world_, "the ranks", [&] { return meeting_.all_came(); });
+    const auto comm = meeting_.open(world_, *pool_, self_);
+    if (self_ == 0) {
+      world_.sleep(100'000);
+      comm->give_up({ErrorCode::unavailable, "it was aborted"}, false);
+    }
+    for (int looks = 0; self_ == 1; ++looks) {
+      world_.require(looks < 1000, "the failure is never found");
+      world_.sleep(1'000);
+      const auto others = comm->check_others("calls of a GPU");
+      if (others) continue;
+      world_.require(others.error().code == ErrorCode::unavailable, others.error().message);
+      break;
+    }
+    comm->leave();
+    if (self_ == 0) world_.require(comm->await_all_left("the end").has_value(), "no end");
+  }
+
+ private:
+  World& world_;
+  Meeting& meeting_;
+  const std::uint32_t self_;
+  std::unique_ptr<pool::Pool> pool_;
+};
+
+TEST(MovedByGpus, FindFailureWithoutACall) {
+  SimulatedPool pool;
+  const std::uint64_t area = place_communicator(pool, 2);
+  Scenario scenario = pool.scenario("a rank asks for failures", 2);
+  scenario.body = [&pool, area](World& world) {
+    auto meeting = std::make_shared<Meeting>(area, 2);
+    meeting->node_of = {0, 1};
+    spawn_ranks<Asking>(world, pool, meeting, 2, ~0u);
+  };
+  expect_held("moved by GPUs", "random schedules", explore(with_lasting_copies(scenario), 20));
+}
+
 // ---- calls that are compared --------------------------------------------------------------------
 
 /// Each rank states sizes of its own. A GPU moves the data of rank 0.
