@@ -141,7 +141,8 @@ bool Pool::Impl::peers_are_alive(const SlotView& dead) {
 Pool::Impl::Sharing Pool::Impl::sharing_of(const SlotView& view,
                                            std::uint64_t if_unreadable) const {
   Sharing its;
-  if (std::string job = processes.job(view.slot); !job.empty()) its.jobs.insert(std::move(job));
+  its.jobs.insert(processes.job(view.slot));
+  its.jobs.erase("");
   its.tokens = TokenSet::bit_of(make_token(processes.generation(view), view.slot));
   its.shares_with = processes.shares_with(view).value_or(if_unreadable);
   return its;
