@@ -167,9 +167,9 @@ def notices(test, site, draw, runs):
 
 
 def kill(site, tests, draws, budget_s, likely):
-    """Returns the first test that notices with every draw: tries the `likely` ones first, a count for
-    each name, then quick tests, with more and more seeds until the time is up. If there is none,
-    returns the one that noticed with most draws."""
+    """Returns the first test that notices with every draw: tries those first that `likely` counts most,
+    then quick tests, with more and more seeds until the time is up. If there is none, returns the
+    one that noticed with most draws."""
     able = sorted((t for t in tests if site in t.sites), key=lambda t: (-likely[t.name], t.baseline))
     begin, best = time.monotonic(), Kill(draws=len(draws))
     for runs in (None, *MORE_SEEDS):
@@ -226,7 +226,7 @@ class Memory:
             self.known = {}
 
     def killers(self, site):
-        """A count for each test: of the places of the site's file that it killed, most for the site itself."""
+        """How many places of the site's file each test has killed; the killer of the site itself counts most."""
         name = site.split(":")[0]
         counts = collections.Counter(kill[0] for place, kill in list(self.known.items()) if place.split(":")[0] == name)
         if by_text(site) in self.known:

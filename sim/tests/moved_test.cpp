@@ -111,7 +111,7 @@ TEST(MovedByGpus, GiveWhatIsPromised) {
   }
 }
 
-/// Two ranks of one node leave what they move to each other in its caches.
+/// Two ranks share a node, whose caches hold the data that they pass to each other.
 TEST(MovedByGpus, LeaveNoStoresToTheNextOwner) {
   SimulatedPool pool;
   const std::uint64_t area = place_communicator(pool, 3);

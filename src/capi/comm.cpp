@@ -98,9 +98,7 @@ Result<std::unique_ptr<penstock_comm>> open_comm(std::shared_ptr<Attachment> att
   if (auto fits = agreement.check(offers, noun); !fits) return give_up(fits.error());
   coll::Options core = agreement.options(pool, offers);
   // NCCL's and PyTorch's processes may have attached for different groups, so with different jobs
-  for (const std::uint64_t token : core.tokens) {
-    const auto announced = pool.shares_with(token);
-    if (announced) continue;
+  if (const auto announced = pool.shares_with(core.tokens); !announced) {
     for (const auto& area : agreement.take_areas()) comm->attachment->arena->defer_reclaim(area);
     return unexpected(announced.error());  // the others know the areas and may store there
   }

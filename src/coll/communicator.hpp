@@ -198,8 +198,7 @@ class Communicator {
   /// merged with such a copy, and the simulated mode overlooks the store of the same bytes.
   void drop_copies_of_own_slots();
   /// Call it after the last store of a GPU to this rank's slots, before leave(): their memory may
-  /// have another owner then, and what only ranks of this node have read may still be in its
-  /// caches.
+  /// have another owner then. The host's caches may still hold data that only this node has read.
   void write_back_own_slots();
   /// The slots that were allocated late. The answer is final once rank 0 has left. A device access.
   std::optional<TakenSlots> taken_slots() const;

@@ -88,7 +88,7 @@ struct Pool::Impl final : PoolMappings::Attachments {
   std::set<std::uint32_t> nodes_of_others() const;
   std::set<std::uint32_t> all_nodes() const;
   void note_death(std::uint64_t of_token);
-  Result<void> check_not_reaped(std::uint64_t of_token) const;
+  bool is_of_own_job(std::uint64_t of_token) const;
   bool peers_are_alive(const SlotView& dead);
   /// Two processes share memory if they have a job in common or one has announced the other.
   struct Sharing {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -278,13 +279,13 @@ class Pool {
   /// first process of a node checks all in both cases.
   enum class Among : std::uint8_t { all, near };
   Result<std::uint32_t> reap(const OnDead& on_dead, Among among = Among::all);
-  /// Announces that this process and that of `token`, which may belong to another job, may store to
-  /// each other's memory. The memory that either leaves behind is then reclaimed only after the
-  /// other has ended, as among the members of a job. Call it before the first such store, and
+  /// Announces that this process and those of `tokens`, which may belong to other jobs, may store
+  /// to each other's memory. The memory that one of them leaves behind is then reclaimed only after
+  /// the others have ended, as among the members of a job. Call it before the first such store, and
   /// before this process detaches: the announcement of either is enough. Takes the pool's lock,
-  /// unless the jobs are the same or the announcement stands already. Errors: not_found (the other
-  /// was killed, and its memory was freed); those of lock().
-  Result<void> shares_with(std::uint64_t token);
+  /// unless all have this process's job or the announcement stands already. Errors: not_found (one
+  /// was killed, and its memory may have been freed); those of lock().
+  Result<void> shares_with(std::span<const std::uint64_t> tokens);
   /// Other living processes may still store to this process's memory when it detaches: reap() frees
   /// it after the job has ended, like the memory of a dead process.
   void defer_reclaim();

@@ -1,4 +1,5 @@
 // Attached processes, their liveness, and the reclaim of the dead.
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <thread>
@@ -179,13 +180,13 @@ TEST_F(ProcessTest, KeepsObjectsOfDeadPeerOfAnotherJob) {
     auto survivor = attach({.job = "one"});
     Child killed([&](const Child::Report& report) -> int {
       auto pool = attach({.job = announced_by_survivor ? "" : "two"});
-      if (!announced_by_survivor) (void)pool->shares_with(survivor->token());
+      if (!announced_by_survivor) (void)pool->shares_with(std::array{survivor->token()});
       report(pool->token());
       sleep_until_killed();
     });
     const std::uint64_t dies = killed.next_report();
     if (announced_by_survivor) {
-      ASSERT_TRUE(survivor->shares_with(dies));
+      ASSERT_TRUE(survivor->shares_with(std::array{dies}));
     }
     killed.kill(SIGKILL);
     killed.wait();
@@ -202,18 +203,22 @@ TEST_F(ProcessTest, KeepsObjectsOfDeadPeerOfAnotherJob) {
   }
 }
 
-TEST_F(ProcessTest, RefusesToShareWithAReapedProcess) {
+TEST_F(ProcessTest, RefusesToShareWithAKilledProcess) {
   auto pool = attach({.job = "one"});
-  const std::uint64_t gone = dead();
-  EXPECT_TRUE(pool->shares_with(gone)) << "its memory is still there";
-  auto late = attach({.job = "two"});
-  EXPECT_EQ(late->reap([](const auto&) { FAIL(); }).value(), 0u);
-  pool.reset();
-  EXPECT_EQ(late->reap([](const auto&) {}).value(), 1u);
-  const auto refused = late->shares_with(gone);
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().code, ErrorCode::not_found);
-  EXPECT_THAT(refused.error().message, HasSubstr("has died, and its memory was freed"));
+  const std::array gone{dead()};
+  const auto is_refused = [&](Pool& by) {
+    const auto refused = by.shares_with(gone);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, ErrorCode::not_found);
+    EXPECT_THAT(refused.error().message, HasSubstr("has died, and its memory may have been freed"));
+  };
+  is_refused(*pool);
+  EXPECT_EQ(pool->reap([](const auto&) {}).value(), 1u);
+  is_refused(*pool);
+  const std::array left{attach({.job = "two"})->token()};
+  EXPECT_TRUE(pool->shares_with(left)) << "it has detached in order, and left nothing";
+  const std::array<std::uint64_t, 3> none{0, pool->token(), ~std::uint64_t{0}};
+  EXPECT_TRUE(pool->shares_with(none)) << "no other process";
 }
 
 TEST_F(ProcessTest, ReapsManyInGroupsExceptLivingJobs) {

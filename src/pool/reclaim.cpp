@@ -152,8 +152,10 @@ Pool::Impl::Peers Pool::Impl::peers_of(const Sharing& some) {
   Peers found;
   for (const SlotView& view : processes.used()) {
     if (has_ended(view)) continue;
-    const Sharing its = sharing_of(view, TokenSet::all);
+    Sharing its = sharing_of(view, TokenSet::all);
     if (!share(its, some)) continue;
+    its.tokens &= some.shares_with;
+    its.shares_with &= some.tokens;
     add(found.attached, its);
     // the liveness check of a process is slow
     if (!contains(found.living, its) && liveness.alive(view)) add(found.living, its);
@@ -262,26 +264,45 @@ bool Pool::may_reclaim(std::uint64_t token) {
   return true;
 }
 
-Result<void> Pool::shares_with(std::uint64_t token) {
+Result<void> Pool::shares_with(std::span<const std::uint64_t> tokens) {
   Impl& im = *impl_;
-  const auto slot = static_cast<std::uint32_t>(slot_of(token));
-  if (!im.writes_own_lines() || slot == im.slot) return {};
-  const std::string& job = im.options.job;
-  if (!job.empty() && im.processes.job(slot) == job) return {};
-  const std::uint64_t bit = TokenSet::bit_of(token);
-  if ((im.shares_with.load() & bit) != 0) return im.check_not_reaped(token);
+  if (!im.writes_own_lines()) return {};
+  std::vector<std::uint64_t> others;
+  std::uint64_t bits = 0;
+  for (const std::uint64_t token : tokens) {
+    if (im.is_of_own_job(token)) continue;
+    others.push_back(token);
+    bits |= TokenSet::bit_of(token);
+  }
+  const auto none_was_killed = [&]() -> Result<void> {
+    for (const std::uint64_t token : others) {
+      if (alive(token)) continue;
+      const SlotView view = im.processes.state(static_cast<std::uint32_t>(slot_of(token)));
+      const bool is_it = view.whole && view.line.generation == generation_of(token);
+      if (is_it && !left_in_order(view))
+        return fail(ErrorCode::not_found, "{} has died, and its memory may have been freed",
+                    im.describe(token));
+    }
+    return {};
+  };
+  if ((bits & ~im.shares_with.load()) == 0) return none_was_killed();
   // a reap under way has not seen the announcement, and may free that memory
   const auto guard = PENSTOCK_TRY(lock());
-  PENSTOCK_TRY(im.check_not_reaped(token));
-  im.shares_with.fetch_or(bit);
+  PENSTOCK_TRY(none_was_killed());
+  im.shares_with.fetch_or(bits);
   if (im.heartbeat) (void)im.heartbeat->beat_now();
   return {};
 }
 
-Result<void> Pool::Impl::check_not_reaped(std::uint64_t of_token) const {
-  const SlotView view = processes.state(static_cast<std::uint32_t>(slot_of(of_token)));
-  if (!view.is(SlotState::reaped) || view.line.generation != generation_of(of_token)) return {};
-  return fail(ErrorCode::not_found, "{} has died, and its memory was freed", describe(of_token));
+/// Also true for this process, and for what is no token of a process.
+bool Pool::Impl::is_of_own_job(std::uint64_t of_token) const {
+  const auto its = static_cast<std::uint32_t>(slot_of(of_token));
+  if (of_token == 0 || is_attaching(of_token) || its >= processes.slots() || its == slot)
+    return true;
+  if (options.job.empty()) return false;
+  const SlotView view = processes.state(its);
+  return view.whole && view.line.generation == generation_of(of_token) &&
+         processes.job(its) == options.job;
 }
 
 void Pool::defer_reclaim() {

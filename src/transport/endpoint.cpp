@@ -28,7 +28,7 @@ Endpoint::Impl::Impl(arena::Arena& arena, EndpointTable table_in, EndpointCallba
       peers(pool, table),
       publisher(arena, table, self_in, peers),
       poller(table, peers, rx_context, [this](Peer source, std::uint32_t generation) {
-        return prepare_for_channel(source, generation);
+        prepare_for_channel(source, generation);
       }) {
   tx_context.staging.resize(std::max<std::size_t>(settings.cell_bytes, settings.lines_max_bytes));
   tx_waiting.reserve(table.count());
@@ -93,7 +93,9 @@ Result<Peer> Endpoint::resolve(const Address& address) {
   if (!line || line->generation != address.generation || !line->open())
     return fail(ErrorCode::not_found, "endpoint {} of pool {} is closed: its process has ended",
                 address.slot, im.pool.info().spec);
-  if (im.peers_may_be_of_other_jobs) PENSTOCK_TRY(im.pool.shares_with(line->token));
+  // A receiver needs no announcement of its own: a sender has resolved it, before its first
+  // channel.
+  if (im.peers_may_be_of_other_jobs) PENSTOCK_TRY(im.pool.shares_with({&line->token, 1}));
   PeerState& peer = im.peers[address.slot];
   if (address.slot != im.self.slot) im.watch_peer(address.slot, address.generation, line->token);
   peer.address = address;

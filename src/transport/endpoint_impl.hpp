@@ -37,7 +37,7 @@ struct Endpoint::Impl {
   void look_for_damage(Peer source, std::uint64_t now);
   void repair(Peer to);
   // peer_ends.cpp
-  Result<void> prepare_for_channel(Peer source, std::uint32_t generation);
+  void prepare_for_channel(Peer source, std::uint32_t generation);
   void watch_peer(Peer peer, std::uint32_t generation, std::uint64_t token);
   void end_rx(Peer source, const Error& error);
   void end_tx(Peer to, PeerFate fate, const Error& error);

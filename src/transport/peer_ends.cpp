@@ -7,14 +7,7 @@
 namespace penstock::transport {
 
 /// Prepares for a new channel from this endpoint, before the poller replaces the old one.
-/// Errors: not_found (its memory may have been freed); unavailable (try again).
-Result<void> Endpoint::Impl::prepare_for_channel(Peer source, std::uint32_t generation) {
-  if (peers_may_be_of_other_jobs) {
-    const auto line = table.read(source);
-    if (!line) return fail(ErrorCode::unavailable, "endpoint {} is being written", source);
-    // of a closed endpoint's successor: nearly always the same process
-    PENSTOCK_TRY(pool.shares_with(line->token));
-  }
+void Endpoint::Impl::prepare_for_channel(Peer source, std::uint32_t generation) {
   if (!peers.watch.watched(source, generation)) {
     const auto line = table.read(source);
     if (line && line->generation == generation)
@@ -28,7 +21,6 @@ Result<void> Endpoint::Impl::prepare_for_channel(Peer source, std::uint32_t gene
   if (peer.rx) end_rx(source, Error{ErrorCode::peer_dead, "the sender has gone"});
   (void)peers.counts_of(source, generation);
   if (!peer.resolved) peer.address = {self.pool_id, self.job, source, generation};
-  return {};
 }
 
 /// Fails queued operations and frees the channel. A faulty peer may be alive and still store

@@ -215,9 +215,7 @@ Poller::ActivateResult Poller::open(Peer source, std::uint64_t offset, bool foll
     if (peer.rx) wake(source);
     return ActivateResult::retry;
   }
-  if (const auto allowed = on_new_channel_(source, generation); !allowed)
-    return allowed.error().code == ErrorCode::not_found ? ActivateResult::ignored
-                                                        : ActivateResult::retry;
+  on_new_channel_(source, generation);
   peer.data_missing = false;
   peer.rx = std::move(*channel);
   return ActivateResult::activated;

@@ -15,9 +15,8 @@ namespace penstock::transport {
 class Poller {
  public:
   /// Called when an endpoint announces a new channel, before it replaces the channel that the
-  /// poller has from that slot. Errors: not_found, which means that the channel is not to be used;
-  /// any other: it is to be asked again.
-  using OnNewChannel = std::function<Result<void>(Peer source, std::uint32_t generation)>;
+  /// poller has from that slot.
+  using OnNewChannel = std::function<void(Peer source, std::uint32_t generation)>;
 
   Poller(const EndpointTable& table, Peers& peers, RxContext& context, OnNewChannel on_new_channel);
 
