@@ -17,8 +17,8 @@ namespace penstock::mpi {
 /// peers, since MPICH makes no progress in a probe of MPI_COMM_SELF, and another tag each time,
 /// since MPICH makes no progress elsewhere in a probe that finds a message from the rank's own node
 /// (`Collectives.test_message_that_waits_stops_no_progress`). It stops once a peer has died: the
-/// MPI might end the job when its provider reports the death, before the wait has returned its error
-/// to the program.
+/// MPI might end the job when its provider reports the death, before the wait has returned its
+/// error to the program.
 class MpiProgress {
  public:
   /// `comm` may change during the wait, to a communicator that lives longer.

@@ -122,7 +122,7 @@ TEST(Left, KeepsMemoryThatPeersStoreTo) {
 }
 
 /// As ranks of NCCL whose first communicators differ.
-TEST(Left, KeepsMemoryThatPeerOfAnotherJobStoresTo) {
+TEST(Left, KeepsMemoryThatAnotherJobStoresTo) {
   const auto pool = narrow_pool();
   const Scenario scenario = left_in_use(*pool, true);
   expect_held("channel", "random schedules", explore(scenario, 20));

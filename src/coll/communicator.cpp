@@ -460,11 +460,8 @@ void Communicator::drop_copies_of_own_slots() {
 }
 
 void Communicator::write_back_own_slots() {
-  State& state = impl_->state;
-  const coherence::Memory& memory = state.group.memory;
-  if (!memory.loads_may_be_stale()) return;
-  state.slots.write_back(memory, state.self());
-  memory.store_fence();
+  const State& state = impl_->state;
+  state.slots.write_back(state.group.memory, state.self());
 }
 
 std::optional<TakenSlots> Communicator::taken_slots() const {

@@ -80,7 +80,9 @@ void Slots::invalidate(const coherence::Memory& memory, std::uint32_t rank) cons
 }
 
 void Slots::write_back(const coherence::Memory& memory, std::uint32_t rank) const {
+  if (!memory.loads_may_be_stale()) return;
   for_each_of(rank, [&](std::byte* slot) { memory.write_back(slot, slot_bytes()); });
+  memory.store_fence();
 }
 
 }  // namespace penstock::coll

@@ -34,8 +34,9 @@ class Slots {
     areas_ = {area};
     __atomic_store_n(&slot_bytes_, slot_bytes, __ATOMIC_RELAXED);
   }
-  /// Invalidates, or writes back, all slots of `rank`.
+  /// Invalidates all slots of `rank`. The caller does the fence.
   void invalidate(const coherence::Memory& memory, std::uint32_t rank) const;
+  /// Writes all slots of `rank` back, where other nodes need that, with a store fence.
   void write_back(const coherence::Memory& memory, std::uint32_t rank) const;
   bool has(std::uint32_t used) const { return placing_.has(used); }
   std::uint32_t device_of(std::uint32_t used, std::uint64_t rank, std::uint64_t chunk) const {
