@@ -299,14 +299,17 @@ def reach_further(tests, jobs, only):
     def files(sites):
         return {site.split(":")[0] for site in sites}
 
-    def of_use(test):
-        _, missing, stale = places_reached(tests, only)
-        wanted = files(missing + stale)
-        orphans = wanted - files(set().union(*(t.sites for t in tests)))
-        return bool(orphans or wanted & files(test.sites))
-
+    _, missing, stale = places_reached(tests, only)
+    wanted = files(missing + stale)
+    unknown = wanted - files(set().union(*(t.sites for t in tests)))
+    of_use = [t for t in tests if unknown or wanted & files(t.sites)]
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        list(pool.map(lambda t: of_use(t) and reach(t, PENSTOCK_SIM_RUNS="200"), sorted(tests, key=lambda t: t.baseline)))
+        left = iter(sorted(of_use, key=lambda t: t.baseline))
+        while batch := list(itertools.islice(left, 4 * jobs)):
+            list(pool.map(lambda t: reach(t, PENSTOCK_SIM_RUNS="200"), batch))
+            _, missing, stale = places_reached(tests, only)
+            if not missing and not stale:
+                return
 
 
 def weaken(tests, jobs, budget_s, memory, seed=None, only="", json_path=None):

@@ -130,6 +130,19 @@ TEST(MovedByGpus, SurviveADeathAtEachOperation) {
                 crash_everywhere(calls(pool, area, 3, 5, victim), 120));
 }
 
+/// Two ranks on two nodes.
+template <class Rank, class Plan = Meeting>
+Scenario of_two(SimulatedPool& pool, const char* name) {
+  const std::uint64_t area = place_communicator(pool, 2);
+  Scenario scenario = pool.scenario(name, 2);
+  scenario.body = [&pool, area](World& world) {
+    auto plan = std::make_shared<Plan>(area, 2);
+    plan->node_of = {0, 1};
+    spawn_ranks<Rank>(world, pool, plan, 2, ~0u);
+  };
+  return scenario;
+}
+
 // ---- a rank that gives up -----------------------------------------------------------------------
 
 struct Turns : Meeting {
@@ -202,13 +215,7 @@ class OfTwo {
 
 TEST(MovedByGpus, DiscardsDataReadFromFailedRank) {
   SimulatedPool pool;
-  const std::uint64_t area = place_communicator(pool, 2);
-  Scenario scenario = pool.scenario("a rank with a GPU gives up", 2);
-  scenario.body = [&pool, area](World& world) {
-    auto meeting = std::make_shared<Turns>(area, 2);
-    meeting->node_of = {0, 1};
-    spawn_ranks<OfTwo>(world, pool, meeting, 2, ~0u);
-  };
+  const Scenario scenario = of_two<OfTwo, Turns>(pool, "a rank with a GPU gives up");
   expect_held("moved by GPUs", "random schedules", explore(scenario, 100));
   expect_held("moved by GPUs", "random schedules", explore(with_lasting_copies(scenario), 200));
 }
@@ -249,13 +256,7 @@ class Asking {
 
 TEST(MovedByGpus, FindFailureWithoutACall) {
   SimulatedPool pool;
-  const std::uint64_t area = place_communicator(pool, 2);
-  Scenario scenario = pool.scenario("a rank asks for failures", 2);
-  scenario.body = [&pool, area](World& world) {
-    auto meeting = std::make_shared<Meeting>(area, 2);
-    meeting->node_of = {0, 1};
-    spawn_ranks<Asking>(world, pool, meeting, 2, ~0u);
-  };
+  const Scenario scenario = of_two<Asking>(pool, "a rank asks for failures");
   expect_held("moved by GPUs", "random schedules", explore(with_lasting_copies(scenario), 20));
 }
 
@@ -301,13 +302,7 @@ class Compared {
 
 TEST(MovedByGpus, AreComparedWithCallsOfHosts) {
   SimulatedPool pool;
-  const std::uint64_t area = place_communicator(pool, 2);
-  Scenario scenario = pool.scenario("calls of a GPU and of a host are compared", 2);
-  scenario.body = [&pool, area](World& world) {
-    auto meeting = std::make_shared<Meeting>(area, 2);
-    meeting->node_of = {0, 1};
-    spawn_ranks<Compared>(world, pool, meeting, 2, ~0u);
-  };
+  const Scenario scenario = of_two<Compared>(pool, "calls of a GPU and of a host are compared");
   expect_held("moved by GPUs", "random schedules", explore(scenario, 20));
 }
 
