@@ -118,6 +118,74 @@ TEST(CommunicatorsOverwritten, WhoWaitsRestoresItsWords) {
   expect_held("collectives", "random schedules", explore(scenario, 40));
 }
 
+/// Rank 1 waits for rank 0, which gives up as soon as its call is done. `waits`: rank 1 is about to
+/// check for failures, as it does now and then.
+struct Ending : Meeting {
+  using Meeting::Meeting;
+  bool eager = false;
+  bool waits = false;
+};
+
+class EndingRank : PlanRank<Ending> {
+ public:
+  using PlanRank::PlanRank;
+
+  void call_all() {
+    if (!await_all_ranks()) return;
+    const auto comm = plan_.open(world_, *pool_, self_);
+    const std::uint64_t bytes = plan_.eager ? 16 : 3 * small_shape.slot_bytes;
+    std::vector<std::byte> data(bytes, std::byte{0x33});
+    coll::Problem problem{
+        .collective = Collective::allgather, .ranks = 2, .rank = self_, .max_block_bytes = bytes};
+    problem.input = {{0, bytes}};
+    std::vector<std::byte> all(2 * bytes);
+    problem.output = {{0, bytes}, {bytes, bytes}};
+    const coll::Call call{.name = "allgather",
+                          .problem = &problem,
+                          .plan = {.slot_bytes = small_shape.slot_bytes, .eager = plan_.eager},
+                          .input = data.data(),
+                          .output = all.data()};
+    if (self_ == 1) {
+      const auto begun = comm->begin(call);
+      world_.require(begun.has_value(), begun ? "" : begun.error().message);
+      constexpr std::uint64_t looks_between_checks = 256;
+      for (auto looks = looks_between_checks - 1 - world_.random() % 3; looks > 0; --looks)
+        require_going_on(*comm);
+      plan_.waits = true;
+      while (!require_going_on(*comm)) world_.yield();
+    } else {
+      wait_until(world_, "rank 1", [&] { return plan_.waits; });
+      const auto done = comm->run(call);
+      world_.require(done.has_value(), done ? "" : done.error().message);
+      comm->give_up({ErrorCode::unavailable, "it was aborted"}, true);
+    }
+    world_.require(all == std::vector<std::byte>(2 * bytes, std::byte{0x33}), "wrong bytes");
+  }
+
+ private:
+  bool require_going_on(Communicator& comm) {
+    const auto done = comm.advance();
+    world_.require(done.has_value(), done ? "" : done.error().message);
+    return *done;
+  }
+};
+
+TEST(Communicators, SucceedWhenFinishedRankGivesUp) {
+  for (const bool eager : {false, true}) {
+    SimulatedPool pool;
+    const std::uint64_t area = place_communicator(pool, 2);
+    Scenario scenario = pool.scenario("a rank gives up after its call", 2);
+    scenario.body = [&pool, area, eager](World& world) {
+      auto plan = std::make_shared<Ending>(area, 2);
+      plan->eager = eager;
+      spawn_ranks<EndingRank>(world, pool, plan, 2, ~0u);
+    };
+    expect_held("collectives", "a rank gives up at the end", explore(scenario, 300));
+    expect_held("collectives", "a rank gives up at the end",
+                explore(with_lasting_copies(scenario), 100));
+  }
+}
+
 /// Rank 0 waits for rank 1; each of its words is overwritten once.
 struct Overwritten {
   explicit Overwritten(std::uint64_t area) : meeting(area, 2) {}

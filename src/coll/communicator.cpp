@@ -131,6 +131,7 @@ struct Communicator::Impl {
   Result<bool> advance_in_switch();
   bool can_begin_by_slots(const Prepared& prepared) const;
   Result<bool> begin_once_slots_are_there();
+  Result<bool> check_awaited(bool agreed);
   Result<bool> step_if_one_is_gone();
   /// Like all_left(), but ignores the switch.
   bool ranks_left();
@@ -275,20 +276,31 @@ Result<bool> Communicator::Impl::step() {
   // A rank with a GPU checks this by itself. The result may hold data that another rank's streams
   // stored after a failure.
   if (done && *done && mixed && current.mover == nullptr) PENSTOCK_TRY(state.check_others(name));
-  if (done && !*done && ++fruitless % looks_between_checks == 0) {
-    state.restore_own_words();
-    auto living = check.compare(name, missing);
-    if (living) living = state.check_failures(name, missing);
-    // A rank that failed because sizes differ had the sizes of all ranks, so this rank can get them
-    // too. Likewise, rank 0 publishes that it found no room for slots before it fails.
-    if (!living && agreed && (held || awaits_slots != nullptr)) done = advance();
-    if (!living && !(done && *done)) return unexpected(living.error());
-  }
+  if (done && !*done && ++fruitless % looks_between_checks == 0) done = check_awaited(agreed);
   if (done && *done && held) {
     PENSTOCK_TRY(go_on_comparing());
     done = false;
   }
   return done;
+}
+
+/// Whether the awaited ranks can still do their part. What they published just before they failed
+/// may have arrived since the last look.
+Result<bool> Communicator::Impl::check_awaited(bool agreed) {
+  state.restore_own_words();
+  std::optional<std::uint32_t> failed;
+  auto living = check.compare(name, missing);
+  if (living) living = state.check_failures(name, missing, failed);
+  if (living) return false;
+  // A rank that failed because sizes differ had the sizes of all ranks, so this rank can get them
+  // too. Likewise, rank 0 publishes that it found no room for slots before it fails. A rank that
+  // gave up with nothing under way has done its part.
+  if (!agreed || !(failed || held || awaits_slots != nullptr)) return unexpected(living.error());
+  const auto done = advance();
+  if (done && *done) return true;
+  const bool awaits_it = !failed || std::ranges::find(missing, *failed) != missing.end();
+  if (!done || awaits_it) return unexpected(living.error());
+  return false;
 }
 
 /// A rank that is gone may have done its awaited work before.

@@ -160,10 +160,13 @@ Result<void> State::check_others(const char* what) const {
   return {};
 }
 
-Result<void> State::check_failures(const char* what, const Missing& missing) {
+Result<void> State::check_failures(const char* what, const Missing& missing,
+                                   std::optional<std::uint32_t>& failed) {
   for (const std::uint32_t rank : missing) {
     const std::uint64_t failure = learn_from(rank);
-    if (failure != 0) return unexpected(failure_of(what, rank, failure));
+    if (failure == 0) continue;
+    failed = rank;
+    return unexpected(failure_of(what, rank, failure));
   }
   return {};
 }

@@ -125,8 +125,10 @@ class State {
   /// concerns only ranks that wait for it.
   std::uint64_t gave_up() const { return group.ranks() + std::uint64_t{1}; }
   std::uint64_t gave_up_idle() const { return gave_up() + 1; }
-  /// Checks whether one of `missing`, whose words were just observed, has failed.
-  Result<void> check_failures(const char* what, const Missing& missing);
+  /// Checks whether one of `missing`, whose words were just observed, has failed. Stores the first
+  /// that has in `failed`.
+  Result<void> check_failures(const char* what, const Missing& missing,
+                              std::optional<std::uint32_t>& failed);
   /// Records the error, and publishes which rank is dead. `idle`: no call was in progress.
   void fail_with(const Error& error, bool idle = false);
   const std::optional<Error>& failure() const { return failure_; }
