@@ -1,7 +1,9 @@
 // penstock_comm_* as programs use them; here ranks are threads, each with its own attachment.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -30,8 +32,11 @@ class Table {
     ++entered_;
     while (entered_ < ranks) std::this_thread::yield();
     std::memcpy(all, bytes_.data(), ranks * bytes);
+    if (rank == 0 && one_is_dead_for_rank_0 != 0)
+      std::memcpy(static_cast<std::byte*>(all) + bytes + 8, &one_is_dead_for_rank_0, 8);
     return 0;
   }
+  std::uint64_t one_is_dead_for_rank_0 = 0;  ///< a killed process, which rank 0 takes for rank 1
 
  private:
   std::array<std::byte, 4096> bytes_{};
@@ -55,11 +60,49 @@ class Comms : public ::testing::Test {
   };
   /// Runs `body` on every rank.
   void on_all(const std::function<void(Rank&)>& body) {
+    open_on_all({}, [&body](Rank& rank, int opened, const std::string& error) {
+      ASSERT_EQ(opened, PENSTOCK_OK) << error;
+      body(rank);
+    });
+  }
+  /// The same for `body` that gets the result of penstock_comm_open(), which may be an error.
+  void open_on_all(std::uint64_t one_is_dead_for_rank_0,
+                   const std::function<void(Rank&, int, const std::string&)>& body) {
     Table table;
+    table.one_is_dead_for_rank_0 = one_is_dead_for_rank_0;
     std::vector<std::thread> threads;
     for (std::uint32_t rank = 0; rank < ranks; ++rank)
       threads.emplace_back([&, rank] { run(rank, table, body); });
     for (auto& thread : threads) thread.join();
+  }
+
+  /// The token, in the second word of its offer, of a process that was killed.
+  std::uint64_t token_of_killed() {
+    std::array<int, 2> ends{};
+    EXPECT_EQ(pipe(ends.data()), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+      Rank rank{0, nullptr, nullptr};
+      penstock_comm_options_t options{};
+      options.struct_bytes = sizeof options;
+      options.ranks = 1;
+      options.user = ends.data();
+      options.exchange = [](void* user, const void* mine, void*, std::uint64_t) {
+        const auto* bytes = static_cast<const std::byte*>(mine);
+        while (write(static_cast<int*>(user)[1], bytes + 8, 8) == 8) pause();
+        return 1;
+      };
+      if (penstock_pool_attach(spec_.c_str(), nullptr, &rank.pool) == PENSTOCK_OK)
+        (void)penstock_comm_open(rank.pool, &options, &rank.comm);
+      _exit(1);
+    }
+    close(ends[1]);
+    std::uint64_t token = 0;
+    EXPECT_EQ(read(ends[0], &token, sizeof token), 8);
+    close(ends[0]);
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+    return token;
   }
 
   /// The ranks close and detach one after the other.
@@ -76,7 +119,8 @@ class Comms : public ::testing::Test {
     const auto* seat = static_cast<Seat*>(user);
     return seat->table->exchange(seat->rank, mine, all, bytes);
   }
-  void run(std::uint32_t number, Table& table, const std::function<void(Rank&)>& body) {
+  void run(std::uint32_t number, Table& table,
+           const std::function<void(Rank&, int, const std::string&)>& body) {
     Rank rank{number, nullptr, nullptr};
     ASSERT_EQ(penstock_pool_attach(spec_.c_str(), nullptr, &rank.pool), PENSTOCK_OK)
         << penstock_last_error();
@@ -88,9 +132,8 @@ class Comms : public ::testing::Test {
     options.name = "group of the test";
     options.exchange = exchange;
     options.user = &seat;
-    ASSERT_EQ(penstock_comm_open(rank.pool, &options, &rank.comm), PENSTOCK_OK)
-        << penstock_last_error();
-    body(rank);
+    const int opened = penstock_comm_open(rank.pool, &options, &rank.comm);
+    body(rank, opened, opened == PENSTOCK_OK ? "" : penstock_last_error());
     penstock_comm_close(rank.comm);
     penstock_pool_detach(rank.pool);
   }
@@ -199,6 +242,24 @@ TEST_F(Comms, RefuseImpossibleCalls) {
   EXPECT_THAT(penstock_last_error(), testing::HasSubstr("a multiple of 64 is needed"));
   penstock_pool_detach(pool);
   penstock_comm_close(nullptr);
+}
+
+TEST_F(Comms, TellOthersWhenOneFindsADeadRank) {
+  open_on_all(token_of_killed(), [](Rank& rank, int opened, const std::string& error) {
+    if (rank.number == 0) {
+      EXPECT_EQ(opened, PENSTOCK_NOT_FOUND);
+      EXPECT_THAT(error, HasSubstr("has died, and its memory may have been freed"));
+      return;
+    }
+    ASSERT_EQ(opened, PENSTOCK_OK) << error;
+    std::int32_t value = 1;
+    const penstock_block_t whole{0, sizeof value};
+    auto call = reduction(PENSTOCK_INT32, PENSTOCK_SUM, &value, &whole);
+    call.timeout_ns = 60'000'000'000;
+    EXPECT_EQ(penstock_comm_run(rank.comm, &call), PENSTOCK_UNAVAILABLE);
+    EXPECT_THAT(penstock_last_error(), HasSubstr("rank 0"));
+    EXPECT_THAT(penstock_last_error(), HasSubstr("has given the group of the test up"));
+  });
 }
 
 TEST_F(Comms, WaitsEndAtTimeoutOrCancel) {

@@ -98,10 +98,7 @@ Result<std::unique_ptr<penstock_comm>> open_comm(std::shared_ptr<Attachment> att
   if (auto fits = agreement.check(offers, noun); !fits) return give_up(fits.error());
   coll::Options core = agreement.options(pool, offers);
   // NCCL's and PyTorch's processes may have attached for different groups, so with different jobs
-  if (const auto announced = pool.shares_with(core.tokens); !announced) {
-    for (const auto& area : agreement.take_areas()) comm->attachment->arena->defer_reclaim(area);
-    return unexpected(announced.error());  // the others know the areas and may store there
-  }
+  const auto announced = pool.shares_with(core.tokens);
   core.noun = noun;
   auto areas = agreement.areas(offers);
   if (!areas) return give_up(areas.error());
@@ -115,6 +112,12 @@ Result<std::unique_ptr<penstock_comm>> open_comm(std::shared_ptr<Attachment> att
   comm->core = std::move(*opened);
   const auto own_areas = agreement.take_areas();
   if (has_asked_switch) comm->switch_area = own_areas.back();
+  // now, because the others, which may have succeeded, learn of it from the communicator's words
+  if (!announced) {
+    comm->core->give_up(announced.error(), false);
+    comm->end();
+    return unexpected(announced.error());
+  }
   if (!takes_slots_now) return comm;
   const auto taken = take_slots_for_gpus(*comm, noun);
   if (taken) return comm;
