@@ -129,32 +129,47 @@ TEST(FirstPieces, DeclaredDeadProcessChangesNothing) {
   expect_held("endpoints", "random schedules", explore(scenario, 60));
 }
 
-/// It closes while another makes its piece: one of the two finds what the other has published.
+/// It closes while another makes its piece, or while that one is stopped as it does: one of the two
+/// finds what the other has published.
 Scenario closes_meanwhile(const SimulatedPool& pool) {
   Scenario scenario = pool.scenario("first pieces, one closes meanwhile", 1);
   scenario.max_steps = 2'000'000;
   scenario.body = [&pool](World& world) {
+    const bool is_stopped = world.random() % 2 == 0;
     auto opened = std::make_shared<std::uint32_t>(0);
+    auto made = std::make_shared<bool>(false);
     const auto meet = [&world, opened] {
       ++*opened;
       world.until([&] { return *opened == 2; });
     };
-    world.spawn(0, [&world, &pool, meet] {
+    world.spawn(0, [&world, &pool, meet, is_stopped, made] {
       Owner owner(world, pool);
       owner.open();
       meet();
       const auto rest = [&world](std::uint64_t most) {
         for (std::uint64_t i = world.random() % most; i != 0; --i) world.yield();
       };
-      rest(250);
+      Process& other = *world.processes()[1];
+      if (is_stopped)
+        world.until([&] { return other.stopped || *made; });
+      else
+        rest(250);
       owner.close();
+      other.stops_at = ~0ull;
+      other.stopped = false;
       rest(500);  // its publishes may take as long to arrive
     });
-    world.spawn(0, [&world, &pool, meet] {
+    world.spawn(0, [&world, &pool, meet, is_stopped, made] {
       Owner maker(world, pool);
       maker.open();
       meet();
-      maker.memory->give_back(maker.block(), block_bytes, true);
+      Process& self = world.self();
+      constexpr std::uint64_t operations = 200;  // of block(), and more
+      if (is_stopped) self.stops_at = self.operations + 1 + world.random() % operations;
+      std::byte* const at = maker.block();
+      self.stops_at = ~0ull;
+      *made = true;
+      maker.memory->give_back(at, block_bytes, true);
       maker.close();
     });
   };

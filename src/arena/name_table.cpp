@@ -7,8 +7,6 @@ namespace penstock::arena {
 
 namespace {
 
-/// How often a lookup looks again after it met a half-written slot.
-constexpr int torn_retries = 3;
 constexpr std::uint32_t scan_batch = 64;
 
 }  // namespace
@@ -32,17 +30,14 @@ void NameTable::invalidate(std::uint64_t hash) const {
     region_.invalidate(geometry_.slot_offset(index), sizeof(Slot));
 }
 
-/// Call it after invalidate() and a load fence.
-Lookup NameTable::load_lookup(std::string_view name, std::uint64_t hash, bool& torn) const {
+/// Call it after invalidate() and a load fence. Entries do not change while their object exists, so
+/// a half-written one belongs to a creation under way, or to one whose process was killed.
+Lookup NameTable::load_lookup(std::string_view name, std::uint64_t hash) const {
   Lookup lookup;
-  torn = false;
   for (const auto index : geometry_.candidates(hash)) {
     const auto slot = load(index);
     if (!slot) {
       if (!lookup.first_free) lookup.first_free = index;
-      SlotEntry entry;
-      region_.load_line(geometry_.slot_offset(index), &entry);
-      torn = torn || (entry.hash == hash && entry.checksum != 0);
     } else if (slot->entry.hash == hash && slot->name_view() == name) {
       lookup.found = TableEntry{index, *slot};
       lookup.first_free.reset();
@@ -64,16 +59,8 @@ std::vector<Lookup> NameTable::find_each(const std::vector<std::string_view>& na
   }
   region_.load_fence();
   std::vector<Lookup> lookups;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    bool torn = false;
-    Lookup lookup = load_lookup(names[i], hashes[i], torn);
-    for (int retry = 0; torn && !lookup.found && retry < torn_retries; ++retry) {
-      invalidate(hashes[i]);
-      region_.load_fence();
-      lookup = load_lookup(names[i], hashes[i], torn);
-    }
-    lookups.push_back(lookup);
-  }
+  for (std::size_t i = 0; i < names.size(); ++i)
+    lookups.push_back(load_lookup(names[i], hashes[i]));
   return lookups;
 }
 

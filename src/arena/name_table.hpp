@@ -52,7 +52,7 @@ class NameTable {
  private:
   std::optional<Slot> load(std::uint32_t index) const;
   void invalidate(std::uint64_t hash) const;
-  Lookup load_lookup(std::string_view name, std::uint64_t hash, bool& torn) const;
+  Lookup load_lookup(std::string_view name, std::uint64_t hash) const;
 
   Region region_;
   Geometry geometry_;
