@@ -25,6 +25,7 @@ struct Plan : Meeting {
   std::vector<coll::Plan> plans;
   std::vector<bool> by_hosts;
   std::uint32_t next_owner = 0;  ///< the rank that has the memory when all have left
+  bool stops_rank_2 = false;     ///< while it leaves, until the next owner has checked its memory
 };
 
 class Rank : PlanRank<Plan> {
@@ -37,17 +38,39 @@ class Rank : PlanRank<Plan> {
     comm->drop_copies_of_own_slots();  // as ranks with GPUs do
     for (std::size_t i = 0; i < plan_.calls.size(); ++i)
       if (!call(*comm, i)) return;
+    const bool is_next_owner = self_ == plan_.next_owner;
+    const bool is_stopped = plan_.stops_rank_2 && self_ == 2;
+    if (is_stopped) comm->give_up({ErrorCode::unavailable, "it was aborted"}, true);
     comm->write_back_own_slots();
+    constexpr std::uint64_t operations = 45;  // of leave()
+    if (is_stopped)
+      world_.self().stops_at = world_.self().operations + 1 + world_.random() % operations;
     comm->leave();
-    if (self_ != plan_.next_owner) return;
+    world_.self().stops_at = ~0ull;
+    if (!is_next_owner) return;
+    if (plan_.stops_rank_2) return check_memory_and_go_on(*comm);
     const auto all = comm->await_all_left("the end");
     if (!all) died(all.error());
-    if (all)
-      expect_it_stays(world_, *pool_, plan_.area, static_cast<std::uint32_t>(plan_.tokens.size()),
-                      plan_.shape);
+    if (all) expect_memory_stays();
   }
 
  private:
+  void expect_memory_stays() {
+    const auto ranks = static_cast<std::uint32_t>(plan_.tokens.size());
+    expect_it_stays(world_, *pool_, plan_.area, ranks, plan_.shape);
+  }
+  void check_memory_and_go_on(Communicator& comm) {
+    bool all_left = false;
+    for (int looks = 0; looks < 2000 && !all_left; ++looks) {
+      all_left = comm.all_left();
+      world_.yield();
+    }
+    if (all_left) expect_memory_stays();
+    for (const auto& process : world_.processes()) {
+      process->stops_at = ~0ull;
+      process->stopped = false;
+    }
+  }
   bool call(Communicator& comm, std::size_t number) {
     const coll::TestCall& w = plan_.calls[number];
     const std::vector<coll::Made> made = coll::make_all(w);
@@ -77,13 +100,15 @@ class Rank : PlanRank<Plan> {
 };
 
 Scenario calls(const SimulatedPool& pool, std::uint64_t area, std::uint32_t ranks,
-               std::uint32_t number, std::uint32_t victim = ~0u, std::uint32_t nodes = 3) {
+               std::uint32_t number, std::uint32_t victim = ~0u, std::uint32_t nodes = 3,
+               bool stops_rank_2 = false) {
   Scenario scenario = pool.scenario(
       fmt::format("data moved by GPUs, {} ranks{}", ranks, victim < ranks ? ", one dies" : ""),
       nodes);
   scenario.max_steps = 6'000'000;
-  scenario.body = [&pool, area, ranks, number, victim, nodes](World& world) {
+  scenario.body = [&pool, area, ranks, number, victim, nodes, stops_rank_2](World& world) {
     auto plan = std::make_shared<Plan>(area, ranks);
+    plan->stops_rank_2 = stops_rank_2;
     for (std::uint32_t rank = 0; rank < ranks; ++rank) plan->node_of.push_back(rank % nodes);
     plan->next_owner = ranks > nodes ? 1 : 0;  // on another node than those that share one
     std::mt19937_64 random(world.random());
@@ -120,6 +145,18 @@ TEST(MovedByGpus, LeaveNoStoresToTheNextOwner) {
   expect_held("moved by GPUs", "random schedules", explore(with_lasting_copies(scenario), 40));
   expect_held("moved by GPUs", "a kill after each operation",
               crash_everywhere(calls(pool, area, 3, 5, 0, 2), 60));
+}
+
+/// A rank that gave up is stopped after it has told that it leaves: what it wrote back before has
+/// arrived.
+TEST(MovedByGpus, LeaveNoStoresWhenStopped) {
+  SimulatedPool pool;
+  const std::uint64_t area = place_communicator(pool, 3);
+  Scenario scenario = calls(pool, area, 3, 4, ~0u, 2, true);
+  scenario.swarm = false;
+  scenario.faults.deliver = 10;  // the last stores take long to arrive
+  scenario.faults.max_delay = 20'000;
+  expect_held("moved by GPUs", "late stores", explore(scenario, 300));
 }
 
 TEST(MovedByGpus, SurviveADeathAtEachOperation) {
