@@ -46,6 +46,12 @@ inline void spawn_clock(World& world, const std::shared_ptr<Hour>& hour, Stopped
     };
     if (late.stopped && who == Stopped::with_its_node)
       each_of_its_node([](Process& process) { process.stopped = true; });
+    // To be stopped they entered their kernel, where no store stays in a buffer. Their next
+    // operation may be a store.
+    each_of_its_node([](Process& process) {
+      for (const auto& thread : process.threads)
+        if (process.stopped) thread->core->drain();
+    });
     hour->begun = late.stopped;
     if (late.stopped) world.sleep(an_hour_ns);
     while (!hour->taken) world.sleep(100'000'000);  // each may wait for the late one for a lease

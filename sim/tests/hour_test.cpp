@@ -317,7 +317,7 @@ void talk(World& world, const SimulatedPool& pool, JobState& job, const Hour& ho
   if (self == 0)
     world.self().stops_at = world.self().operations + 1 + world.random() % stops_within;
   if (!job.opened[1 - self]) return rank.leave();
-  rank.meet(job.addresses);
+  rank.meet(job.addresses, [&] { return hour.may_be_missed(); });
   while (!rank.finished()) {
     const bool sent = rank.send_and_complete();
     rank.progress();

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -92,13 +93,16 @@ class Rank final : public transport::EndpointCallbacks {
   bool was_refused() const { return refused_; }
 
   /// `addresses`: of all ranks by number; those of ranks that never opened have generation 0.
-  void meet(const std::vector<transport::Address>& addresses) {
+  /// `may_be_gone`: whether one of them may have ended, beside the scenario's victim.
+  void meet(const std::vector<transport::Address>& addresses,
+            const std::function<bool()>& may_be_gone = {}) {
     outgoing_.clear();
     for (const std::uint32_t to : plan_.to) {
       auto peer = endpoint_->resolve(addresses[to]);
       if (!peer) {  // it is gone already: an error, and not a hang
         const bool died = world_.victim() != nullptr && world_.victim()->dead;
-        world_.require(died, "refused although nobody died: " + peer.error().message);
+        world_.require(died || (may_be_gone && may_be_gone()),
+                       "refused although nobody died: " + peer.error().message);
         refused_ = true;
         continue;
       }
