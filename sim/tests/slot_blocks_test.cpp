@@ -120,6 +120,40 @@ TEST(SlotBlocks, SeesReclaimMarkUntilCleared) {
                       });
 }
 
+/// The table is read up to the first blocks that are fresh.
+TEST(ProcessTable, FindsSlotsOfBlocksThatWereFresh) {
+  const SimulatedPool pool({.max_processes = 192, .max_nodes = three});
+  constexpr std::uint32_t blocks_there = 6;
+  expect_held_in_turn(
+      pool, "slots in turn", blocks_there,
+      [&pool](World& world, const SlotBlocks& blocks, std::uint32_t turn) {
+        const pool::ProcessTable table(world.memory(), world.base(), superblock_of(pool));
+        world.require(table.used().size() == turn, "a slot that was taken before is not found");
+        world.require(blocks.take_fresh(turn % three).has_value(), "no fresh block");
+        table.publish_state(turn * blocks.slots_a_block(), {.generation = 1});
+        world.require(table.used().size() == turn + 1, "its own slot is not found");
+      });
+}
+
+TEST(AttachingTable, ShowsNamesAsLastPublished) {
+  const SimulatedPool pool({.max_nodes = 4});
+  expect_held_in_turn(
+      pool, "names in turn", 24, [&pool](World& world, const SlotBlocks&, std::uint32_t turn) {
+        const pool::AttachingTable table(world.memory(), world.base(), superblock_of(pool));
+        constexpr std::uint32_t names = 4;
+        const auto shown = table.read_names();
+        world.require(shown.size() >= names, "there are fewer names");
+        for (std::uint32_t name = 0; name < names; ++name) {
+          const std::uint32_t visits = (turn + names - 1 - name) / names;  // so far
+          world.require(shown[name].has_value() == (visits != 0) &&
+                            (visits == 0 || shown[name]->beat == visits),
+                        fmt::format("name {} is shown as it was earlier", name));
+        }
+        table.publish(table.line_of_name(turn % names),
+                      {.generation = turn + 1, .beat = turn / names + 1});
+      });
+}
+
 // ---- attaching without the lock, and with it ----------------------------------------------------
 
 struct Parts {
