@@ -317,18 +317,29 @@ c10d::ErrorType Backend::getError() {
 }
 
 /// Ends the calls in progress, and all later ones, with an error.
-void Backend::stop(const char* why) {
+void Backend::cancel(const char* why) {
   fail(std::make_exception_ptr(
       C10_BUILD_ERROR(DistBackendError, "penstock: process group " + name_of(*this) + " " + why)));
   __atomic_store_n(&cancelled_, 1, __ATOMIC_RELEASE);
+}
+
+/// Cancels also what GPUs have not done yet. First, because a thread that enqueues may wait until
+/// the streams have room, and the worker waits for that thread.
+void Backend::abort_calls(const char* why) {
+  cancel(why);
+  if (comm_ != nullptr) penstock_comm_abort(comm_);
+  worker_->stop();
+}
+
+void Backend::stop(const char* why) {
+  cancel(why);
   worker_->stop();
 }
 
 void Backend::abort() {
   if (forks() != forks_) return;
   const WithoutPython released;
-  stop("was aborted");
-  if (comm_ != nullptr) penstock_comm_abort(comm_);
+  abort_calls("was aborted");
   const std::lock_guard<std::mutex> guard(mail_mutex_);
   if (mail_ != nullptr) mail_->stop(error_);
 }
@@ -357,7 +368,7 @@ void Backend::close(bool awaits_rank_0) {
 /// Calls in progress end by themselves, as with NCCL and gloo: other ranks do their part later, or
 /// a call's timeout ends it. If this thread is in a call's callback, that call ends when the
 /// callback returns.
-void Backend::drain() {
+bool Backend::drain() {
   constexpr std::chrono::seconds silent{5};
   const auto none_left = [this](std::chrono::milliseconds limit) {
     if (!worker_->is_in_task() && !worker_->drain(limit)) return false;
@@ -368,18 +379,18 @@ void Backend::drain() {
     }
     return messages == nullptr || messages->drain(limit);
   };
-  if (none_left(silent)) return;
+  if (none_left(silent)) return true;
   TORCH_WARN("penstock: process group ", name_of(*this),
              " is destroyed when its calls that are under way have ended: other ranks have not "
              "done their part in them yet");
-  none_left(limit_of(kNoTimeout));
+  return none_left(limit_of(kNoTimeout));
 }
 
 void Backend::shutdown() {
   if (forks() != forks_) return;
   const WithoutPython released;
-  drain();
-  stop("was destroyed");
+  constexpr const char* why = "was destroyed";
+  drain() ? stop(why) : abort_calls(why);
   close(is_first_);
 }
 

@@ -135,11 +135,13 @@ class Backend : public c10d::Backend {
   std::shared_ptr<Attached> attached();
   Patience patience(penstock_pool_t* pool) const { return {limit(), cancelled_, pool}; }
   void check_process();
+  void cancel(const char* why);
+  void abort_calls(const char* why);
   void stop(const char* why);
   void close(bool awaits_rank_0);
   bool is_idle();
   std::shared_ptr<Mail> mail();
-  void drain();
+  bool drain();
   Pending post(bool is_send, Tensors& tensors, int peer, int tag);
   void fail(const std::exception_ptr& error);
 

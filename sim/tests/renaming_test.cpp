@@ -9,6 +9,7 @@
 
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/lasting_copies.hpp"
+#include "sim/tests/late_stores.hpp"
 #include "sim/tests/lock_lines.hpp"
 #include "sim/world/explore.hpp"
 #include "sync/sync.hpp"
@@ -79,6 +80,40 @@ TEST(Renaming, NobodyIsThroughADoorThatIsHeld) {
   expect_held("renaming", "random schedules", explore(renaming_scenario(2, 1, 3), 300));
   expect_held("renaming", "random schedules", explore(renaming_scenario(3, 2, 3), 300));
   expect_held("renaming", "random schedules", explore(renaming_scenario(5, 16, 2), 200));
+}
+
+/// Those that leave say so at once, although others may still be on their way through the door.
+TEST(Renaming, HoldsWhenStoresArriveLate) {
+  for (const std::uint32_t contenders : {2u, 3u}) {
+    Scenario scenario = with_late_stores(renaming_scenario(contenders, contenders - 1, 6));
+    expect_held("renaming", "late stores", explore(scenario, 200));
+    scenario.faults.hold_unordered = false;
+    expect_held("renaming", "late stores", explore(scenario, 200));
+  }
+}
+
+/// One that met the holder may have shut the door after it.
+TEST(Renaming, DoorOpensAfterItsHolderLeaves) {
+  Scenario scenario;
+  scenario.name = "renaming, two meet";
+  scenario.nodes = 2;
+  scenario.device_bytes = 64 << 10;
+  scenario.body = [](World& world) {
+    auto returned = std::make_shared<int>(0);
+    for (std::uint32_t self = 0; self < 2; ++self)
+      world.spawn(self, [&world, self, returned] {
+        const sync::Renaming renaming(world.memory(), line(world, 0), 1);
+        const std::uint64_t id = 77 + self;
+        const auto door = renaming.claim(id);
+        world.memory().full_fence();
+        ++*returned;
+        world.until([&] { return *returned == 2; });
+        if (!door) return;
+        renaming.leave(*door, id);
+        world.require(renaming.shut_by()[*door] == id, "it has left a door that nobody opens");
+      });
+  };
+  expect_held("renaming", "random schedules", explore(scenario, 200));
 }
 
 TEST(Renaming, HoldsWhileNodesFetchDoors) {
