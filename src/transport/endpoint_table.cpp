@@ -158,11 +158,8 @@ std::vector<std::optional<EndpointLine>> EndpointTable::read_all() const {
   return checked;
 }
 
-std::vector<std::optional<EndpointLine>> EndpointTable::read(
+std::vector<std::optional<EndpointLine>> EndpointTable::load_of_this_node(
     const std::vector<std::uint32_t>& slots) const {
-  for (const std::uint32_t slot : slots)
-    if (slot < count()) memory_.invalidate(line_of(slot), line_bytes);
-  memory_.load_fence();
   std::vector<std::optional<EndpointLine>> lines(slots.size());
   for (std::size_t i = 0; i < slots.size(); ++i) {
     if (slots[i] >= count()) continue;

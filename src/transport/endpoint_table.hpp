@@ -34,8 +34,10 @@ class EndpointTable {
   /// The current, checked line of a slot. nullopt: the slot was never used, or its line is torn by
   /// a new claim, so its earlier endpoint has ended.
   std::optional<EndpointLine> read(std::uint32_t slot) const;
-  /// The lines of several slots, in one batch; nullopt also for a line that is torn for the moment.
-  std::vector<std::optional<EndpointLine>> read(const std::vector<std::uint32_t>& slots) const;
+  /// The lines of slots that belong to processes of this node, whose stores drop the copies in the
+  /// caches they share; nullopt also for a line that is torn for the moment.
+  std::vector<std::optional<EndpointLine>> load_of_this_node(
+      const std::vector<std::uint32_t>& slots) const;
   /// All lines, in one batch; nullopt as above.
   std::vector<std::optional<EndpointLine>> read_all() const;
 

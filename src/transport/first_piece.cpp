@@ -24,7 +24,7 @@ std::vector<arena::Share> FirstPiece::others() {
   const auto members = arena_->pool().members_of_this_node();
   std::vector<std::uint32_t> slots;
   for (const auto& member : members) slots.push_back(member.slot);
-  const auto lines = table_.read(slots);
+  const auto lines = table_.load_of_this_node(slots);
   asked_.clear();
   std::vector<arena::Share> shares;
   for (std::size_t i = 0; i < lines.size(); ++i) {
@@ -43,7 +43,7 @@ std::vector<arena::Share> FirstPiece::others() {
 std::set<std::uint64_t> FirstPiece::late() const {
   std::vector<std::uint32_t> slots;
   for (const Endpoint& each : asked_) slots.push_back(each.slot);
-  const auto lines = table_.read(slots);
+  const auto lines = table_.load_of_this_node(slots);
   std::set<std::uint64_t> tokens;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const auto is_open = [generation = asked_[i].generation](const EndpointLine& line) {
