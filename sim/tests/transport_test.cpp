@@ -2,6 +2,7 @@
 // directions, through wraps of rings and cells, with processes and nodes that die anywhere.
 #include <gtest/gtest.h>
 
+#include "sim/tests/late_stores.hpp"
 #include "sim/tests/ranks.hpp"
 
 namespace penstock::sim {
@@ -135,6 +136,7 @@ TEST(Channel, MessagesOfOneCell) {
     body(world);
   };
   expect_held("channel", "random schedules", explore(scenario, 20));
+  expect_held("channel", "late stores", explore(with_late_stores(scenario), 20));
   ::setenv("PENSTOCK_CELL", "4096", 1);
 }
 
