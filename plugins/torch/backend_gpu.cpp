@@ -62,12 +62,13 @@ Pending Backend::start_on_gpu(const How& how, const std::vector<Part>& parts, Te
     }
     worker_->drain(while_busy);
   }
-  if (error != nullptr) std::rethrow_exception(error);
+  // Also after an error: the streams may go on with what was enqueued before it.
   for (const Part& part : parts)
     for (const Blocks* const blocks : {&part.input, &part.output}) {
       gpu_stream_.keep(blocks->tensors());
       gpu_stream_.keep(blocks->dense());
     }
+  if (error != nullptr) std::rethrow_exception(error);
   const bool shows = at::hasCallbacks();
   const std::string title = std::string("penstock:") + how.name;
   const GpuWork::Of of{how.type, shows ? title.c_str() : nullptr, sequence};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <random>
 
@@ -93,7 +94,13 @@ void StreamThread::enqueue(Operation operation) {
   }
   const std::lock_guard<std::mutex> call(calls_);
   std::unique_lock<std::mutex> lock(mutex_);
-  changed_.wait(lock, [this] { return queue_.size() < max_queued; });
+  const auto has_room = [this] { return queue_.size() < max_queued; };
+  if (!has_room() && std::getenv("STANDIN_FULL_QUEUE_ABORTS") != nullptr) {
+    std::fputs("stand-in: a stream's queue is full, and its caller would wait in the driver\n",
+               stderr);
+    std::abort();
+  }
+  changed_.wait(lock, has_room);
   if (shared_ != nullptr) operation = SharedQueue::in_turn(shared_, std::move(operation));
   queue_.push_back(std::move(operation));
   changed_.notify_all();

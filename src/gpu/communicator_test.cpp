@@ -225,6 +225,14 @@ TEST_F(GpuCommunicator, CallMayExceedOperationsOfStream) {
   }
 }
 
+/// A thread that waited there would keep abort() and other users of the driver waiting.
+TEST_F(GpuCommunicator, ProxysFormDoesNotWaitInTheDriver) {
+  setenv("STANDIN_FULL_QUEUE_ABORTS", "1", 1);
+  make_pool(forms[0]);
+  run(2, 2, forms[0].shape, gather_much);
+  unsetenv("STANDIN_FULL_QUEUE_ABORTS");
+}
+
 /// The stand-in GPU without stream memory operations: the direct form waits by launches.
 class GpuWithoutStreamWords : public GpuCommunicator {
  protected:

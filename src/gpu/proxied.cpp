@@ -154,31 +154,53 @@ Result<Proxied::Submission> Proxied::prepare(const Call& call) {
 }
 
 Result<void> Proxied::issue(const Submission& submitted, cuda::Stream stream) {
-  const auto& steps = submitted.prepared->schedule.steps;
   std::array<std::int64_t, coll::lane_count> joined{-1, -1};
   PENSTOCK_TRY(lanes_->begin_after(stream));
   for (const coll::Event& event : submitted.prepared->program.events) {
-    const auto lane = static_cast<std::size_t>(event.lane);
-    const std::uint64_t segments = submitted.base[lane] + event.number + 1;
-    if (event.kind == coll::Event::Kind::gate) {
-      PENSTOCK_TRY(wait_for_gate(event.lane, segments));
-    } else if (event.kind == coll::Event::Kind::mark) {
-      PENSTOCK_TRY(set_mark(event.lane, segments));
-    } else {
-      const coll::Step& step = steps[event.number];
-      const bool of_other =
-          step.after >= 0 && steps[static_cast<std::size_t>(step.after)].lane != step.lane;
-      if (of_other && step.after > joined[lane]) {
-        PENSTOCK_TRY(lanes_->join(event.lane));
-        joined[lane] = event.number;
-      }
-      PENSTOCK_TRY(movement_->move(submitted.call, *submitted.prepared, submitted.number, step,
-                                   lanes_->stream(event.lane)));
-    }
+    PENSTOCK_TRY(await_room(event.lane));
+    PENSTOCK_TRY(issue(submitted, event, joined));
   }
   // "Done" means that the others know of it too: the program may end now.
+  PENSTOCK_TRY(await_room(Lane::read));
   PENSTOCK_TRY(wait_for_gate(Lane::read, submitted.last));
+  outstanding_[index_of(Lane::read)].end_with({.waits = true, .value = submitted.last});
   return lanes_->end_before(stream);
+}
+
+Result<void> Proxied::issue(const Submission& submitted, const coll::Event& event,
+                            std::array<std::int64_t, coll::lane_count>& joined) {
+  const auto& steps = submitted.prepared->schedule.steps;
+  const std::size_t lane = index_of(event.lane);
+  const std::uint64_t segments = submitted.base[lane] + event.number + 1;
+  outstanding_[lane].count();
+  if (event.kind == coll::Event::Kind::gate) return wait_for_gate(event.lane, segments);
+  if (event.kind == coll::Event::Kind::mark) {
+    PENSTOCK_TRY(set_mark(event.lane, segments));
+    outstanding_[lane].end_with({.value = segments});
+    return {};
+  }
+  const coll::Step& step = steps[event.number];
+  const bool of_other =
+      step.after >= 0 && steps[static_cast<std::size_t>(step.after)].lane != step.lane;
+  if (of_other && step.after > joined[lane]) {
+    PENSTOCK_TRY(lanes_->join(event.lane));
+    joined[lane] = event.number;
+  }
+  return movement_->move(submitted.call, *submitted.prepared, submitted.number, step,
+                         lanes_->stream(event.lane));
+}
+
+Result<void> Proxied::await_room(Lane lane) {
+  constexpr int yields = 100;
+  constexpr std::chrono::microseconds between{20};
+  const auto is_reached = [&](const Outstanding::End& end) {
+    return word(end.waits ? gates : marks, lane).load(std::memory_order_acquire) >= end.value;
+  };
+  for (int looks = 0; !outstanding_[index_of(lane)].has_room(is_reached); ++looks) {
+    if (const auto failed = known_error()) return unexpected(*failed);
+    looks < yields ? std::this_thread::yield() : std::this_thread::sleep_for(between);
+  }
+  return {};
 }
 
 Result<void> Proxied::wait_for_gate(Lane lane, std::uint64_t segments) {
