@@ -74,7 +74,8 @@ typedef enum penstock_operation {
 
 /* Exchanges `bytes` between ranks that cannot reach each other yet: stores every rank's `mine`, in
  * rank order, into `all`; by a key-value store or MPI_Allgather, for example. Returns 0 on success.
- */
+ * If it fails on some ranks alone, the others learn of it in their first call; but not of a rank
+ * that has not got rank 0's bytes: they wait until its process has detached or ended. */
 typedef int (*penstock_exchange_t)(void* user, const void* mine, void* all, uint64_t bytes);
 
 typedef struct {

@@ -123,6 +123,7 @@ TEST(CommunicatorsOverwritten, WhoWaitsRestoresItsWords) {
 struct Ending : Meeting {
   using Meeting::Meeting;
   bool eager = false;
+  bool idle = false;  ///< else it gives up in its next call
   bool waits = false;
 };
 
@@ -157,7 +158,7 @@ class EndingRank : PlanRank<Ending> {
       wait_until(world_, "rank 1", [&] { return plan_.waits; });
       const auto done = comm->run(call);
       world_.require(done.has_value(), done ? "" : done.error().message);
-      comm->give_up({ErrorCode::unavailable, "it was aborted"}, true);
+      comm->give_up({ErrorCode::unavailable, "it was aborted"}, plan_.idle);
     }
     world_.require(all == std::vector<std::byte>(2 * bytes, std::byte{0x33}), "wrong bytes");
   }
@@ -178,6 +179,7 @@ TEST(Communicators, SucceedWhenFinishedRankGivesUp) {
     scenario.body = [&pool, area, eager](World& world) {
       auto plan = std::make_shared<Ending>(area, 2);
       plan->eager = eager;
+      plan->idle = world.random() % 2 == 0;
       spawn_ranks<EndingRank>(world, pool, plan, 2, ~0u);
     };
     expect_held("collectives", "a rank gives up at the end", explore(scenario, 300));

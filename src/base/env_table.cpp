@@ -12,7 +12,7 @@ constexpr std::array table{
         "PENSTOCK_POOL", "", "SPEC",
         "Pool to use: /dev/daxX.Y, a file path or shm:NAME; several joined by commas interleave."},
     Variable{"PENSTOCK_MODE", "", "hardware|software|uncached|simulated",
-             "Refuse a pool of another coherence mode than this one."},
+             "Refuse a pool of another coherence mode than this one; a temporary pool gets it."},
     Variable{"PENSTOCK_TRUST_OWNER", "", "USER,:GROUP,...",
              "Also use pools of these users or groups; everybody: also pools that anybody "
              "may write to. Default: own pools and root's."},
@@ -85,7 +85,7 @@ constexpr std::array table{
              "Tuning table of collectives, in place of the pool's; rank 0's counts."},
     Variable{"PENSTOCK_GPU_DIRECT", "1", "0|1",
              "In hardware and uncached mode GPUs keep the protocol of collectives by themselves; 0 "
-             "on any rank: a thread of the host does."},
+             "on any rank, or unset in a temporary pool: a thread of the host does."},
     Variable{"PENSTOCK_GPU_FUSED_BYTES", "", "bytes",
              "Longest block of a collective that a GPU does by one launch, where GPUs keep the "
              "protocol by themselves; 0: none. Default: 65536, or 0 where ranks share a GPU.",

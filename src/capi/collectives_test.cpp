@@ -34,8 +34,9 @@ class Table {
     std::memcpy(all, bytes_.data(), ranks * bytes);
     if (rank == 0 && one_is_dead_for_rank_0 != 0)
       std::memcpy(static_cast<std::byte*>(all) + bytes + 8, &one_is_dead_for_rank_0, 8);
-    return 0;
+    return rank == fails_on ? 5 : 0;
   }
+  std::uint32_t fails_on = ranks;            ///< on this rank alone
   std::uint64_t one_is_dead_for_rank_0 = 0;  ///< a killed process, which rank 0 takes for rank 1
 
  private:
@@ -60,16 +61,14 @@ class Comms : public ::testing::Test {
   };
   /// Runs `body` on every rank.
   void on_all(const std::function<void(Rank&)>& body) {
-    open_on_all({}, [&body](Rank& rank, int opened, const std::string& error) {
+    Table table;
+    open_on_all(table, [&body](Rank& rank, int opened, const std::string& error) {
       ASSERT_EQ(opened, PENSTOCK_OK) << error;
       body(rank);
     });
   }
   /// The same for `body` that gets the result of penstock_comm_open(), which may be an error.
-  void open_on_all(std::uint64_t one_is_dead_for_rank_0,
-                   const std::function<void(Rank&, int, const std::string&)>& body) {
-    Table table;
-    table.one_is_dead_for_rank_0 = one_is_dead_for_rank_0;
+  void open_on_all(Table& table, const std::function<void(Rank&, int, const std::string&)>& body) {
     std::vector<std::thread> threads;
     for (std::uint32_t rank = 0; rank < ranks; ++rank)
       threads.emplace_back([&, rank] { run(rank, table, body); });
@@ -173,6 +172,32 @@ TEST(TemporaryPool, IsMadeAndRemoved) {
   EXPECT_EQ(penstock_pool_remove(spec, 0), PENSTOCK_OK) << penstock_last_error();
 }
 
+TEST(TemporaryPool, IsCoherentUnlessNodesAreEmulated) {
+  const auto mode = [](const char* name, const char* value) {
+    if (name != nullptr) setenv(name, value, 1);
+    char spec[64] = "";
+    EXPECT_EQ(penstock_pool_create_temporary(2, spec, sizeof spec), PENSTOCK_OK)
+        << penstock_last_error();
+    if (name != nullptr) unsetenv(name);
+    penstock_pool_t* pool = nullptr;
+    EXPECT_EQ(penstock_pool_attach(spec, nullptr, &pool), PENSTOCK_OK) << penstock_last_error();
+    penstock_pool_info_t info{};
+    EXPECT_EQ(penstock_pool_info(pool, &info), PENSTOCK_OK);
+    penstock_pool_detach(pool);
+    penstock_pool_remove(spec, 0);
+    return info.mode;
+  };
+  EXPECT_EQ(mode(nullptr, ""), PENSTOCK_MODE_HARDWARE);
+  EXPECT_EQ(mode("PENSTOCK_NODES", "2"), PENSTOCK_MODE_SOFTWARE);
+  EXPECT_EQ(mode("PENSTOCK_NODE", "0"), PENSTOCK_MODE_SOFTWARE);
+  EXPECT_EQ(mode("PENSTOCK_MODE", "software"), PENSTOCK_MODE_SOFTWARE);
+  char spec[64] = "";
+  setenv("PENSTOCK_MODE", "fast", 1);
+  EXPECT_EQ(penstock_pool_create_temporary(2, spec, sizeof spec), PENSTOCK_INVALID_ARGUMENT);
+  unsetenv("PENSTOCK_MODE");
+  EXPECT_THAT(penstock_last_error(), HasSubstr("fast"));
+}
+
 TEST_F(Comms, ReduceInPlace) {
   on_all([](Rank& rank) {
     for (const std::size_t n : {1u, 100u, 50'000u}) {
@@ -244,22 +269,73 @@ TEST_F(Comms, RefuseImpossibleCalls) {
   penstock_comm_close(nullptr);
 }
 
+void expect_told(const std::string& which, const char* why) {
+  EXPECT_THAT(penstock_last_error(), HasSubstr(which));
+  EXPECT_THAT(penstock_last_error(), HasSubstr(why));
+}
+
+int sum_up(penstock_comm_t* comm) {
+  std::int32_t value = 1;
+  const penstock_block_t whole{0, sizeof value};
+  auto call = reduction(PENSTOCK_INT32, PENSTOCK_SUM, &value, &whole);
+  call.timeout_ns = 60'000'000'000;
+  return penstock_comm_run(comm, &call);
+}
+
 TEST_F(Comms, TellOthersWhenOneFindsADeadRank) {
-  open_on_all(token_of_killed(), [](Rank& rank, int opened, const std::string& error) {
+  Table table;
+  table.one_is_dead_for_rank_0 = token_of_killed();
+  std::atomic<std::uint32_t> done{0};
+  open_on_all(table, [&](Rank& rank, int opened, const std::string& error) {
     if (rank.number == 0) {
       EXPECT_EQ(opened, PENSTOCK_NOT_FOUND);
       EXPECT_THAT(error, HasSubstr("has died, and its memory may have been freed"));
+      while (done != ranks - 1) std::this_thread::yield();
       return;
     }
     ASSERT_EQ(opened, PENSTOCK_OK) << error;
-    std::int32_t value = 1;
-    const penstock_block_t whole{0, sizeof value};
-    auto call = reduction(PENSTOCK_INT32, PENSTOCK_SUM, &value, &whole);
-    call.timeout_ns = 60'000'000'000;
-    EXPECT_EQ(penstock_comm_run(rank.comm, &call), PENSTOCK_UNAVAILABLE);
-    EXPECT_THAT(penstock_last_error(), HasSubstr("rank 0"));
-    EXPECT_THAT(penstock_last_error(), HasSubstr("has given the group of the test up"));
+    EXPECT_EQ(sum_up(rank.comm), PENSTOCK_UNAVAILABLE);
+    expect_told("rank 0", "has given the group of the test up");
+    ++done;
   });
+}
+
+/// The others may have opened the communicator: they store to its memory, which is nobody else's.
+TEST_F(Comms, TellOthersWhenExchangeFailsOnOneRank) {
+  for (std::uint32_t failing = 0; failing < ranks; ++failing) {
+    Table table;
+    table.fails_on = failing;
+    std::atomic<std::uint32_t> done{0};
+    std::atomic<bool> made{false};
+    open_on_all(table, [&](Rank& rank, int opened, const std::string& error) {
+      if (rank.number != failing) {
+        ASSERT_EQ(opened, PENSTOCK_OK) << error;
+        while (!made) std::this_thread::yield();
+        EXPECT_EQ(sum_up(rank.comm), PENSTOCK_UNAVAILABLE);
+        expect_told("rank " + std::to_string(failing), "has given the group of the test up");
+        ++done;
+        return;
+      }
+      EXPECT_EQ(opened, PENSTOCK_UNAVAILABLE);
+      EXPECT_THAT(error, HasSubstr("the exchange function failed (5)"));
+      constexpr std::uint64_t each = 4096;
+      std::vector<penstock_object_t*> objects(60);
+      for (std::size_t i = 0; i < objects.size(); ++i) {
+        const std::string name = "after." + std::to_string(i);
+        ASSERT_EQ(penstock_arena_create(rank.pool, name.c_str(), each, nullptr, &objects[i]),
+                  PENSTOCK_OK)
+            << penstock_last_error();
+        std::memset(penstock_object_data(objects[i]), 0x5A, each);
+      }
+      made = true;
+      while (done != ranks - 1) std::this_thread::yield();
+      const std::vector<std::byte> wanted(each, std::byte{0x5A});
+      for (penstock_object_t* const object : objects) {
+        EXPECT_EQ(std::memcmp(penstock_object_data(object), wanted.data(), each), 0);
+        EXPECT_EQ(penstock_arena_destroy(object), PENSTOCK_OK) << penstock_last_error();
+      }
+    });
+  }
 }
 
 TEST_F(Comms, WaitsEndAtTimeoutOrCancel) {

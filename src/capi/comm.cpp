@@ -54,8 +54,32 @@ Result<void> take_slots_for_gpus(penstock_comm& comm, const char* noun) {
   return {};
 }
 
-std::uint64_t direct_gpu() {
-  return base::env_flag("PENSTOCK_GPU_DIRECT") ? gpu::Communicator::direct_gpu() : 0;
+std::uint64_t direct_gpu(const pool::Pool& pool) {
+  const bool is_temporary = pool.info().spec.starts_with(pool::temporary_pool_prefix);
+  const bool may_be = !is_temporary || base::env_is_set("PENSTOCK_GPU_DIRECT");
+  return may_be && base::env_flag("PENSTOCK_GPU_DIRECT") ? gpu::Communicator::direct_gpu() : 0;
+}
+
+/// For a rank whose exchange has failed. Those of the others may have succeeded: they open the
+/// communicator, store to its memory, and learn in their first call that this rank has given up.
+/// Nobody can tell them if rank 0's offer has not arrived here.
+void give_up_alone(const Attachment& at, coll::Agreement& agreement,
+                   std::vector<coll::Offer> offers, const char* noun, const Error& error) {
+  coll::Offer& first = offers.front();
+  const auto own_areas = agreement.take_areas();
+  if (!own_areas.empty()) first = agreement.own();
+  const bool is_known = first.pool_id == agreement.own().pool_id && first.area != coll::Offer::none;
+  if (is_known && agreement.areas(offers)) {
+    coll::Options core = agreement.options(*at.pool, offers);
+    core.noun = noun;
+    core.switch_region.reset();
+    core.registration.reset();
+    if (const auto opened = coll::Communicator::open(*at.pool, std::move(core))) {
+      (*opened)->give_up(error, false);
+      (*opened)->leave();
+    }
+  }
+  for (const auto& area : own_areas) at.arena->defer_reclaim(area);
 }
 
 }  // namespace
@@ -79,7 +103,7 @@ Result<std::unique_ptr<penstock_comm>> open_comm(std::shared_ptr<Attachment> att
   const auto made = agreement.offer(coll::space_in(*comm->attachment->arena, new_name(pool)),
                                     {.slot_bytes = slot_bytes_for(*comm->attachment, options),
                                      .check = check,
-                                     .direct = options.gpu != 0 ? direct_gpu() : 0,
+                                     .direct = options.gpu != 0 ? direct_gpu(pool) : 0,
                                      .by_gpu = options.gpu != 0,
                                      .late_slots = options.gpu == 0});
   // exchanges even without room: the other ranks wait for this rank's offer
@@ -87,14 +111,16 @@ Result<std::unique_ptr<penstock_comm>> open_comm(std::shared_ptr<Attachment> att
   const int exchanged =
       options.exchange(options.user, &agreement.own(), offers.data(), sizeof offers[0]);
   const auto give_up = [&](const Error& error) {
-    // unused: no rank has received its location, or all ranks fail here alike
-    agreement.give_back();
+    agreement.give_back();  // unused: all ranks fail here alike
     return unexpected(error);
   };
   if (!made) return give_up(made.error());
-  if (exchanged != 0)
-    return give_up({ErrorCode::unavailable,
-                    fmt::format("{}: the exchange function failed ({})", noun, exchanged)});
+  if (exchanged != 0) {
+    const Error error{ErrorCode::unavailable,
+                      fmt::format("{}: the exchange function failed ({})", noun, exchanged)};
+    give_up_alone(*comm->attachment, agreement, std::move(offers), noun, error);
+    return unexpected(error);
+  }
   if (auto fits = agreement.check(offers, noun); !fits) return give_up(fits.error());
   coll::Options core = agreement.options(pool, offers);
   // NCCL's and PyTorch's processes may have attached for different groups, so with different jobs

@@ -95,11 +95,21 @@ std::uint64_t temporary_bytes(std::uint32_t ranks) {
   return std::clamp(half / page * page, least, most);
 }
 
+/// The pool lies in this host's own memory, whose caches are coherent; emulated nodes pretend that
+/// they are not.
+Result<coherence::Mode> temporary_mode() {
+  if (const std::string text = base::env_text("PENSTOCK_MODE"); !text.empty())
+    return coherence::parse_mode(text);
+  const bool emulates = base::env_is_set("PENSTOCK_NODES") || base::env_is_set("PENSTOCK_NODE");
+  return emulates ? coherence::Mode::software : coherence::Mode::hardware;
+}
+
 Result<std::string> create_temporary(std::uint32_t ranks) {
   // a killed program could not remove its own pool
   (void)pool::sweep_leftovers();
   pool::CreateOptions options;
   options.bytes = temporary_bytes(ranks);
+  options.mode = PENSTOCK_TRY(temporary_mode());
   options.sparse = true;
   if (base::env_is_set("PENSTOCK_SIZE"))
     options.bytes = base::align_up(PENSTOCK_TRY(base::env_number("PENSTOCK_SIZE")), 2u << 20);

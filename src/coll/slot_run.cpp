@@ -231,16 +231,15 @@ Result<void> SlotRun::look_for_doorbells() {
     const std::byte* const failed = s_.at(s_.layout.failed(step.rank, s_.number));
     const std::uint64_t failure = s_.memory_of(step.rank).load_word(failed);
     if (failure == 0) continue;
-    if (failure != s_.gave_up_idle() || !has_rung_before(step))
-      return unexpected(s_.failure_of(call().name, step.rank, failure));
+    if (!has_rung_before(step)) return unexpected(s_.failure_of(call().name, step.rank, failure));
     s_.note_entered(step.rank, s_.number);
     pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(at--));
   }
   return {};
 }
 
-/// For a rank that has given up with nothing under way: whether it had rung before, since the last
-/// look at its doorbell. A device access.
+/// For a rank that has failed: whether it had rung before, since the last look at its doorbell. A
+/// device access.
 bool SlotRun::has_rung_before(const Step& step) {
   const auto& memory = s_.memory_of(step.rank);
   const std::byte* const doorbell = s_.at(s_.layout.doorbell(step.rank, s_.number, step.chunk));
