@@ -70,7 +70,7 @@ void run_with(std::uint32_t processes, std::uint32_t nodes, std::uint32_t slots)
         std::fflush(stdout);  // the run is a process of its own
       });
   };
-  const RunStatistics statistics = explore(scenario, 1);
+  const RunStatistics statistics = explore(scenario, 3);
   report("pool", "many attach", statistics);
   EXPECT_TRUE(statistics.held()) << statistics.first_failure;
 }

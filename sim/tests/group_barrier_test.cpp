@@ -235,7 +235,7 @@ TEST(GroupBarrier, NoticesRankThatLeavesDuringLook) {
         meet_while_one_goes(world, pool, *plan, self, *goes);
       });
   };
-  expect_held("barrier", "random schedules", explore(with_lasting_copies(scenario), 10));
+  expect_held("barrier", "random schedules", explore(with_lasting_copies(scenario), 60));
 }
 
 }  // namespace
