@@ -133,8 +133,9 @@ PENSTOCK_API penstock_status_t penstock_pool_create(const char* spec,
 /* Creates a pool in /dev/shm for `ranks` processes on one host. It grows to PENSTOCK_SIZE bytes; by
  * default to 4 GB, or 512 MB a rank, or half of /dev/shm. Its mode is PENSTOCK_MODE's; by default
  * hardware, or software if PENSTOCK_NODES or PENSTOCK_NODE emulates nodes. `spec`: room for its
- * SPEC; 64 bytes are enough. The creating process removes it when it ends; if that process was killed, the next call
- * or the next `penstock run` removes the pool. Errors: as for penstock_pool_create. */
+ * SPEC; 64 bytes are enough. The creating process removes it when it ends; if that process was
+ * killed, the next call or the next `penstock run` removes the pool. Errors: as for
+ * penstock_pool_create. */
 PENSTOCK_API penstock_status_t penstock_pool_create_temporary(uint32_t ranks, char* spec,
                                                               size_t spec_bytes);
 /* Returns PENSTOCK_POOL, or "" if it is not set. Valid until the next call of this thread. */

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/awake.hpp"
-#include "base/checked.hpp"
 #include "base/format.hpp"
 #include "base/log.hpp"
 #include "base/wait.hpp"
@@ -12,6 +11,7 @@
 #include "coll/changeover.hpp"
 #include "coll/direct.hpp"
 #include "coll/late_slots.hpp"
+#include "coll/memory_needed.hpp"
 #include "coll/planning.hpp"
 #include "coll/running.hpp"
 #include "coll/size_check.hpp"
@@ -28,39 +28,6 @@ constexpr std::uint64_t no_zero_copy_bytes = 1ull << 48;
 /// Looks between two checks of other lines. A rank that is not awaited by its doorbell reports its
 /// failure in another line, and only this rank notices that its own words were overwritten.
 constexpr std::uint32_t looks_between_checks = 256;
-
-Result<void> check(const Shape& shape) {
-  if (shape.devices == 0 || (shape.devices > 1 && shape.area_slots == 0))
-    return fail(ErrorCode::invalid_argument,
-                "slots on {} devices, {} to an area: both count from 1", shape.devices,
-                shape.area_slots);
-  const bool fits = shape.slots >= 4 && shape.slots <= call_word && shape.slot_bytes > 0 &&
-                    shape.slot_bytes % line_bytes == 0 && shape.eager_blocks >= 4 &&
-                    shape.eager_bytes > 0 && shape.eager_bytes % coherence::tagged_bytes == 0 &&
-                    shape.eager_bytes / coherence::tagged_bytes < max_eager_lines;
-  if (fits) return {};
-  return fail(ErrorCode::invalid_argument,
-              "a communicator of {} slots of {} bytes and {} eager blocks of {} bytes: 4 to {} "
-              "slots of whole lines, and at least 4 blocks of whole lines of 56 bytes are needed",
-              shape.slots, shape.slot_bytes, shape.eager_blocks, shape.eager_bytes, call_word);
-}
-
-/// Checks that there are as many areas as the shape needs, and that each lies in the pool.
-Result<void> check_areas(const Options& options, std::uint32_t ranks, std::uint64_t pool_bytes) {
-  const Shape& shape = options.shape;
-  const auto areas = Communicator::slot_areas(ranks, shape);
-  if (areas.size() != options.slot_areas.size())
-    return fail(ErrorCode::invalid_argument, "{} areas for slots; {} are needed on {} devices",
-                options.slot_areas.size(), areas.size(), shape.devices);
-  for (std::size_t i = 0; i < areas.size(); ++i) {
-    const std::uint64_t at = options.slot_areas[i];
-    if (at % line_bytes == 0 && base::range_inside(at, areas[i].bytes, pool_bytes)) continue;
-    return fail(ErrorCode::invalid_argument,
-                "slots need {} bytes at offset {}, on a line, and the pool has {}", areas[i].bytes,
-                at, pool_bytes);
-  }
-  return {};
-}
 
 }  // namespace
 
@@ -339,31 +306,12 @@ Result<void> Communicator::Impl::failed(const Error& error) {
   return unexpected(*state.failure());
 }
 
-std::uint64_t Communicator::bytes(std::uint32_t ranks, const Shape& shape) {
-  return Layout(ranks, shape).slots_begin() + Slots::bytes_behind_words(ranks, shape);
-}
-
-std::vector<SlotArea> Communicator::slot_areas(std::uint32_t ranks, const Shape& shape) {
-  return Slots::areas(ranks, shape);
-}
-
-std::uint64_t Communicator::zeroed_bytes(std::uint32_t ranks, const Shape& shape) {
-  return Layout(ranks, shape).zeroed_bytes();
-}
-
 Result<std::unique_ptr<Communicator>> Communicator::open(pool::Pool& pool, Options options) {
-  PENSTOCK_TRY(check(options.shape));
-  const auto ranks = static_cast<std::uint32_t>(options.tokens.size());
+  const std::size_t ranks = options.tokens.size();
   if (options.self >= ranks)
     return fail(ErrorCode::invalid_argument, "rank {} of a {} of {} ranks", options.self,
                 options.noun, ranks);
-  const std::uint64_t needed = bytes(ranks, options.shape);
-  if (options.area % line_bytes != 0 ||
-      !base::range_inside(options.area, needed, pool.info().bytes))
-    return fail(ErrorCode::invalid_argument,
-                "a {} of {} ranks needs {} bytes at offset {}, and the pool has {}", options.noun,
-                ranks, needed, options.area, pool.info().bytes);
-  PENSTOCK_TRY(check_areas(options, ranks, pool.info().bytes));
+  PENSTOCK_TRY(check_memory(options, pool.info().bytes));
   if (options.shape.late_slots && options.self == 0 && !options.take_slots)
     return fail(ErrorCode::invalid_argument, "slots that come late, and no function to take them");
   return std::make_unique<Communicator>(std::make_unique<Impl>(pool, options));
