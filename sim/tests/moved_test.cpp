@@ -147,8 +147,8 @@ TEST(MovedByGpus, LeaveNoStoresToTheNextOwner) {
               crash_everywhere(calls(pool, area, 3, 5, 0, 2), 60));
 }
 
-/// A rank that gave up is stopped after it has told that it leaves: what it wrote back before has
-/// arrived.
+/// A rank that gave up is stopped just after it has announced that it leaves: its earlier
+/// write-backs have arrived.
 TEST(MovedByGpus, LeaveNoStoresWhenStopped) {
   SimulatedPool pool;
   const std::uint64_t area = place_communicator(pool, 3);

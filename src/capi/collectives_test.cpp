@@ -300,7 +300,8 @@ TEST_F(Comms, TellOthersWhenOneFindsADeadRank) {
   });
 }
 
-/// The others may have opened the communicator: they store to its memory, which is nobody else's.
+/// The others may have opened the communicator: they store to its memory, so no object may lie
+/// there.
 TEST_F(Comms, TellOthersWhenExchangeFailsOnOneRank) {
   for (std::uint32_t failing = 0; failing < ranks; ++failing) {
     Table table;

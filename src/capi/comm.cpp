@@ -62,7 +62,7 @@ std::uint64_t direct_gpu(const pool::Pool& pool) {
 
 /// For a rank whose exchange has failed. Those of the others may have succeeded: they open the
 /// communicator, store to its memory, and learn in their first call that this rank has given up.
-/// Nobody can tell them if rank 0's offer has not arrived here.
+/// If rank 0's offer has not arrived here, this rank does not know where to say so.
 void give_up_alone(const Attachment& at, coll::Agreement& agreement,
                    std::vector<coll::Offer> offers, const char* noun, const Error& error) {
   coll::Offer& first = offers.front();

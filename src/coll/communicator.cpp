@@ -251,8 +251,8 @@ Result<bool> Communicator::Impl::step() {
   return done;
 }
 
-/// Whether the awaited ranks can still do their part. What they published just before they failed
-/// may have arrived since the last look.
+/// Whether the awaited ranks can still do their part. Data that they published just before they
+/// failed may have arrived since the last look.
 Result<bool> Communicator::Impl::check_awaited(bool agreed) {
   state.restore_own_words();
   std::optional<std::uint32_t> failed;
