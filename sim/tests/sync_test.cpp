@@ -1,10 +1,8 @@
-// Lock, barrier and doorbell on memory without coherence, and with processes that die at
-// any of their operations.
+// Lock, barrier and doorbell on memory without coherence, and with processes that die at any of
+// their operations.
 #include <gtest/gtest.h>
 
-#include <map>
 #include <memory>
-#include <set>
 
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/lasting_copies.hpp"

@@ -261,7 +261,7 @@ Result<bool> Communicator::Impl::check_awaited(bool agreed) {
   if (living) return false;
   // A rank that failed because sizes differ had the sizes of all ranks, so this rank can get them
   // too. Likewise, rank 0 publishes that it found no room for slots before it fails. A rank that
-  // gave up with nothing under way has done its part.
+  // failed may have done its part in this call before.
   if (!agreed || !(failed || held || awaits_slots != nullptr)) return unexpected(living.error());
   const auto done = advance();
   if (done && *done) return true;
