@@ -19,13 +19,6 @@ constexpr int exit_config = 78;  // EX_CONFIG of sysexits.h
 std::mutex session_mutex;
 std::weak_ptr<Session> current_session;
 
-Result<std::optional<coherence::Mode>> wanted_mode() {
-  const std::string text = base::env_text("PENSTOCK_MODE");
-  if (text.empty()) return std::optional<coherence::Mode>();
-  auto mode = PENSTOCK_TRY(coherence::parse_mode(text));
-  return std::optional<coherence::Mode>(mode);
-}
-
 Result<std::shared_ptr<Session>> attach(const std::string& spec) {
   auto session = std::make_shared<Session>();
   session->spec = spec;
@@ -38,7 +31,7 @@ Result<std::shared_ptr<Session>> attach(const std::string& spec) {
   options.emulated_node = session->launch.emulated_node;
   if (const std::int32_t seat = session->launch.local_rank; seat >= 0)
     options.seat = static_cast<std::uint32_t>(seat);
-  options.mode = PENSTOCK_TRY(wanted_mode());
+  options.mode = PENSTOCK_TRY(coherence::mode_from_environment());
 
   session->pool = PENSTOCK_TRY(pool::Pool::attach(options));
   session->arena = PENSTOCK_TRY(arena::Arena::open(*session->pool));
@@ -68,7 +61,7 @@ Result<PoolView> look_at_pool() {
   PENSTOCK_TRY(base::check_variables());
   auto info = PENSTOCK_TRY(pool::inspect(view.spec));
   view.id = info.id;
-  auto mode = wanted_mode();
+  auto mode = coherence::mode_from_environment();
   if (!mode) return unexpected(mode.error());
   if (*mode && **mode != info.mode) {
     return fail(ErrorCode::mismatch,

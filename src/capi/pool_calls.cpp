@@ -98,8 +98,7 @@ std::uint64_t temporary_bytes(std::uint32_t ranks) {
 /// The pool lies in this host's own memory, whose caches are coherent; emulated nodes pretend that
 /// they are not.
 Result<coherence::Mode> temporary_mode() {
-  if (const std::string text = base::env_text("PENSTOCK_MODE"); !text.empty())
-    return coherence::parse_mode(text);
+  if (const auto wanted = PENSTOCK_TRY(coherence::mode_from_environment())) return *wanted;
   const bool emulates = base::env_is_set("PENSTOCK_NODES") || base::env_is_set("PENSTOCK_NODE");
   return emulates ? coherence::Mode::software : coherence::Mode::hardware;
 }

@@ -32,6 +32,15 @@ TEST(Mode, RefusesOtherTextsAndNamesThem) {
   }
 }
 
+TEST(Mode, ComesFromTheEnvironmentIfItIsSet) {
+  const EnvironmentGuard unset("PENSTOCK_MODE", nullptr);
+  EXPECT_EQ(mode_from_environment().value(), std::nullopt);
+  ::setenv("PENSTOCK_MODE", "uncached", 1);
+  EXPECT_EQ(mode_from_environment().value(), Mode::uncached);
+  ::setenv("PENSTOCK_MODE", "fast", 1);
+  EXPECT_FALSE(mode_from_environment());
+}
+
 TEST(Bind, GivesTheModeAskedFor) {
   const auto hardware = bind(Mode::hardware);
   ASSERT_TRUE(hardware);

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -28,6 +29,8 @@ enum class Mode : std::uint32_t {
 
 const char* mode_name(Mode mode);
 Result<Mode> parse_mode(std::string_view text);
+/// The mode that PENSTOCK_MODE names, if it is set.
+Result<std::optional<Mode>> mode_from_environment();
 
 /// Operations of one mode. `self` is what Memory was bound with (the model in the simulated mode).
 ///

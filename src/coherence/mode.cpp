@@ -1,6 +1,7 @@
 #include <string>
 #include <vector>
 
+#include "base/env.hpp"
 #include "base/format.hpp"
 #include "base/nearest.hpp"
 #include "coherence/coherence.hpp"
@@ -32,6 +33,12 @@ Result<Mode> parse_mode(std::string_view text) {
       ErrorCode::invalid_argument,
       "'{}' is not a coherence mode: it must be hardware, software, uncached or simulated{}", text,
       meant.empty() ? "" : fmt::format("; did you mean {}?", meant));
+}
+
+Result<std::optional<Mode>> mode_from_environment() {
+  const std::string text = base::env_text("PENSTOCK_MODE");
+  if (text.empty()) return std::optional<Mode>();
+  return std::optional<Mode>(PENSTOCK_TRY(parse_mode(text)));
 }
 
 }  // namespace penstock::coherence

@@ -57,9 +57,10 @@ class Wheel(Case):
         said = self.run_checked(command, "run", "--mpiexec", MPIEXEC, "-n", "2", "--nodes", "2", "--", PYTHON_OF_MPI,
                                 SOURCE / "examples/heat.py", PENSTOCK_LOG="info")
         self.assertIn("collectives of 2 ranks go through the pool", said)
-        said = self.python("import penstock.pool as p; s = p.create_temporary(); print(p.attach(s).info().mode); "
-                           "p.remove(s, force=True)")
-        self.assertIn("software", said)
+        show_mode = ("import penstock.pool as p; s = p.create_temporary(); print(p.attach(s).info().mode); "
+                     "p.remove(s, force=True)")
+        self.assertEqual(self.python(show_mode), "hardware\n")
+        self.assertEqual(self.python(show_mode, PENSTOCK_NODES="2"), "software\n")
         (self.folder / "hello.c").write_text(HELLO)
         flags = self.python("import penstock as p; print(p.include_folder(), p.library_folder())").split()
         self.run_checked("cc", "hello.c", f"-I{flags[0]}", f"-L{flags[1]}", f"-Wl,-rpath,{flags[1]}", "-lpenstock", "-o",
