@@ -132,15 +132,15 @@ Scenario written_elsewhere() {
     world.spawn(0, [&world, phase] {
       const auto table = table_of(world);
       const auto next = [&world, phase] {
-        world.memory().full_fence();
         const int reached = ++*phase;
         world.until([phase, reached] { return *phase > reached; });
       };
       table.record_deaths({0, 1});
+      world.memory().full_fence();
       next();
       table.forget_deaths(1);
       table.record_flush(0, {.ticks = 7, .leader = 11, .steps = 13});
-      next();
+      next();  // a recorded flush is visible at once, without a fence of the caller
     });
     world.spawn(1, [&world, phase] {
       const auto table = table_of(world);
