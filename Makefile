@@ -9,7 +9,10 @@ CMAKE_ARGS ?=
 FUZZ_SECONDS ?= 600
 PROVE_MINUTES ?= 5
 QEMU_ARGS ?=
-CONFIGURE = cmake -G Ninja -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=$(CONFIG) $(CMAKE_ARGS)
+CONFIGURED = cmake -G Ninja -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=$(CONFIG)
+CONFIGURE = $(CONFIGURED) -DPENSTOCK_LAB=ON $(CMAKE_ARGS)
+# A fresh build of the demo leaves out the commands of lab/; one that is there stays as it is.
+CONFIGURE_DEMO = $(CONFIGURED) $(if $(wildcard $(BUILD)/build.ninja),,-DPENSTOCK_LAB=OFF) $(CMAKE_ARGS)
 PRODUCT = penstock penstock_shared penstock_fi penstock_mpi penstock_nccl penstock_ncclnet penstock_bench_programs
 DEMO = penstock penstock_fi penstock_mpi
 RELEASE = $(BUILD)/release
@@ -26,7 +29,7 @@ help: ## list the targets
 demo: ## an unmodified MPI program over a pool, and how fast it is
 	ci/install.sh build
 	@ci/install.sh run & environment=$$!; \
-	$(CONFIGURE) >/dev/null && cmake --build $(BUILD) -j $(JOBS) --target $(DEMO); built=$$?; \
+	$(CONFIGURE_DEMO) >/dev/null && cmake --build $(BUILD) -j $(JOBS) --target $(DEMO); built=$$?; \
 	wait $$environment && exit $$built
 	BUILD=$(BUILD) ci/demo.sh
 

@@ -29,7 +29,7 @@ bundle() {
 
 # OUT LIBRARIES: what measures and tests, in C
 programs() {
-  for program in bench/nccl_perf.c bench/gpu_limits.c tests/e2e/programs/nccl_calls.c; do
+  for program in lab/bench/nccl_perf.c lab/bench/gpu_limits.c tests/e2e/programs/nccl_calls.c; do
     cc -std=c11 -O2 -Ibench -Itests/e2e "$program" -o "$1/$(basename "$program" .c)" -L"$2/penstock/nccl" -Wl,--as-needed -l:libnccl.so.2 -pthread \
       -Wl,-rpath-link,"$2" -ldl
   done
@@ -41,4 +41,4 @@ case ${1:-} in
 esac
 # Where nothing was built before, and it can be.
 [ -x "$build/gpu/bin/gpu_test" ] || bundle
-exec python3 bench/gpu.py --bundle "$build/gpu" --out "${1:-$build/gpu-results}"
+exec python3 lab/bench/gpu.py --bundle "$build/gpu" --out "${1:-$build/gpu-results}"

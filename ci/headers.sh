@@ -16,7 +16,7 @@ built_alone() {
   [ -n "$first" ] && [[ /$1 == */$first ]] && grep -q '^#pragma once' "$1"
 }
 mapfile -t cpp_headers < <(
-  headers 'include/*.hpp' 'src/*.hpp' 'plugins/*.hpp' 'bench/*.hpp' |
+  headers 'include/*.hpp' 'src/*.hpp' 'plugins/*.hpp' 'lab/*.hpp' |
     grep -v -e '^src/arch/[a-z0-9_]*/' -e '^plugins/torch/' | while read -r f; do built_alone "$f" || echo "$f"; done
   headers 'src/arch/generic/*.hpp' "src/arch/$own_isa/*.hpp"
 )
@@ -25,7 +25,7 @@ mapfile -t c_headers < <(headers 'include/*.h')
 compile_one() {
   printf '#include "%s"\n#include "%s"\n' "$PWD/$3" "$PWD/$3" |
     $1 -std="$2" -fsyntax-only -Wall -Wextra -Wno-missing-field-initializers -Werror \
-      -I. -Iinclude -Isrc -Iplugins \
+      -I. -Iinclude -Isrc -Iplugins -Ilab -Itools \
       -I"$(dirname "$3")" - || { echo "$3: does not compile alone ($2)"; exit 1; }
 }
 export -f compile_one

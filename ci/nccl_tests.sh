@@ -36,7 +36,7 @@ fi
 
 rm -rf "$work/mpi" "$work/nccl"
 mkdir -p "$work/mpi/include" "$work/mpi/lib" "$work/nccl/include" "$work/nccl/lib" "$bundle/nccl-tests"
-cp bench/small_mpi/mpi.h "$work/mpi/include/"
+cp lab/bench/small_mpi/mpi.h "$work/mpi/include/"
 ar rcs "$work/mpi/lib/libmpi.a"
 cp "$include/nccl.h" "$work/nccl/include/"
 cp -L "$bundle/lib/penstock/nccl/libnccl.so.2" "$work/nccl/lib/libnccl.so"

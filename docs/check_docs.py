@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FORBIDDEN = re.compile(
     r"\bTO" r"DO\b|\bFIX" r"ME\b|(?<!/)\bsessions?\b|\bagents?\b|@@\w+@@|/home/\w|/root/|/work/|/tmp/bash", re.I)
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
-SOURCE = re.compile(r"`((?:src|plugins|tools|sim|fuzz|proof|bench|ci|cmake|docs|examples|include|tests)/[\w./-]+\.\w+)`")
+SOURCE = re.compile(r"`((?:src|plugins|tools|lab|sim|fuzz|proof|ci|cmake|docs|examples|include|tests)/[\w./-]+\.\w+)`")
 NAME = re.compile(r"`((?:\w+::)*\w+(?:\(\))?)`")
 FOREIGN = re.compile(r"process_vm_readv|fi_\w+|(?i:mpir?_\w+)|[A-Z_0-9]+")  # of others, or no name of code
 VARIABLE = re.compile(r'Variable\{\s*"(PENSTOCK_\w+)",\s*"([^"]*)",\s*"([^"]*)",')

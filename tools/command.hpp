@@ -32,14 +32,17 @@ void add_coherence_command(CLI::App& doctor, Action& chosen);
 void add_run_command(CLI::App& app, Action& chosen);
 void add_env_command(CLI::App& app, Action& chosen);
 void add_ps_command(CLI::App& app, Action& chosen);
-void add_switch_command(CLI::App& app, Action& chosen);
 void add_bench_command(CLI::App& app, Action& chosen);
+/// Also adds the hidden command by which the build writes the man pages.
+void add_completion_command(CLI::App& app, Action& chosen);
+
+// The commands of lab/; a build without PENSTOCK_LAB only says that it lacks them (no_lab.cpp).
+void add_switch_command(CLI::App& app, Action& chosen);
+void add_measurements(CLI::App& bench, Action& chosen);
 void add_tune_command(CLI::App& bench, Action& chosen);
 void add_model_command(CLI::App& app, Action& chosen);
 void add_scaling_command(CLI::App& model, Action& chosen);
 void add_timeline_command(CLI::App& app, Action& chosen);
-/// Also adds the hidden command by which the build writes the man pages.
-void add_completion_command(CLI::App& app, Action& chosen);
 
 /// Prints "penstock: error: ..." and returns the exit status: exit_usage for invalid_argument, else
 /// exit_error.

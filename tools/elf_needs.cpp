@@ -40,7 +40,7 @@ class File {
   int fd_;
 };
 
-struct Segments {
+struct ProgramHeaders {
   std::vector<Elf64_Phdr> loads;
   std::optional<Elf64_Phdr> dynamic;
 
@@ -54,21 +54,21 @@ struct Segments {
   }
 };
 
-std::optional<Segments> read_segments(const File& file) {
+std::optional<ProgramHeaders> find_program_headers(const File& file) {
   const auto header = file.read_at<Elf64_Ehdr>(0);
   if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
       header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_ident[EI_DATA] != ELFDATA2LSB ||
       header->e_phentsize != sizeof(Elf64_Phdr)) {
     return std::nullopt;
   }
-  Segments segments;
+  ProgramHeaders headers;
   for (std::uint32_t i = 0; i < header->e_phnum; ++i) {
     const auto segment = file.read_at<Elf64_Phdr>(header->e_phoff + i * sizeof(Elf64_Phdr));
     if (!segment) return std::nullopt;
-    if (segment->p_type == PT_LOAD) segments.loads.push_back(*segment);
-    if (segment->p_type == PT_DYNAMIC) segments.dynamic = *segment;
+    if (segment->p_type == PT_LOAD) headers.loads.push_back(*segment);
+    if (segment->p_type == PT_DYNAMIC) headers.dynamic = *segment;
   }
-  return segments;
+  return headers;
 }
 
 }  // namespace
@@ -77,18 +77,18 @@ Result<std::vector<std::string>> elf_needs(const std::string& path) {
   const File file(path);
   if (!file.is_open())
     return fail(ErrorCode::not_found, "{} cannot be read: {}", path, strerror(errno));
-  const auto segments = read_segments(file);
-  if (!segments || !segments->dynamic) {
+  const auto headers = find_program_headers(file);
+  if (!headers || !headers->dynamic) {
     return fail(ErrorCode::wrong_format, "{} is not a dynamically linked 64-bit ELF file", path);
   }
   std::vector<std::uint64_t> names;
   std::optional<std::uint64_t> strings;
-  const std::uint64_t count = segments->dynamic->p_filesz / sizeof(Elf64_Dyn);
+  const std::uint64_t count = headers->dynamic->p_filesz / sizeof(Elf64_Dyn);
   for (std::uint64_t i = 0; i < count; ++i) {
-    const auto entry = file.read_at<Elf64_Dyn>(segments->dynamic->p_offset + i * sizeof(Elf64_Dyn));
+    const auto entry = file.read_at<Elf64_Dyn>(headers->dynamic->p_offset + i * sizeof(Elf64_Dyn));
     if (!entry || entry->d_tag == DT_NULL) break;
     if (entry->d_tag == DT_NEEDED) names.push_back(entry->d_un.d_val);
-    if (entry->d_tag == DT_STRTAB) strings = segments->file_offset(entry->d_un.d_ptr);
+    if (entry->d_tag == DT_STRTAB) strings = headers->file_offset(entry->d_un.d_ptr);
   }
   if (!strings) return fail(ErrorCode::wrong_format, "{} has no string table", path);
   std::vector<std::string> needs;

@@ -9,7 +9,7 @@ import unittest
 from nccl_test import BUILD
 from support import SOURCE, Case, clean_environment
 
-sys.path.insert(0, str(SOURCE / "bench"))
+sys.path.insert(0, str(SOURCE / "lab/bench"))
 import gpu_page  # noqa: E402
 import gpu_parts  # noqa: E402
 
@@ -72,7 +72,7 @@ class GpuCommand(Case):
         return bundle
 
     def command(self, *arguments):
-        done = subprocess.run([SOURCE / "bench/gpu.py", "--bundle", self.bundle(), "--out", self.folder / "out", *arguments],
+        done = subprocess.run([SOURCE / "lab/bench/gpu.py", "--bundle", self.bundle(), "--out", self.folder / "out", *arguments],
                               capture_output=True, text=True, timeout=300, env=clean_environment())
         self.assertIn("no GPU here: the stand-in's form", done.stdout)
         return done, json.loads((self.folder / "out/gpu.json").read_text())
@@ -104,7 +104,7 @@ class GpuCommand(Case):
     def test_failed_part_stops_no_other(self):
         bundle = self.bundle()
         (bundle / "bin/nccl_perf").write_text("#!/bin/sh\nexit 3\n")
-        done = subprocess.run([SOURCE / "bench/gpu.py", "--bundle", bundle, "--out", self.folder / "out", "--only", "^limits, 2|^penstock, 2"], capture_output=True, text=True,
+        done = subprocess.run([SOURCE / "lab/bench/gpu.py", "--bundle", bundle, "--out", self.folder / "out", "--only", "^limits, 2|^penstock, 2"], capture_output=True, text=True,
                               timeout=300, env=clean_environment())
         self.assertEqual(done.returncode, 1)
         self.assertIn("penstock, 2 ranks, turn 1: FAILED: rank 0: status 3", done.stdout)
@@ -146,7 +146,7 @@ class GpuCommand(Case):
 
     def test_the_small_mpi_for_nccl_tests(self):
         (self.folder / "mpi.cpp").write_text(SMALL_MPI)
-        subprocess.run(["c++", "-std=c++17", "-O1", "-Wall", "-Werror", f"-I{SOURCE}/bench/small_mpi", self.folder / "mpi.cpp", "-o", self.folder / "mpi"],
+        subprocess.run(["c++", "-std=c++17", "-O1", "-Wall", "-Werror", f"-I{SOURCE}/lab/bench/small_mpi", self.folder / "mpi.cpp", "-o", self.folder / "mpi"],
                        check=True)
         jobs = [subprocess.Popen([self.folder / "mpi"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                  env=clean_environment(SMALL_MPI=f"{rank} 3 {self.folder}/shared")) for rank in range(3)]

@@ -6,8 +6,8 @@ import unittest
 from support import MPIEXEC, SOURCE, VENV, Case, clean_environment
 
 HALO = "examples/halo.c"
-MESSAGES = "bench/mpi/messages.c"
-ONE_SIDED = "bench/mpi/one_sided.c"
+MESSAGES = "lab/bench/mpi/messages.c"
+ONE_SIDED = "lab/bench/mpi/one_sided.c"
 OPERATIONS = ["put", "get", "accumulate", "fetch_and_op"]
 SYNCHRONIZATIONS = ["pscw", "fence", "lock", "exclusive", "lock_all"]
 

@@ -6,7 +6,7 @@ import threading
 
 from support import MPIEXEC, PENSTOCK, SOURCE, VENV, Case, clean_environment, job_processes_of
 
-RANKS = SOURCE / "bench/mpi/ranks.c"
+RANKS = SOURCE / "lab/bench/mpi/ranks.c"
 
 
 class Job(Case):

@@ -10,7 +10,7 @@ import unittest
 
 from support import MPIEXEC, PYTHON, SOURCE, Case, clean_environment
 
-CG = SOURCE / "bench/scaling/cg.c"
+CG = SOURCE / "lab/bench/scaling/cg.c"
 PLATFORM = """<?xml version='1.0'?>
 <!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
 <platform version="4.1">

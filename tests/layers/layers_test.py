@@ -10,9 +10,10 @@ from pathlib import Path
 
 FOLDERS = {
     **{name: f"src/{name}" for name in ("base", "cuda", "arch", "coherence", "sync", "pool", "arena", "persist", "litmus",
-                                        "group", "offload", "coll", "model", "accelerator", "gpu", "rma", "window", "matching", "transport", "messages", "capi")},
+                                        "group", "offload", "coll", "gpu", "rma", "window", "matching", "transport", "messages", "capi")},
     **{name: f"plugins/{name}" for name in ("session", "ofi", "mpi", "nccl")},
-    **{name: name for name in ("bench", "fuzz", "sim")},
+    **{name: f"lab/{name}" for name in ("bench", "model", "accelerator")},
+    **{name: name for name in ("fuzz", "sim")},
     "penstock": "include/penstock",  # what is installed
 }
 

@@ -14,7 +14,7 @@ SOURCE = FOLDER.parents[2]
 LOADER = "/lib64/ld-linux-x86-64.so.2"
 LIBRARIES = "lib/x86_64-linux-gnu"
 MPI_PROGRAMS = {"job": FOLDER / "programs/job.c", "latency": FOLDER / "programs/latency.c",
-                "one_sided": SOURCE / "bench/mpi/one_sided.c", "halo": SOURCE / "examples/halo.c",
+                "one_sided": SOURCE / "lab/bench/mpi/one_sided.c", "halo": SOURCE / "examples/halo.c",
                 "ring": FOLDER.parent / "programs/ring.c"}
 PRODUCT = ["bin/penstock", "lib/libpenstock-fi.so", "lib/libpenstock-mpi.so"]
 MPICH = ["bin/mpiexec", "bin/mpiexec.hydra", "bin/hydra_pmi_proxy", "bin/mpichversion",

@@ -16,7 +16,7 @@ OPS = ["allreduce", "reduce_scatter"]
 COUNTED = ["bytes_up", "bytes_down", "packets", "bytes_reduced"]
 NAMES = {"one_shot": "plain pool, one shot", "two_shot": "plain pool, two shots", "switch": "switch"}
 MEMORY = 2 << 30  # bytes of all inputs and outputs
-MOST = 32  # ranks, as in bench/switch_counts.cpp
+MOST = 32  # ranks, as in lab/bench/switch_counts.cpp
 LONG = 64 << 20  # bytes of all ranks from which on one call suffices
 
 

@@ -17,7 +17,7 @@ WORDS = {"posted": "receives posted", "unexpected": "messages unexpected"}
 
 
 def measure(run: Run, transport: jobs.Transport, program: str) -> Figures:
-    """Runs bench/mpi/matching.c and returns its figures."""
+    """Runs lab/bench/mpi/matching.c and returns its figures."""
     figures: Dict[Key, float] = {}
     counts = run.settings.sizes_or(COUNTS, QUICK_COUNTS)
     flood = QUICK_FLOOD if run.settings.quick else FLOOD

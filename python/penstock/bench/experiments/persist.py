@@ -18,7 +18,7 @@ METRICS = {"publish": "stored and published", "transaction": "transaction", "che
 
 def measure(run: Run, program: str, spec: str, sizes: Sequence[int], series: str, files: Sequence[str],
             iterations: int) -> Figures:
-    """Runs bench/persist.c and returns its figures."""
+    """Runs lab/bench/persist.c and returns its figures."""
     command = [program, spec, "--sizes", jobs.sizes_argument(sizes), "--iterations", str(iterations)]
     for each in files:
         command += ["--file", each]

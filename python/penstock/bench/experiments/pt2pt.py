@@ -27,7 +27,7 @@ def serialized(name: str, size: int) -> Optional[int]:
 
 def measure(run: Run, name: str, transport: jobs.Transport, command: Sequence[str], test: str, ranks: int,
             sizes: Sequence[int], group: Optional[str] = None) -> Figures:
-    """Runs bench/mpi/messages.c. Times are measured only if each rank has a core."""
+    """Runs lab/bench/mpi/messages.c. Times are measured only if each rank has a core."""
     figures: Dict[Key, float] = {}
     wall = jobs.enough_cores(ranks)
     few = ["--iterations", "20"] if run.settings.quick or not wall else []

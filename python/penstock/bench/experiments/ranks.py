@@ -20,7 +20,7 @@ LEFT_FREE = 0.2  # share of the memory that stays free
 REAL_GROUP, SIMULATED_GROUP = "real processes", "simulated ranks"
 SERIES = {REAL_GROUP: "Penstock software", SIMULATED_GROUP: "Penstock"}
 
-# The output of bench/mpi/ranks.c: operation, metric, factor.
+# The output of lab/bench/mpi/ranks.c: operation, metric, factor.
 FIGURES: Dict[str, Tuple[str, str, float]] = {
     "start_cpu_s": ("MPI_Init", "cpu_s", 1), "start_pool": ("MPI_Init", "pool_MB", 1e-6),
     "barrier_cpu_us": ("barrier", "cpu_us", 1), "allreduce_cpu_us": ("allreduce", "cpu_us", 1),

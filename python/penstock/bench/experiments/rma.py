@@ -17,7 +17,7 @@ BY = {"pscw": "post, start, complete, wait", "fence": "fence", "lock": "lock and
 
 
 def measure(run: Run, name: str, transport: jobs.Transport, command: Sequence[str], ranks: int, with_raw: bool) -> Figures:
-    """Runs both tests of bench/mpi/one_sided.c."""
+    """Runs both tests of lab/bench/mpi/one_sided.c."""
     figures: Dict[Key, float] = {}
     wall = jobs.enough_cores(ranks)
     few = ["--iterations", "10"] if run.settings.quick or not wall else []

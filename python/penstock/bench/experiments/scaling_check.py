@@ -18,7 +18,7 @@ from penstock.bench.model import Plot, row
 ALLOWED = 0.10
 # The model interpolates between two sizes. They are denser than pt2pt's, since protocols change in between.
 SIZES = [8, *(1 << power for power in range(10, 21)), 1 << 22]
-# As in src/model/cg.cpp: elements of a vector, entries of a row; and outer iterations of a run. A fifth as many run
+# As in lab/model/cg.cpp: elements of a vector, entries of a row; and outer iterations of a run. A fifth as many run
 # untimed before, until the channels have grown: the model is calibrated with grown channels too.
 CLASSES: Dict[str, Tuple[int, int, int]] = {"S": (1400, 7, 400), "W": (7000, 8, 200), "A": (14000, 11, 100), "B": (75000, 13, 20)}
 QUICK_CLASSES = ("S",)

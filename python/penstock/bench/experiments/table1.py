@@ -21,7 +21,7 @@ def threads(run: Run) -> List[int]:
 
 
 def memory(run: Run, what: str, size: str) -> Measure:
-    """Makes a measurement that runs a round of bench/memory_bench."""
+    """Makes a measurement that runs a round of lab/bench/memory_bench."""
     pool, mode = run.settings.pool, (run.settings.modes or ("software",))[0]
     command = [str(run.tools.program("memory_bench")), "--rounds", "1", "--what", what, "--mode", mode, "--threads",
                jobs.sizes_argument(threads(run)), "--size", size, "--sizes", "64", *(["--pool", pool] if pool else [])]

@@ -1,5 +1,5 @@
 // The sequence of miniAMR's messages: its counts, the neighbours of each rank, and a receiver for
-// each message. bench/scaling/miniamr.py compares it with the program that sends them.
+// each message. tests/conformance/miniamr_suite.py compares it with the program that sends them.
 #include "model/miniamr.hpp"
 
 #include <gmock/gmock.h>

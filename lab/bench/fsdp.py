@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A rank of a training run by FSDP2: a model in the form of Llama, bf16, random data. Rank 0 prints a JSON line.
 
-    RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=4000 bench/fsdp.py --backend penstock --device cuda
+    RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=4000 lab/bench/fsdp.py --backend penstock --device cuda
 
 On CUDA it has about 1.0 billion parameters in 4 layers, and all ranks share GPU 0; on the CPU it is tiny. Every back end
 computes the same, so losses can be compared step by step.

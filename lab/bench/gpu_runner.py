@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-SOURCE = Path(__file__).resolve().parent.parent
+SOURCE = Path(__file__).resolve().parents[2]
 OWN_VARIABLES = ("PENSTOCK_", "NCCL_", "LD_PRELOAD")
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the page and the plots of gpu.py's results. By hand: bench/gpu_page.py OUT draws those of OUT/gpu.json again."""
+"""Writes the page and the plots of gpu.py's results. By hand: lab/bench/gpu_page.py OUT draws those of OUT/gpu.json again."""
 
 import json
 import statistics

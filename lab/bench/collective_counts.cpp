@@ -42,7 +42,7 @@ std::vector<coll::Block> blocks_of(std::uint64_t count, std::uint64_t bytes) {
   return blocks;
 }
 
-/// `bytes`: of the longest buffer, as in bench/mpi/collectives.c.
+/// `bytes`: of the longest buffer, as in lab/bench/mpi/collectives.c.
 coll::Problem problem_of(Collective collective, std::uint32_t ranks, std::uint32_t rank,
                          std::uint64_t bytes) {
   const std::uint64_t part = bytes / element / ranks * element;
