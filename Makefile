@@ -48,8 +48,7 @@ test: wheel ## all tests but those of make test-long and make large, with the sa
 	ci/install.sh build test mpis torch package browser scaling
 	$(CONFIGURE)
 	cmake --build $(BUILD) -j $(JOBS)
-	ctest --test-dir $(BUILD) --output-on-failure --no-label-summary -j 2 -LE 'proof|large|long'
-	proof/prove.py --build $(BUILD) --jobs $(JOBS) --short
+	BUILD=$(BUILD) JOBS=$(JOBS) ci/test.sh
 
 unit: ## build and run the unit tests of one folder: make unit MODULE=coll
 	ci/install.sh build test
