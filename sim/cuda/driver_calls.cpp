@@ -1,7 +1,10 @@
-// libcuda.so.1 of the stand-in GPU: only the functions of src/cuda/driver_table.inc. One device,
-// which all processes of a host share. For tests; never installed.
+// libcuda.so.1 of the stand-in GPU: only the functions of src/cuda/driver_table.inc. One device, or
+// as many as STANDIN_DEVICES says, which all processes of a host share. For tests; never installed.
 #include <sched.h>
 
+#include <algorithm>
+#include <array>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -14,10 +17,14 @@ using namespace penstock::sim::cuda;
 
 struct CUctx_st {};
 struct CUstream_st {
+  explicit CUstream_st(Context of) : context(of) {}
+  const Context context;
   StreamThread thread;
 };
 /// One thread may record it while another asks.
 struct CUevent_st {
+  explicit CUevent_st(Context of) : context(of) {}
+  const Context context;
   std::mutex mutex;
   EventState state;
   EventState now() {
@@ -25,9 +32,12 @@ struct CUevent_st {
     return state;
   }
 };
-struct CUmod_st {};
+struct CUmod_st {
+  Context context = nullptr;
+};
 struct CUfunc_st {
   const Kernel* kernel = nullptr;
+  Context context = nullptr;
 };
 struct CUgraph_st {
   std::shared_ptr<Capture> capture;
@@ -39,8 +49,21 @@ struct CUgraphExec_st {
 namespace {
 
 std::atomic<bool> initialized{false};
-CUctx_st primary;
+constexpr int max_devices = 8;
+std::array<CUctx_st, max_devices> primaries;  ///< by device
 thread_local std::vector<Context> current;
+
+int devices() {
+  const char* const given = std::getenv("STANDIN_DEVICES");
+  return given == nullptr ? 1 : std::clamp(std::atoi(given), 1, max_devices);
+}
+/// The device of a context; -1: it is none.
+int device_of(Context context) {
+  const auto* const found = std::find_if(primaries.begin(), primaries.end(),
+                                         [&](const CUctx_st& one) { return &one == context; });
+  return found == primaries.end() ? -1 : static_cast<int>(found - primaries.begin());
+}
+
 /// Streams that capture in the mode that forbids all threads calls that may wait; and this thread's
 /// mode.
 std::atomic<int> global_captures{0};
@@ -55,8 +78,14 @@ Status allowed() {
 /// Checked by every call on the context.
 Status usable() {
   if (!initialized) return not_initialized;
-  if (current.empty() || current.back() != &primary) return invalid_context;
+  if (current.empty() || device_of(current.back()) < 0) return invalid_context;
   return sticky_error();
+}
+
+/// Checked by calls whose stream must belong to the thread's context.
+Status usable_on(Stream stream) {
+  if (const Status status = usable(); status != success) return status;
+  return is_default(stream) || stream->context == current.back() ? success : invalid_handle;
 }
 
 #define RETURN_IF_FAILED(expression)                                          \
@@ -64,11 +93,16 @@ Status usable() {
     if (const Status failed = (expression); failed != success) return failed; \
   } while (false)
 
-/// Treats the default stream as one that others do not wait for.
+/// Treats the default stream of the thread's context as one that others do not wait for.
 StreamThread& thread_of(Stream stream) {
-  static CUstream_st* const of_default =
-      new CUstream_st;  // never destroyed: the process may end while it waits
-  return stream != nullptr ? stream->thread : of_default->thread;
+  static std::mutex mutex;
+  static std::array<Stream, max_devices> of_default{};  // never destroyed: a process may end while
+                                                        // they wait
+  if (!is_default(stream)) return stream->thread;
+  const std::lock_guard<std::mutex> guard(mutex);
+  Stream& found = of_default[static_cast<std::size_t>(device_of(current.back()))];
+  if (found == nullptr) found = new CUstream_st(current.back());
+  return found->thread;
 }
 
 /// A copy that looks its addresses up when it runs, as a GPU does.
@@ -124,21 +158,24 @@ PENSTOCK_EXPORT Status cuGetErrorString(Status status, const char** text) {
   return success;
 }
 PENSTOCK_EXPORT Status cuDeviceGetCount(int* count) {
-  *count = 1;
+  *count = devices();
   return initialized ? success : not_initialized;
 }
 PENSTOCK_EXPORT Status cuDeviceGet(Device* device, int ordinal) {
   if (!initialized) return not_initialized;
-  *device = 0;
-  return ordinal == 0 ? success : invalid_device;
+  *device = ordinal;
+  return ordinal >= 0 && ordinal < devices() ? success : invalid_device;
 }
 PENSTOCK_EXPORT Status cuDeviceGetName(char* name, int bytes, Device) {
   std::strncpy(name, "stand-in GPU", static_cast<std::size_t>(bytes));
   return success;
 }
-/// All processes of a host share the device.
-PENSTOCK_EXPORT Status cuDeviceGetUuid_v2(void* uuid, Device) {
-  std::memcpy(uuid, "stand-in GPU 000", 16);
+/// All processes of a host share the devices.
+PENSTOCK_EXPORT Status cuDeviceGetUuid_v2(void* uuid, Device device) {
+  std::array<char, 17> text{};
+  std::snprintf(text.data(), text.size(), "stand-in GPU %03u",
+                static_cast<unsigned>(device) % 1000);
+  std::memcpy(uuid, text.data(), 16);
   return success;
 }
 PENSTOCK_EXPORT Status cuDeviceGetPCIBusId(char* address, int bytes, Device) {
@@ -146,7 +183,7 @@ PENSTOCK_EXPORT Status cuDeviceGetPCIBusId(char* address, int bytes, Device) {
   return success;
 }
 PENSTOCK_EXPORT Status cuDeviceGetAttribute(int* value, int attribute, Device device) {
-  if (device != 0) return invalid_device;
+  if (device < 0 || device >= devices()) return invalid_device;
   switch (attribute) {
     case attribute_multiprocessors:
       *value = 4;
@@ -168,8 +205,9 @@ PENSTOCK_EXPORT Status cuDeviceGetAttribute(int* value, int attribute, Device de
 }
 PENSTOCK_EXPORT Status cuDevicePrimaryCtxRetain(Context* context, Device device) {
   if (!initialized) return not_initialized;
-  *context = &primary;
-  return device == 0 ? success : invalid_device;
+  if (device < 0 || device >= devices()) return invalid_device;
+  *context = &primaries[static_cast<std::size_t>(device)];
+  return success;
 }
 PENSTOCK_EXPORT Status cuDevicePrimaryCtxRelease_v2(Device) {
   return success;
@@ -179,7 +217,7 @@ PENSTOCK_EXPORT Status cuCtxGetCurrent(Context* context) {
   return success;
 }
 PENSTOCK_EXPORT Status cuCtxPushCurrent_v2(Context context) {
-  if (context != &primary) return invalid_context;
+  if (device_of(context) < 0) return invalid_context;
   current.push_back(context);
   return success;
 }
@@ -191,22 +229,25 @@ PENSTOCK_EXPORT Status cuCtxPopCurrent_v2(Context* context) {
 }
 PENSTOCK_EXPORT Status cuCtxGetDevice(Device* device) {
   RETURN_IF_FAILED(usable());
-  *device = 0;
+  *device = device_of(current.back());
   return success;
 }
 
 PENSTOCK_EXPORT Status cuMemAlloc_v2(DevicePointer* pointer, std::size_t bytes) {
   RETURN_IF_FAILED(usable());
   RETURN_IF_FAILED(allowed());
-  return Memory::instance().allocate(pointer, bytes);
+  return Memory::instance().allocate(pointer, bytes, device_of(current.back()));
 }
 PENSTOCK_EXPORT Status cuMemFree_v2(DevicePointer pointer) {
   RETURN_IF_FAILED(allowed());
   return Memory::instance().release(pointer);
 }
-PENSTOCK_EXPORT Status cuMemHostRegister_v2(void* at, std::size_t bytes, unsigned) {
+/// With STANDIN_MEMORY_HAS_NO_PAGES all memory is like that of a device.
+PENSTOCK_EXPORT Status cuMemHostRegister_v2(void* at, std::size_t bytes, unsigned flags) {
   RETURN_IF_FAILED(usable());
   RETURN_IF_FAILED(allowed());
+  const bool has_pages = std::getenv("STANDIN_MEMORY_HAS_NO_PAGES") == nullptr;
+  if (has_pages != ((flags & host_register_io_memory) == 0)) return invalid_value;
   return Memory::instance().register_host(at, bytes);
 }
 PENSTOCK_EXPORT Status cuMemHostUnregister(void* at) {
@@ -223,7 +264,7 @@ PENSTOCK_EXPORT Status cuPointerGetAttribute(void* value, int attribute, DeviceP
   if (attribute == pointer_memory_type)
     *static_cast<unsigned*>(value) = kind;
   else if (attribute == pointer_device_ordinal)
-    *static_cast<int*>(value) = 0;
+    *static_cast<int*>(value) = std::max(Memory::instance().device_of(pointer), 0);
   else
     return not_supported;
   return success;
@@ -231,7 +272,12 @@ PENSTOCK_EXPORT Status cuPointerGetAttribute(void* value, int attribute, DeviceP
 
 PENSTOCK_EXPORT Status cuStreamCreate(Stream* stream, unsigned) {
   RETURN_IF_FAILED(usable());
-  *stream = new CUstream_st;
+  *stream = new CUstream_st(current.back());
+  return success;
+}
+PENSTOCK_EXPORT Status cuStreamGetCtx(Stream stream, Context* context) {
+  RETURN_IF_FAILED(usable());
+  *context = is_default(stream) ? current.back() : stream->context;
   return success;
 }
 PENSTOCK_EXPORT Status cuStreamDestroy_v2(Stream stream) {
@@ -305,11 +351,13 @@ PENSTOCK_EXPORT Status cuGraphDestroy(Graph graph) {
 
 PENSTOCK_EXPORT Status cuEventCreate(Event* event, unsigned) {
   RETURN_IF_FAILED(usable());
-  *event = new CUevent_st;
+  *event = new CUevent_st(current.back());
   return success;
 }
 PENSTOCK_EXPORT Status cuEventRecord(Event event, Stream stream) {
   RETURN_IF_FAILED(usable());
+  if (event->context != (is_default(stream) ? current.back() : stream->context))
+    return invalid_handle;
   EventState recorded;
   const Status status = record(recorded, thread_of(stream));
   const std::lock_guard<std::mutex> guard(event->mutex);
@@ -354,7 +402,7 @@ PENSTOCK_EXPORT Status cuMemcpyAsync(DevicePointer to, DevicePointer from, std::
 }
 PENSTOCK_EXPORT Status cuStreamWriteValue64_v2(Stream stream, DevicePointer at, std::uint64_t value,
                                                unsigned) {
-  RETURN_IF_FAILED(usable());
+  RETURN_IF_FAILED(usable_on(stream));
   thread_of(stream).enqueue([=] {
     if (sticky_error() != success) return;
     if (std::uint64_t* const word = word_at(at)) __atomic_store_n(word, value, __ATOMIC_RELEASE);
@@ -363,7 +411,7 @@ PENSTOCK_EXPORT Status cuStreamWriteValue64_v2(Stream stream, DevicePointer at, 
 }
 PENSTOCK_EXPORT Status cuStreamWaitValue64_v2(Stream stream, DevicePointer at, std::uint64_t value,
                                               unsigned flags) {
-  RETURN_IF_FAILED(usable());
+  RETURN_IF_FAILED(usable_on(stream));
   if (flags != wait_value_geq && flags != wait_value_eq) return not_supported;
   thread_of(stream).enqueue([=] {
     const std::uint64_t* const word = word_at(at);
@@ -395,18 +443,20 @@ PENSTOCK_EXPORT Status cuLaunchHostFunc(Stream stream, HostFunction function, vo
 
 PENSTOCK_EXPORT Status cuModuleLoadData(Module* module, const void*) {
   RETURN_IF_FAILED(usable());
-  *module = new CUmod_st;
+  RETURN_IF_FAILED(allowed());
+  *module = new CUmod_st{current.back()};
   return success;
 }
 PENSTOCK_EXPORT Status cuModuleUnload(Module module) {
   delete module;
   return success;
 }
-PENSTOCK_EXPORT Status cuModuleGetFunction(Function* function, Module, const char* name) {
+PENSTOCK_EXPORT Status cuModuleGetFunction(Function* function, Module module, const char* name) {
   RETURN_IF_FAILED(usable());
   const Kernel* const kernel = find_kernel(name);
   if (kernel == nullptr) return not_found;
-  *function = new CUfunc_st{kernel};  // lives as long as the process, like the module's
+  *function =
+      new CUfunc_st{kernel, module->context};  // lives as long as the process, like the module's
   return success;
 }
 /// For tests: the number of launches so far of kernels whose names begin with `begin`.
@@ -416,7 +466,8 @@ PENSTOCK_EXPORT unsigned standin_launches(const char* begin) {
 PENSTOCK_EXPORT Status cuLaunchKernel(Function function, unsigned grid_x, unsigned, unsigned,
                                       unsigned block_x, unsigned, unsigned, unsigned, Stream stream,
                                       void** arguments, void**) {
-  RETURN_IF_FAILED(usable());
+  RETURN_IF_FAILED(usable_on(stream));
+  if (function->context != current.back()) return invalid_handle;
   function->kernel->launches.fetch_add(1, std::memory_order_relaxed);
   // A launch copies the values of its arguments.
   std::vector<std::vector<std::byte>> values;
@@ -425,8 +476,10 @@ PENSTOCK_EXPORT Status cuLaunchKernel(Function function, unsigned grid_x, unsign
     values.emplace_back(begin, begin + function->kernel->argument_bytes[i]);
   }
   thread_of(stream).enqueue([kernel = function->kernel, grid = Grid{grid_x, block_x},
+                             device = device_of(current.back()),
                              values = std::move(values)]() mutable {
     if (sticky_error() != success) return;
+    const Memory::KernelOn on(device);
     std::vector<void*> pointers;
     for (auto& value : values) pointers.push_back(value.data());
     kernel->run(grid, pointers.data());

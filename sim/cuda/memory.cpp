@@ -7,6 +7,7 @@ namespace penstock::sim::cuda {
 namespace {
 
 constexpr std::size_t page = 4096;
+thread_local int kernel_device = -1;  ///< of the kernel that this thread runs; -1: it runs none
 
 std::size_t whole_pages(std::size_t bytes) {
   return (bytes + page - 1) / page * page;
@@ -25,7 +26,14 @@ DevicePointer Memory::reserve(std::size_t bytes) {
   return at == MAP_FAILED ? 0 : reinterpret_cast<DevicePointer>(at);
 }
 
-Status Memory::allocate(DevicePointer* pointer, std::size_t bytes) {
+Memory::KernelOn::KernelOn(int device) {
+  kernel_device = device;
+}
+Memory::KernelOn::~KernelOn() {
+  kernel_device = -1;
+}
+
+Status Memory::allocate(DevicePointer* pointer, std::size_t bytes, int device) {
   if (pointer == nullptr || bytes == 0) return invalid_value;
   const DevicePointer begin = reserve(bytes);
   if (begin == 0) return out_of_memory;
@@ -36,7 +44,7 @@ Status Memory::allocate(DevicePointer* pointer, std::size_t bytes) {
     return out_of_memory;
   }
   const std::lock_guard<std::mutex> guard(mutex_);
-  ranges_[begin] = {bytes, static_cast<std::byte*>(reached), false};
+  ranges_[begin] = {bytes, static_cast<std::byte*>(reached), false, device};
   *pointer = begin;
   return success;
 }
@@ -97,7 +105,15 @@ std::byte* Memory::reach(DevicePointer pointer, std::size_t bytes) const {
   const std::lock_guard<std::mutex> guard(mutex_);
   const auto* const found = find(pointer);
   if (found == nullptr || bytes > found->second.bytes - (pointer - found->first)) return nullptr;
+  const bool is_others = !found->second.is_host && found->second.device != kernel_device;
+  if (is_others && kernel_device >= 0) return nullptr;
   return found->second.reached + (pointer - found->first);
+}
+
+int Memory::device_of(DevicePointer pointer) const {
+  const std::lock_guard<std::mutex> guard(mutex_);
+  const auto* const found = find(pointer);
+  return found != nullptr ? found->second.device : -1;
 }
 
 unsigned Memory::kind_of(DevicePointer pointer) const {

@@ -205,6 +205,39 @@ TEST_F(StandinGpu, ACaptureThatIsNotJoinedIsRefused) {
   EXPECT_EQ(gpu_->stream_end_capture(main, &graph), capture_unjoined);
 }
 
+TEST_F(StandinGpu, DevicesHaveContextsOfTheirOwn) {
+  setenv("STANDIN_DEVICES", "2", 1);
+  int count_found = 0, number = -1;
+  Device missing = 0;
+  ok(gpu_->device_count(&count_found));
+  EXPECT_EQ(count_found, 2);
+  EXPECT_EQ(gpu_->device_get(&missing, 2), invalid_device);
+  const Stream of_first = stream();
+  const Event event_of_first = event();
+  const DevicePointer first = memory();
+  Context second_context = nullptr, found = nullptr;
+  ok(gpu_->primary_retain(&second_context, 1));
+  ok(gpu_->context_push(second_context));
+  ok(gpu_->context_device(&number));
+  EXPECT_EQ(number, 1);
+  const DevicePointer second = memory();
+  ok(gpu_->pointer_attribute(&number, pointer_device_ordinal, second));
+  EXPECT_EQ(number, 1);
+  ok(gpu_->stream_context(nullptr, &found));
+  EXPECT_EQ(found, second_context);
+  ok(gpu_->stream_context(of_first, &found));
+  EXPECT_NE(found, second_context);
+  const Stream of_second = stream();
+  EXPECT_EQ(gpu_->event_record(event_of_first, of_second), invalid_handle);
+  ok(gpu_->event_record(event_of_first, of_first));
+  ok(gpu_->stream_wait_event(of_second, event_of_first, 0));
+  ok(gpu_->copy(second, first, bytes, of_second));  // copies go between devices
+  ok(gpu_->stream_synchronize(of_second));
+  for (const DevicePointer at : {first, second}) ok(gpu_->mem_free(at));
+  ok(gpu_->context_pop(nullptr));
+  unsetenv("STANDIN_DEVICES");
+}
+
 /// A host that queues more than a GPU takes must wait; it hangs if the same thread should open
 /// the gate later.
 TEST_F(StandinGpu, AFullQueueHoldsItsCaller) {

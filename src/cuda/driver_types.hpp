@@ -49,7 +49,8 @@ inline constexpr unsigned memory_host = 1, memory_device = 2;
 // Flags
 inline constexpr unsigned stream_non_blocking = 1, event_disable_timing = 2,
                           host_register_portable = 1, host_register_device_map = 2,
-                          wait_value_geq = 0, wait_value_eq = 1, write_value_default = 0;
+                          host_register_io_memory = 4, wait_value_geq = 0, wait_value_eq = 1,
+                          write_value_default = 0;
 /// CUstreamBatchMemOpParams of a wait or a write of 64 bits.
 struct BatchOp {
   unsigned operation = 0;
@@ -60,6 +61,10 @@ struct BatchOp {
   std::uint64_t unused = 0;
 };
 inline constexpr unsigned batch_wait_value_64 = 4, batch_write_value_64 = 5;
+/// One of the streams that every context has: null, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD.
+inline bool is_default(Stream stream) {
+  return reinterpret_cast<std::uintptr_t>(stream) <= 2;
+}
 // CUstreamCaptureStatus, CUstreamCaptureMode
 inline constexpr int capture_none = 0, capture_active = 1, capture_global = 0,
                      capture_thread_local = 1, capture_relaxed = 2;

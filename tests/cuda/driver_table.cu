@@ -59,6 +59,7 @@ SAME(stream_non_blocking, CU_STREAM_NON_BLOCKING);
 SAME(event_disable_timing, CU_EVENT_DISABLE_TIMING);
 SAME(host_register_portable, CU_MEMHOSTREGISTER_PORTABLE);
 SAME(host_register_device_map, CU_MEMHOSTREGISTER_DEVICEMAP);
+SAME(host_register_io_memory, CU_MEMHOSTREGISTER_IOMEMORY);
 SAME(wait_value_geq, CU_STREAM_WAIT_VALUE_GEQ);
 SAME(wait_value_eq, CU_STREAM_WAIT_VALUE_EQ);
 SAME(write_value_default, CU_STREAM_WRITE_VALUE_DEFAULT);
