@@ -6,8 +6,11 @@
  * Order      All ranks of a communicator enqueue the same calls in the same order, whichever
  *            streams they use. The calls of one communicator are done in that order.
  * Threads    One thread at a time enqueues; any thread may call error and abort at any time.
- * Memory     Buffers are memory of the current device, or host memory that the GPU reaches
- *            (cudaHostAlloc, cudaHostRegister). A call is ordered on its stream as a kernel is.
+ * Device     A communicator's GPU is that of the first stream on which a call is enqueued; a
+ * default stream is the current device's. A process may have several GPUs, and communicators on
+ *            each.
+ * Memory     Buffers are memory of that GPU, or host memory that it reaches (cudaHostAlloc,
+ *            cudaHostRegister). A call is ordered on its stream as a kernel is.
  * Form       The streams themselves wait for words of the pool (the direct form) in hardware and
  *            uncached mode, if all ranks open the communicator with `gpu` set; else a thread of the
  *            host keeps the protocol. PENSTOCK_LOG=info says which. Results are the same.
@@ -26,11 +29,12 @@
 extern "C" {
 #endif
 
-/* Enqueues the call on `stream` (a cudaStream_t or CUstream of the current device; NULL: its
- * default stream) and returns before the call is done. Ignores the call's `cancelled`. Several
+/* Enqueues the call on `stream` (a cudaStream_t or CUstream; NULL: the default stream of the
+ * current device) and returns before the call is done. Ignores the call's `cancelled`. Several
  * ranks may share a GPU. A thread that enqueues for several ranks does so through a thread for each
  * rank if a call takes more than a thousand copies. Errors: invalid_argument, also if the stream
- * captures a graph and the form is not the direct one; not_found (no driver); unavailable (the
+ * belongs to another GPU than the communicator, or captures a graph and the form is not the direct
+ * one; not_found (no driver); unavailable (the
  * driver refuses, or an earlier call has failed). */
 PENSTOCK_API penstock_status_t penstock_comm_enqueue(penstock_comm_t* comm,
                                                      const penstock_call_t* call, void* stream);

@@ -27,8 +27,9 @@ struct penstock_comm final : penstock::capi::Handle {
   penstock::coll::Problem problem;                        ///< of the call in progress
   std::vector<std::uint64_t> tokens;                      ///< by rank
   std::vector<penstock::gpu::Communicator::Area> places;  ///< all its memory in the pool
-  std::mutex gpu_mutex;                              ///< any thread may abort or ask for errors
-  std::unique_ptr<penstock::gpu::Communicator> gpu;  ///< made by the first enqueued call
+  std::mutex gpu_mutex;                                 ///< any thread may abort or ask for errors
+  std::unique_ptr<penstock::gpu::Communicator> gpu;     ///< made by the first enqueued call
+  std::shared_ptr<const penstock::gpu::Device> device;  ///< of `gpu`
   bool aborted = false;
 };
 

@@ -24,24 +24,29 @@ Result<gpu::Reducing> read_reducing(const penstock_call_t& call, std::uint32_t r
                        .factor_at = device_pointer(call.factor_at)};
 }
 
-Result<void> enqueue(penstock_comm& comm, const penstock_call_t& call, void* stream) {
-  if (comm.gpu == nullptr) {
-    auto device = PENSTOCK_TRY(gpu::Device::current());
-    auto made = PENSTOCK_TRY(gpu::Communicator::open(*comm.core, comm.places, std::move(device)));
-    const std::lock_guard<std::mutex> guard(comm.gpu_mutex);
-    comm.gpu = std::move(made);
-    if (comm.aborted) comm.gpu->abort();  // another thread aborted it meanwhile
-  }
+/// The first stream's GPU becomes the communicator's.
+Result<void> need_gpu_of(penstock_comm& comm, const char* call, cuda::Stream stream) {
+  if (comm.gpu != nullptr) return comm.device->need_own(stream, call);
+  comm.device = PENSTOCK_TRY(gpu::Device::of(stream));
+  auto made = PENSTOCK_TRY(gpu::Communicator::open(*comm.core, comm.places, comm.device));
+  const std::lock_guard<std::mutex> guard(comm.gpu_mutex);
+  comm.gpu = std::move(made);
+  if (comm.aborted) comm.gpu->abort();  // another thread aborted it meanwhile
+  return {};
+}
+
+Result<void> enqueue(penstock_comm& comm, const penstock_call_t& call, cuda::Stream stream) {
   gpu::Call enqueued;
   PENSTOCK_TRY(read_problem(call, *comm.core, enqueued.problem));
   if (is_reduction(enqueued.problem.collective))
     enqueued.reducing = PENSTOCK_TRY(read_reducing(call, comm.core->ranks()));
   enqueued.name = call.name != nullptr ? call.name : name_of(enqueued.problem.collective);
+  PENSTOCK_TRY(need_gpu_of(comm, enqueued.name.c_str(), stream));
   enqueued.input = device_pointer(call.input);
   enqueued.output = device_pointer(call.output);
   enqueued.fingerprint = fingerprint_of(enqueued.problem, call);
   enqueued.timeout_ns = call.timeout_ns;
-  return comm.gpu->enqueue(enqueued, static_cast<cuda::Stream>(stream));
+  return comm.gpu->enqueue(enqueued, stream);
 }
 
 }  // namespace
@@ -56,7 +61,8 @@ penstock_status_t penstock_comm_enqueue(penstock_comm_t* comm, const penstock_ca
                                         void* stream) {
   return capi::use(comm, [&](penstock_comm& handle) -> Result<void> {
     if (call == nullptr) return fail(ErrorCode::invalid_argument, "the call is NULL");
-    return capi::enqueue(handle, PENSTOCK_TRY(capi::read_options(call)), stream);
+    return capi::enqueue(handle, PENSTOCK_TRY(capi::read_options(call)),
+                         static_cast<cuda::Stream>(stream));
   });
 }
 

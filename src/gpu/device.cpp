@@ -16,12 +16,38 @@ namespace {
 std::mutex mutex;
 std::map<cuda::Context, std::weak_ptr<const Device>> open_devices;
 
+Result<cuda::Device> device_of(const cuda::Driver& driver, cuda::Context context) {
+  cuda::Device number = 0;
+  PENSTOCK_TRY(driver.check(driver.context_push(context), "a context"));
+  const auto asked = driver.check(driver.context_device(&number), "the context's device");
+  (void)driver.context_pop(&context);
+  PENSTOCK_TRY(asked);
+  return number;
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const Device>> Device::current() {
   const cuda::Driver& driver = *PENSTOCK_TRY(cuda::driver());
+  cuda::Context context = nullptr;
+  PENSTOCK_TRY(driver.check(driver.context_current(&context), "the thread's context"));
+  return of_context(driver, context);
+}
+
+Result<std::shared_ptr<const Device>> Device::of(cuda::Stream stream) {
+  if (cuda::is_default(stream)) return current();
+  const cuda::Driver& driver = *PENSTOCK_TRY(cuda::driver());
+  cuda::Context context = nullptr;
+  PENSTOCK_TRY(driver.check(driver.stream_context(stream, &context), "the stream's context"));
+  return of_context(driver, context);
+}
+
+/// `context`: null for the first GPU's.
+Result<std::shared_ptr<const Device>> Device::of_context(const cuda::Driver& driver,
+                                                         cuda::Context context) {
+  const BesideCaptures beside(driver);
   std::shared_ptr<Device> device(new Device(driver));
-  PENSTOCK_TRY(device->open());
+  PENSTOCK_TRY(device->open(context));
   const std::lock_guard<std::mutex> guard(mutex);
   if (auto there = open_devices[device->context_].lock()) return there;
   {
@@ -32,15 +58,12 @@ Result<std::shared_ptr<const Device>> Device::current() {
   return device;
 }
 
-Result<void> Device::open() {
-  cuda::Context context = nullptr;
-  PENSTOCK_TRY(driver_.check(driver_.context_current(&context), "the thread's context"));
+/// Holds the primary context too, even if `context` is another one of its device.
+Result<void> Device::open(cuda::Context context) {
   if (context != nullptr)
-    PENSTOCK_TRY(driver_.check(driver_.context_device(&number_), "the context's device"));
+    number_ = PENSTOCK_TRY(device_of(driver_, context));
   else
     PENSTOCK_TRY(driver_.check(driver_.device_get(&number_, 0), "the first device"));
-  // If this thread has another context of the device than the primary one, its streams and memory
-  // belong to that one; the primary one is held all the same.
   PENSTOCK_TRY(driver_.check(driver_.primary_retain(&context_, number_), "its primary context"));
   if (context != nullptr) context_ = context;
   (void)driver_.device_attribute(&stream_words_, cuda::attribute_64_bit_stream_mem_ops, number_);
@@ -59,6 +82,22 @@ Result<void> Device::need_stream_words() const {
               "GPU {} has no 64-bit stream memory operations (attribute {}): a data-centre GPU "
               "since Volta, with a driver for CUDA 12 or newer, is needed",
               number_, cuda::attribute_64_bit_stream_mem_ops);
+}
+
+Result<void> Device::need_own(cuda::Stream stream, const char* call) const {
+  cuda::Context context = nullptr;
+  if (cuda::is_default(stream))
+    PENSTOCK_TRY(driver_.check(driver_.context_current(&context), "the thread's context"));
+  else
+    PENSTOCK_TRY(driver_.check(driver_.stream_context(stream, &context), "the stream's context"));
+  if (context == context_ || context == nullptr) return {};
+  const cuda::Device found = PENSTOCK_TRY(device_of(driver_, context));
+  if (found == number_) return {};
+  return fail(
+      ErrorCode::invalid_argument,
+      "{}: the stream belongs to GPU {}, and the communicator to GPU {}, whose streams alone "
+      "can carry its calls",
+      call, found, number_);
 }
 
 void Device::load_kernels() {

@@ -17,6 +17,9 @@ class Device {
   /// Returns the device of this thread's context; without a context the first GPU. Errors: those of
   /// cuda::driver() and of the driver's calls.
   static Result<std::shared_ptr<const Device>> current();
+  /// Returns the device of the stream's context; for a default stream, which every context has,
+  /// that of current(). Errors: as above.
+  static Result<std::shared_ptr<const Device>> of(cuda::Stream stream);
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
@@ -26,6 +29,9 @@ class Device {
   bool has_stream_words() const { return stream_words_ != 0; }
   /// Errors: unavailable if they cannot.
   Result<void> need_stream_words() const;
+  /// Errors: invalid_argument if the stream belongs to another GPU; a default stream is that of
+  /// this thread's context. `call` names the call in them.
+  Result<void> need_own(cuda::Stream stream, const char* call) const;
   /// Errors: unavailable if this build has no kernels, or the GPU is too old for them.
   Result<cuda::Function> combine_kernel(coll::Datatype type) const;
 
@@ -36,6 +42,8 @@ class Device {
   /// them.
   Result<void> launch(cuda::Function kernel, unsigned blocks, unsigned threads, void* argument,
                       cuda::Stream stream, const char* what) const;
+  /// Its ordinal in this process.
+  int number() const { return number_; }
   /// A number that no other GPU on any host has; not 0.
   std::uint64_t id() const { return id_; }
   /// The NUMA node of the host to which it is attached; nullopt: unknown. Memory that its copy
@@ -61,7 +69,9 @@ class Device {
 
  private:
   explicit Device(const cuda::Driver& driver) : driver_(driver) {}
-  Result<void> open();
+  static Result<std::shared_ptr<const Device>> of_context(const cuda::Driver& driver,
+                                                          cuda::Context context);
+  Result<void> open(cuda::Context context);
   void load_kernels();
   Result<void> need_kernels(const char* what) const;
 
