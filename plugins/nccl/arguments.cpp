@@ -58,6 +58,13 @@ Result check_root(const char* call, const ncclComm& comm, int root) {
   return failed(invalid_argument, fmt::format("{}: rank {} of {} ranks", call, root, comm.ranks));
 }
 
+Result check_stream(const char* call, const ncclComm& comm, Stream stream) {
+  if (comm.gpu == nullptr || comm.other != nullptr) return success;
+  const gpu::Device::Scope scope(*comm.gpu);  // whose default stream a null stream is
+  const auto own = comm.gpu->need_own(stream, call);
+  return own ? success : failed(invalid_usage, own.error().message);
+}
+
 Result set_reduction(const char* call, ncclComm& comm, int datatype, int operation,
                      penstock_call_t& to) {
   if (const Result checked = check_datatype(call, datatype); checked != success) return checked;

@@ -10,6 +10,8 @@ std::uint64_t bytes_of(int datatype);
 /// Errors: invalid_argument; the message names the value found.
 Result check_datatype(const char* call, int datatype);
 Result check_root(const char* call, const ncclComm& comm, int root);
+/// Errors: invalid_usage, where the stream belongs to another GPU than the communicator.
+Result check_stream(const char* call, const ncclComm& comm, Stream stream);
 Result set_reduction(const char* call, ncclComm& comm, int datatype, int operation,
                      penstock_call_t& to);
 /// Reads a scalar of the type from host memory.

@@ -205,6 +205,7 @@ Result check(const Arguments& a, penstock_collective_t collective, Built& built)
   if (checked == success) checked = check_root(a.name, *a.comm, a.root);
   if (checked == success) checked = check_count(a.name, a.count, a.datatype, a.comm->ranks);
   if (checked == success) checked = check_buffers(a, collective);
+  if (checked == success) checked = check_stream(a.name, *a.comm, a.stream);
   if (checked == success && collective >= PENSTOCK_REDUCE && a.comm->other == nullptr)
     checked = set_reduction(a.name, *a.comm, a.datatype, a.operation, built.call);
   return checked;
@@ -271,6 +272,7 @@ Result message(const char* name, Transfer transfer, std::uint64_t count, int dat
     if (checked == success) checked = check_datatype(name, datatype);
     if (checked == success) checked = check_root(name, *comm, peer);
     if (checked == success) checked = check_count(name, count, datatype, 1);
+    if (checked == success) checked = check_stream(name, *comm, transfer.stream);
     if (checked == success && count != 0 && transfer.data == nullptr)
       checked = failed(invalid_argument, fmt::format("{}: the buffer is NULL", name));
     if (checked != success) return refused_in_group(checked);

@@ -3,10 +3,12 @@
 #include <array>
 #include <cstring>
 #include <future>
+#include <memory>
 
 #include "base/format.hpp"
 #include "nccl/arguments.hpp"
 #include "nccl/export.hpp"
+#include "nccl/gpus.hpp"
 #include "nccl/group.hpp"
 
 namespace penstock::nccl {
@@ -69,9 +71,10 @@ struct Wish {
   int color, key, rank;
 };
 
-/// Describes the communicator of this rank's color: its ranks are ordered by key.
+/// Describes the communicator of this rank's color: its ranks are ordered by key. It has the GPU of
+/// its parent.
 Making making_of(const std::vector<Wish>& wishes, const Wish& own, std::uint64_t key,
-                 const std::string& name, const std::shared_ptr<Attached>& attached) {
+                 const std::string& name, const ncclComm& parent) {
   std::vector<Wish> members;
   for (const Wish& wish : wishes)
     if (wish.color == own.color) members.push_back(wish);
@@ -84,7 +87,8 @@ Making making_of(const std::vector<Wish>& wishes, const Wish& own, std::uint64_t
           .rank = static_cast<int>(place - members.begin()),
           .ranks = static_cast<int>(members.size()),
           .name = name,
-          .attached = attached};
+          .attached = parent.attached,
+          .gpu = parent.gpu};
 }
 
 /// Returns a check that a communicator can still be made from its parent: it was not aborted, and
@@ -108,7 +112,7 @@ Result split(ncclComm& comm, int color, int key, ncclComm& made, const std::stri
   if (const Result met = meeting.exchange(&own, wishes.data(), sizeof own); met != success)
     return met;
   if (color == no_color) return success;
-  Making making = making_of(wishes, own, split_key, name, comm.attached);
+  Making making = making_of(wishes, own, split_key, name, comm);
   // The others may end as soon as they have met.
   std::vector<int> others;
   for (const Wish& wish : wishes)
@@ -134,7 +138,7 @@ Result shrink(ncclComm& comm, const std::vector<int>& excluded, ncclComm& made,
     if (std::find(excluded.begin(), excluded.end(), rank) == excluded.end())
       wishes.push_back({0, rank, rank});
   Making making =
-      making_of(wishes, {0, comm.rank, comm.rank}, shrunk_key(comm, wishes), name, comm.attached);
+      making_of(wishes, {0, comm.rank, comm.rank}, shrunk_key(comm, wishes), name, comm);
   making.goes_on = check_both_alive(comm, made, excluded, excluded.empty());
   return open_comm(made, making);
 }
@@ -237,17 +241,20 @@ PENSTOCK_NCCL(Result, ncclCommInitAll, (Comm * comms, int devices, const int* li
   return guarded("ncclCommInitAll", [&] {
     if (comms == nullptr || devices < 1)
       return failed(invalid_argument, fmt::format("ncclCommInitAll: {} devices", devices));
-    for (int i = 0; i < devices && list != nullptr; ++i)
-      if (list[i] != list[0])
-        return failed(invalid_usage,
-                      "ncclCommInitAll: several GPUs of one process are not supported: start a "
-                      "process for each GPU");
+    if (const Result checked = check_gpus("ncclCommInitAll", devices, list); checked != success)
+      return checked;
+    // Held until all communicators have theirs: a context that nobody holds is destroyed.
+    std::vector<std::unique_ptr<OnGpu>> held;
     UniqueId id;
     if (const Result invited = invite(id); invited != success) return invited;
     start_group();
-    for (int rank = 0; rank < devices; ++rank)
+    for (int rank = 0; rank < devices; ++rank) {
+      held.push_back(std::make_unique<OnGpu>(list != nullptr ? list[rank] : rank));
       (void)init("ncclCommInitAll", comms + rank, devices, id, rank, nullptr);
-    return end_group("ncclCommInitAll");
+    }
+    const Result ended = end_group("ncclCommInitAll");
+    while (!held.empty()) held.pop_back();  // the last that became current first
+    return ended;
   });
 }
 

@@ -85,16 +85,16 @@ Result open_mail(ncclComm& comm) {
   return success;
 }
 
-/// Finds the current GPU of this thread. Without a driver, buffers are host memory and calls block.
+/// Takes the current GPU of this thread, unless the communicator has one. Without a driver, buffers
+/// are host memory and calls block.
 Result find_gpu(ncclComm& comm) {
   if (!cuda::driver()) return success;
-  auto device = gpu::Device::current();
-  if (!device) return failed(unhandled_cuda_error, device.error().message);
-  comm.gpu = *device;
-  cuda::Device number = 0;
-  const gpu::Device::Scope scope(*comm.gpu);
-  (void)comm.gpu->driver().context_device(&number);
-  comm.device = number;
+  if (comm.gpu == nullptr) {
+    auto device = gpu::Device::current();
+    if (!device) return failed(unhandled_cuda_error, device.error().message);
+    comm.gpu = *device;
+  }
+  comm.device = comm.gpu->number();
   return success;
 }
 
@@ -115,9 +115,9 @@ Result hand_over(ncclComm& comm, const std::function<Result()>& goes_on) {
 
 namespace {
 
-/// Opens collectives and messaging, or another library's communicator.
-Result open_all(ncclComm& comm, const std::function<Result()>& goes_on) {
-  if (const Result found = find_gpu(comm); found != success) return found;
+/// Opens collectives and messaging, or another library's communicator. The communicator's GPU is
+/// current.
+Result open_on_gpu(ncclComm& comm, const std::function<Result()>& goes_on) {
   if (const Result handed = hand_over(comm, goes_on); handed != success) return handed;
   if (comm.other != nullptr) return success;
   if (const Result opened = open_core(comm, goes_on); opened != success) return opened;
@@ -126,6 +126,13 @@ Result open_all(ncclComm& comm, const std::function<Result()>& goes_on) {
             comm.name, comm.ranks, comm.attached->spec(),
             comm.gpu == nullptr ? "; no GPU here: buffers are host memory" : "");
   return success;
+}
+
+Result open_all(ncclComm& comm, const std::function<Result()>& goes_on) {
+  if (const Result found = find_gpu(comm); found != success) return found;
+  if (comm.gpu == nullptr) return open_on_gpu(comm, goes_on);
+  const gpu::Device::Scope scope(*comm.gpu);
+  return open_on_gpu(comm, goes_on);
 }
 
 /// Gives up all meetings of the communicator, so that no rank waits for this one.
@@ -141,6 +148,7 @@ Result open_comm(ncclComm& comm, const Making& making) {
   comm.rank = making.rank;
   comm.ranks = making.ranks;
   comm.key = making.key;
+  comm.gpu = making.gpu;
   comm.name = making.name.empty() ? "NCCL communicator" : making.name;
   comm.attached = making.attached;
   Venue venue;
@@ -211,7 +219,10 @@ nccl::Result ncclComm::run(const penstock_call_t& call, nccl::Stream stream) {
   const InCall in(*this);
   const std::lock_guard<std::mutex> turn(turn_);
   if (aborted) return nccl::failed(nccl::internal_error, "the communicator was aborted");
-  if (gpu != nullptr) return nccl::outcome(penstock_comm_enqueue(core, &call, stream), call.name);
+  if (gpu != nullptr) {
+    const penstock::gpu::Device::Scope scope(*gpu);  // a default stream is that of this GPU
+    return nccl::outcome(penstock_comm_enqueue(core, &call, stream), call.name);
+  }
   penstock_call_t blocking = call;
   blocking.cancelled = &cancelled;
   return nccl::outcome(penstock_comm_run(core, &blocking), call.name);

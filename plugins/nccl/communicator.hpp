@@ -107,6 +107,7 @@ struct Making {
   std::string name;
   std::shared_ptr<Attached> attached = nullptr;  ///< null: attach by the invitation
   std::function<Result()> goes_on = nullptr;     ///< polled while waiting; an error ends the wait
+  std::shared_ptr<const gpu::Device> gpu = nullptr;  ///< null: the one that is current
 };
 /// Opens the communicator. Waits for all ranks; abort() from another thread ends the wait.
 Result open_comm(ncclComm& comm, const Making& making);

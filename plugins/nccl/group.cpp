@@ -43,6 +43,14 @@ struct Group {
 };
 thread_local Group group;
 
+/// The body, in the GPU's context that is current now.
+std::function<Result()> in_this_context(std::function<Result()> body) {
+  return [context = ContextOf(), body = std::move(body)] {
+    const ContextOf::Scope scope(context);
+    return body();
+  };
+}
+
 bool is_error(Result result) {
   return result != success && result != in_progress;
 }
@@ -82,13 +90,11 @@ Result post_calls(std::vector<Calls>& all) {
 
 /// Runs each body in a thread of its own. The first error's message becomes this thread's.
 Result run_side_by_side(const std::vector<std::function<Result()>>& bodies) {
-  const ContextOf context;
   std::vector<Result> results(bodies.size());
   std::vector<std::string> words(bodies.size());
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < bodies.size(); ++i)
     threads.emplace_back([&, i] {
-      const ContextOf::Scope scope(context);
       results[i] = guarded("ncclGroupEnd", bodies[i]);
       if (is_error(results[i])) words[i] = last_error();
     });
@@ -135,9 +141,9 @@ Result run_rest(const Group& ended) {
 Result in_group(Comm comm, std::function<Result()> body, bool waits) {
   if (group.depth == 0) return comm == nullptr ? body() : comm->begin(std::move(body), waits);
   if (comm == nullptr) {
-    group.independent.push_back(std::move(body));
+    group.independent.push_back(in_this_context(std::move(body)));
   } else {
-    group.of(comm).bodies.push_back(std::move(body));
+    group.of(comm).bodies.push_back(in_this_context(std::move(body)));
     group.of(comm).waits |= waits;
   }
   return success;

@@ -1,6 +1,7 @@
 // ncclGroupStart and ncclGroupEnd. Calls between them are collected, and begin together at the end
-// of the outermost group. If a group has calls of several communicators, each communicator gets a
-// thread, since one may have to wait for progress of another.
+// of the outermost group, each in the context of a GPU that was current when it was made. If a
+// group has calls of several communicators, each communicator gets a thread, since one may have to
+// wait for progress of another.
 #pragma once
 
 #include <functional>

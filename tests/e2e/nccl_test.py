@@ -140,6 +140,35 @@ class Nccl(Switches):
                                   env=self.environment(gpu))
             self.assertEqual((done.returncode, done.stdout), (0, "ok\n"), done.stderr)
 
+    def test_one_process_has_several_gpus(self):
+        """The GPU of a rank is the one that is current when its communicator is made, inside a group too."""
+        self.program = self.compiled("nccl_devices")
+        for mode in ("software", "hardware"):
+            for what in ("group", "all", "list"):
+                with self.subTest(mode=mode, what=what):
+                    done = self.drives(3, what, PENSTOCK_POOL=self.pool("256M", mode))
+                    self.assertEqual((done.returncode, done.stdout), (0, "ok\n"), done.stderr)
+
+    def test_refuses_devices_that_do_not_exist(self):
+        self.program = self.compiled("nccl_devices")
+        done = self.drives(2, "refused")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout.splitlines(), [
+            "ncclCommInitAll: 3 devices, and this process sees 2 of them: pass a list of devices, which may name one for several ranks",
+            "ncclCommInitAll: device 2 of the list does not exist: this process sees 2, from 0 on"])
+
+    def test_refuses_streams_of_other_gpus(self):
+        self.program = self.compiled("nccl_devices")
+        done = self.drives(2, "streams")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        words = "the stream belongs to GPU 0, and the communicator to GPU 1, whose streams alone can carry its calls"
+        self.assertEqual(done.stdout.splitlines(), [f"ncclAllReduce: {words}", f"ncclSend: {words}", "ok"])
+
+    def drives(self, devices, what, **more):
+        """Runs a program whose one thread has a rank on each of so many devices."""
+        return subprocess.run([self.program, str(devices), what], capture_output=True, text=True, timeout=100,
+                              env=self.environment(True, STANDIN_DEVICES=devices, **more))
+
     def test_two_threads_use_one_communicator(self):
         """NCCL forbids this, but messages and sums are correct all the same."""
         self.program = self.compiled("nccl_threads")

@@ -15,6 +15,9 @@ static int (*to_device)(unsigned long long, const void*, size_t, void*);
 static int (*to_host)(void*, unsigned long long, size_t, void*);
 static int (*synchronize)(void*);
 static int (*make_stream)(void**, unsigned);
+static int (*retain_context)(void**, int);
+static int (*push_context)(void*);
+static int (*pop_context)(void**);
 /* Of graphs. */
 static int (*begin_capture)(void*, int);
 static int (*end_capture)(void*, void**);
@@ -35,8 +38,9 @@ static void open_gpu(void) {
   void* const library = dlopen("libcuda.so.1", RTLD_NOW);
   if (library == NULL) fprintf(stderr, "%s\n", dlerror()), exit(1);
   int (*init)(unsigned) = (int (*)(unsigned))symbol(library, "cuInit");
-  int (*retain)(void**, int) = (int (*)(void**, int))symbol(library, "cuDevicePrimaryCtxRetain");
-  int (*push)(void*) = (int (*)(void*))symbol(library, "cuCtxPushCurrent_v2");
+  retain_context = (int (*)(void**, int))symbol(library, "cuDevicePrimaryCtxRetain");
+  push_context = (int (*)(void*))symbol(library, "cuCtxPushCurrent_v2");
+  pop_context = (int (*)(void**))symbol(library, "cuCtxPopCurrent_v2");
   to_device = (int (*)(unsigned long long, const void*, size_t, void*))symbol(
       library, "cuMemcpyHtoDAsync_v2");
   to_host =
@@ -51,8 +55,16 @@ static void open_gpu(void) {
   destroy_graph = (int (*)(void*))symbol(library, "cuGraphDestroy");
   destroy_executable = (int (*)(void*))symbol(library, "cuGraphExecDestroy");
   void* context = NULL;
-  if (init(0) != 0 || retain(&context, 0) != 0 || push(context) != 0)
+  if (init(0) != 0 || retain_context(&context, 0) != 0 || push_context(context) != 0)
     fprintf(stderr, "no GPU\n"), exit(1);
+}
+
+/* As cudaSetDevice. */
+static inline void set_device(int device) {
+  void* context = NULL;
+  if (!gpu) return;
+  if (pop_context(NULL) != 0 || retain_context(&context, device) != 0 || push_context(context) != 0)
+    fprintf(stderr, "no GPU %d\n", device), exit(1);
 }
 
 static void* new_stream(void) {
@@ -84,7 +96,7 @@ static void get(struct buffer* b, void* stream) {
   wait_for(stream);
   if (!gpu) memcpy(b->host, b->device, b->bytes);
 }
-static void free_buffer(struct buffer* b) {
+static inline void free_buffer(struct buffer* b) {
   CHECK(ncclMemFree(b->device));
   free(b->host);
 }

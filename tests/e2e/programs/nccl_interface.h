@@ -58,6 +58,7 @@ CALL ncclCommShrink(ncclComm_t comm, int* excluded, int count, ncclComm_t* made,
                     int flags);
 CALL ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* found);
 CALL ncclCommCount(ncclComm_t comm, int* count);
+CALL ncclCommCuDevice(ncclComm_t comm, int* device);
 CALL ncclCommUserRank(ncclComm_t comm, int* rank);
 CALL ncclMemAlloc(void** memory, size_t bytes);
 CALL ncclMemFree(void* memory);
