@@ -12,20 +12,40 @@
 #include "base/checked.hpp"
 #include "base/env.hpp"
 #include "base/format.hpp"
+#include "base/log.hpp"
 #include "base/numa.hpp"
 
 namespace penstock::gpu {
 
 namespace {
 
-/// Ranks that share this process register the same memory of the pool.
+/// Ranks that share this process register the same memory of the pool, for all its GPUs.
 struct Registered {
+  struct Piece {
+    int users = 0;
+    std::shared_ptr<const Device> device;  ///< whose context, which ends the registration, is held
+  };
   std::mutex mutex;
-  std::map<std::byte*, int> users;  ///< by the start of a piece
+  std::map<std::byte*, Piece> pieces;  ///< by their start
 };
 Registered& registered() {
   static auto& all = *new Registered;  // threads may end after the program's statics
   return all;
+}
+
+/// Memory that the kernel has no page structures for, like that of a device, is taken only by its
+/// own name; all other memory only without it.
+Result<void> register_with(const cuda::Driver& driver, std::byte* begin, std::uint64_t bytes) {
+  constexpr unsigned flags = cuda::host_register_portable | cuda::host_register_device_map;
+  const cuda::Status plain = driver.host_register(begin, bytes, flags);
+  const auto done = driver.check(
+      plain, fmt::format("{} of host memory for the GPU", base::format_bytes(bytes)).c_str());
+  if (done || plain == cuda::already_registered || plain == cuda::out_of_memory) return done;
+  if (driver.host_register(begin, bytes, flags | cuda::host_register_io_memory) != cuda::success)
+    return done;
+  base::log(base::Level::info, "the GPU's driver takes {} of host memory as I/O memory only",
+            base::format_bytes(bytes));
+  return {};
 }
 
 }  // namespace
@@ -34,13 +54,12 @@ Result<void> Pinned::add(std::byte* begin, std::uint64_t bytes) {
   const cuda::Driver& driver = device_->driver();
   const Device::Scope scope(*device_);
   const std::lock_guard<std::mutex> guard(registered().mutex);
-  int& users = registered().users[begin];
-  if (users == 0)
-    PENSTOCK_TRY(driver.check(
-        driver.host_register(begin, bytes,
-                             cuda::host_register_portable | cuda::host_register_device_map),
-        fmt::format("{} of host memory for the GPU", base::format_bytes(bytes)).c_str()));
-  ++users;
+  Registered::Piece& piece = registered().pieces[begin];
+  if (piece.users == 0) {
+    PENSTOCK_TRY(register_with(driver, begin, bytes));
+    piece.device = device_;
+  }
+  ++piece.users;
   pieces_.push_back({.begin = begin});
   return driver.check(driver.host_device_pointer(&pieces_.back().pointer, begin, 0),
                       "the GPU's address of host memory");
@@ -48,13 +67,13 @@ Result<void> Pinned::add(std::byte* begin, std::uint64_t bytes) {
 
 Pinned::~Pinned() {
   if (pieces_.empty()) return;
-  const Device::Scope scope(*device_);
   const std::lock_guard<std::mutex> guard(registered().mutex);
   for (const Piece& piece : pieces_) {
-    const auto entry = registered().users.find(piece.begin);
-    if (--entry->second != 0) continue;
-    registered().users.erase(entry);
+    const auto entry = registered().pieces.find(piece.begin);
+    if (--entry->second.users != 0) continue;
+    const Device::Scope by_its_context(*entry->second.device);
     (void)device_->driver().host_unregister(piece.begin);
+    registered().pieces.erase(entry);
   }
 }
 

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <cstdlib>
+
 #include "base/format.hpp"
 #include "gpu/test_driver.hpp"
 
@@ -54,6 +56,15 @@ TEST_F(PinnedTest, IsRegisteredAsLongAsOneNamesIt) {
   EXPECT_TRUE(is_registered(0));
   second = fail(ErrorCode::unavailable, "gone");
   EXPECT_FALSE(is_registered(0));
+}
+
+TEST_F(PinnedTest, TakesMemoryThatHasNoPages) {
+  if (on_a_gpu()) GTEST_SKIP();
+  setenv("STANDIN_MEMORY_HAS_NO_PAGES", "1", 1);
+  const auto pinned = Pinned::make(device_, memory_, page);
+  EXPECT_TRUE(pinned) << pinned.error().message;
+  EXPECT_TRUE(is_registered(0));
+  unsetenv("STANDIN_MEMORY_HAS_NO_PAGES");
 }
 
 TEST_F(PinnedTest, RollsBackWhatWasRegistered) {
