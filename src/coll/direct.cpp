@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "coll/missing.hpp"
+
 namespace penstock::coll {
 
 using Kind = DirectOp::Kind;
@@ -44,6 +46,7 @@ void Direct::find_missing(const std::vector<DirectOp>& program, const DirectTurn
       missing.push_back(op.rank);
     }
   }
+  drop_repeated(missing);
 }
 
 void Direct::observe_own_words(const std::vector<DirectOp>* program, const DirectTurn& turn,

@@ -1,6 +1,7 @@
 // The slot form with a Mover. This thread waits for doorbells and releases, invalidates its host's
 // copies of the data to be read, writes back published data, and rings the doorbells. Both lanes
 // progress side by side. Protocol: docs/protocols/collectives.md, "Data that a GPU moves".
+#include "coll/missing.hpp"
 #include "coll/mover.hpp"
 #include "coll/running.hpp"
 
@@ -117,7 +118,10 @@ Result<bool> LaneRun::advance(Missing& missing) {
   missing.clear();
   const bool written = PENSTOCK_TRY(advance_lane(Lane::write, missing));
   const bool read = PENSTOCK_TRY(advance_lane(Lane::read, missing));
-  if (!written || !read) return false;
+  if (!written || !read) {
+    drop_repeated(missing);
+    return false;
+  }
   s_.finish(false, prepared().read_by_all);
   return true;
 }

@@ -9,6 +9,7 @@
 
 #include "base/seed_in_tests.hpp"
 #include "coll/direct.hpp"
+#include "gpu/pinned.hpp"
 #include "gpu/test_calls.hpp"
 
 namespace penstock::gpu {
@@ -358,6 +359,7 @@ void wait_in_vain(const Rank& rank, bool in_graph) {
     ASSERT_TRUE(sums.enqueue(timeout_ns));
     EXPECT_FALSE(rank.gpu.drain());
     EXPECT_THAT(rank.gpu.error()->message, HasSubstr("for 1 of 2 ranks: rank 1"));
+    sums.wait();
     return;
   }
   while (!rank.gpu.error()) std::this_thread::yield();
@@ -366,11 +368,40 @@ void wait_in_vain(const Rank& rank, bool in_graph) {
 }
 
 TEST_F(GpuCommunicator, ATimeoutLetsTheStreamsGo) {
-  for (const Form& form : {forms[2], forms[3], forms[4]}) {
+  for (const Form& form : {forms[0], forms[2], forms[3], forms[4]}) {
     make_pool(form);
     for (const bool in_graph : {false, true})
-      run(2, 2, form.shape, [in_graph](const Rank& rank) { wait_in_vain(rank, in_graph); });
+      if (form.shape.direct || !in_graph)
+        run(2, 2, form.shape, [in_graph](const Rank& rank) { wait_in_vain(rank, in_graph); });
   }
+}
+
+/// Both lanes of rank 0 wait for work that its program has given the stream before.
+void wait_for_own_stream(const Rank& rank) {
+  constexpr std::uint64_t timeout_ns = 150'000'000;
+  const Sums sums(rank, 300);
+  if (rank.core.self() == 1) {
+    ASSERT_TRUE(sums.enqueue());
+    while (!rank.gpu.error()) std::this_thread::yield();
+    return sums.wait();
+  }
+  const auto words = *PinnedWords::make(*Device::current());
+  {
+    const Device::Scope scope(rank.device);
+    ASSERT_EQ(rank.device.driver().wait_value(rank.stream, words->at(0), 1, cuda::wait_value_geq),
+              cuda::success);
+  }
+  ASSERT_TRUE(sums.enqueue(timeout_ns));
+  EXPECT_FALSE(rank.gpu.drain());
+  EXPECT_THAT(rank.gpu.error()->message, HasSubstr("for 1 of 2 ranks: rank 0"));
+  EXPECT_THAT(rank.gpu.error()->message, testing::Not(HasSubstr("; ")));
+  (*words)[0] = 1;
+  sums.wait();
+}
+
+TEST_F(GpuCommunicator, NamesAnAwaitedRankOnce) {
+  make_pool(forms[0]);
+  run(2, 2, forms[0].shape, wait_for_own_stream);
 }
 
 /// The second call was numbered by the host, and is under way when the GPU begins to count.
