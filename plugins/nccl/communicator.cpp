@@ -188,7 +188,14 @@ Result check_comm(const char* call, Comm comm) {
 }
 
 Result check_handle(const char* call, Comm comm) {
-  if (comm != nullptr && comm->magic == ncclComm::alive_magic) return success;
+  if (comm != nullptr && comm->magic == ncclComm::alive_magic) {
+    if (comm->origin.here()) return success;
+    return failed(
+        invalid_usage,
+        fmt::format("{}: the communicator belongs to the process that this one was forked "
+                    "from: a child must make its own",
+                    call));
+  }
   return failed(invalid_argument,
                 fmt::format("{}: {}", call,
                             comm == nullptr ? "the communicator is NULL"

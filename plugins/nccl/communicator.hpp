@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fork.hpp"
 #include "gpu/device.hpp"
 #include "nccl/abi.hpp"
 #include "nccl/attached.hpp"
@@ -48,6 +49,7 @@ struct ncclComm {
 
   static constexpr std::uint64_t alive_magic = 0x6d6d6f4350;
   std::uint64_t magic = alive_magic;
+  const penstock::base::Origin origin;  ///< a forked child cannot use it
   int rank = 0, ranks = 1, device = 0;
   std::uint64_t key = 0;  ///< identifies the communicator; the same on all ranks
   std::string name;
@@ -113,7 +115,8 @@ struct Making {
 Result open_comm(ncclComm& comm, const Making& making);
 /// Like open_comm(), for a new communicator, stored in `comm`.
 Result make_comm(const Making& making, Comm* comm);
-/// Errors: invalid_argument if `comm` is no communicator of this library.
+/// Errors: invalid_argument if `comm` is no communicator of this library; invalid_usage in a forked
+/// child.
 Result check_handle(const char* call, Comm comm);
 /// Like check_handle(), and invalid_argument also while the communicator is still being made.
 Result check_comm(const char* call, Comm comm);

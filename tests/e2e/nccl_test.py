@@ -129,6 +129,12 @@ class Nccl(Switches):
         self.program = self.compiled("nccl_ends")
         self.all_right(3, "shrink", False)
 
+    def test_forked_child_is_refused(self):
+        self.program = self.compiled("nccl_ends")
+        for gpu in (False, True):
+            with self.subTest(gpu=gpu):
+                self.all_right(2, "fork", gpu)
+
     def slow_reads(self):
         library = self.folder / "slow.so"
         subprocess.run([*STRICT, "-shared", "-fPIC", PROGRAMS / "nccl_slow_reads.c", "-o", library, "-ldl"], check=True)

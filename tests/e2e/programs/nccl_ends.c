@@ -1,7 +1,7 @@
 /* Ranks of NCCL that end while others still need what they have done:
  *
- *   nccl_ends RANK RANKS FOLDER WHAT     FOLDER passes the unique id; WHAT: init, nocolor, shrink
- * or gone
+ *   nccl_ends RANK RANKS FOLDER WHAT     FOLDER passes the unique id; WHAT: init, nocolor, shrink,
+ * gone or fork
  *
  * ALONE=1: each rank first makes a communicator of its own, so that no two have the same first one.
  * GPU=1: buffers are memory of the GPU that libcuda.so.1 finds. */
@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "nccl_gpu.h"
@@ -79,6 +80,31 @@ static void pass_messages(ncclComm_t comm, int rank, const char* folder) {
   if (rank == 1) mark_the_end(file);
 }
 
+static void must_refuse(ncclResult_t found) {
+  if (found == ncclInvalidUsage && strstr(ncclGetLastError(NULL), "forked from") != NULL) return;
+  fprintf(stderr, "a child's call: %d, %s\n", found, ncclGetLastError(NULL));
+  _exit(1);
+}
+
+/* A child has none of the threads and streams of its parent, whose communicator stays usable. */
+static void fork_a_child(ncclComm_t comm) {
+  void* const stream = new_stream();
+  struct buffer b = new_buffer(4);
+  const pid_t child = fork();
+  if (child == 0) {
+    must_refuse(ncclAllReduce(b.device, b.device, 1, ncclInt32, ncclSum, comm, stream));
+    must_refuse(ncclSend(b.device, 1, ncclInt32, 0, comm, stream));
+    must_refuse(ncclCommDestroy(comm));
+    must_refuse(ncclCommAbort(comm));
+    _exit(0);
+  }
+  int status = -1;
+  if (waitpid(child, &status, 0) != child || status != 0) exit(1);
+  CHECK(ncclAllReduce(b.device, b.device, 1, ncclInt32, ncclSum, comm, stream));
+  get(&b, stream);
+  free_buffer(&b);
+}
+
 int main(int argc, char** argv) {
   if (argc != 5) return 2;
   open_gpu();
@@ -94,6 +120,7 @@ int main(int argc, char** argv) {
   CHECK(ncclCommInitRank(&comm, ranks, id, rank));
   if (strcmp(argv[4], "nocolor") == 0) split(comm, rank, ranks);
   if (strcmp(argv[4], "shrink") == 0) split_after_shrink(comm, rank, ranks);
+  if (strcmp(argv[4], "fork") == 0) fork_a_child(comm);
   if (strcmp(argv[4], "gone") == 0) pass_messages(comm, rank, argv[3]);
   CHECK(ncclCommDestroy(comm));
   if (alone != NULL) CHECK(ncclCommDestroy(alone));
