@@ -327,7 +327,10 @@ void Backend::cancel(const char* why) {
 /// the streams have room, and the worker waits for that thread.
 void Backend::abort_calls(const char* why) {
   cancel(why);
-  if (comm_ != nullptr) penstock_comm_abort(comm_);
+  {
+    const std::lock_guard<std::mutex> guard(comm_mutex_);
+    if (comm_ != nullptr) penstock_comm_abort(comm_);
+  }
   worker_->stop();
 }
 
@@ -356,7 +359,12 @@ void Backend::close(bool awaits_rank_0) {
   }
   if (ended != nullptr) ended->end();  // callbacks of its messages may call this object
   const std::uint64_t first = awaits_rank_0 ? penstock_comm_token(comm_, 0) : 0;
-  penstock_comm_close(comm_.exchange(nullptr));
+  penstock_comm_t* closed = nullptr;
+  {
+    const std::lock_guard<std::mutex> guard(comm_mutex_);  // another thread may ask for errors
+    closed = comm_.exchange(nullptr);
+  }
+  penstock_comm_close(closed);
   std::shared_ptr<Attached> left;
   {
     const std::lock_guard<std::mutex> guard(mutex_);

@@ -155,6 +155,9 @@ class Backend : public c10d::Backend {
   const std::uint64_t forks_;
   std::shared_ptr<Attached> attached_;
   std::atomic<penstock_comm_t*> comm_{nullptr};
+  /// Held by a call of comm_ that another thread's close may meet, and by that while it takes comm_
+  /// away.
+  std::mutex comm_mutex_;
   volatile int cancelled_ = 0;
   std::atomic<std::uint64_t> sequence_{0};
   std::atomic<std::int64_t> spent_ns_{0};

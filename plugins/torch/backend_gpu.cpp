@@ -13,9 +13,9 @@ std::exception_ptr Backend::failure() {
     const std::lock_guard<std::mutex> guard(mutex_);
     if (error_ != nullptr) return error_;
   }
-  penstock_comm_t* const comm = comm_;
-  if (comm == nullptr) return nullptr;
-  const auto status = penstock_comm_error(comm);
+  const std::lock_guard<std::mutex> of_comm(comm_mutex_);
+  if (comm_ == nullptr) return nullptr;
+  const auto status = penstock_comm_error(comm_);
   if (status == PENSTOCK_OK) return nullptr;
   try {
     throw_last_error(status);
