@@ -15,6 +15,11 @@ namespace {
 /// Salts that derive the key of each of a communicator's meetings from its own key.
 constexpr std::uint64_t of_core = 1, of_mail = 2, of_other = 3;
 
+/// A short message leaves at once, so its sender may end before it is received. A longer one waits
+/// for its receive: one that comes before it would be copied twice, on pages that are new each
+/// time, and would keep the receiver from catching up.
+constexpr std::uint64_t longest_unasked = 64 << 10;
+
 /// A rank's message address, exchanged in a meeting.
 struct Place {
   penstock_address_t address{};
@@ -57,6 +62,7 @@ Result open_mail(ncclComm& comm) {
   options.rank = static_cast<std::uint32_t>(comm.rank);
   options.ranks = static_cast<std::uint32_t>(comm.ranks);
   options.name = comm.name.c_str();
+  options.longest_unasked = longest_unasked;
   penstock_messenger_t* messenger = nullptr;
   const auto opened = penstock_messenger_open(comm.attached->pool(), &options, &messenger);
   Place own;

@@ -42,10 +42,10 @@ bool is_of_user(const transport::SendOp& op) {
 
 }  // namespace
 
-Result<void> Backpressure::set_up(transport::Endpoint& transport) {
+Result<void> Backpressure::set_up(transport::Endpoint& transport, std::uint64_t announced_from) {
   limit_ = default_limit();
   if (base::env_is_set(variable)) limit_ = PENSTOCK_TRY(base::env_number(variable));
-  announced_from_ = limit_ / announced_part;
+  announced_from_ = std::min(limit_ / announced_part, announced_from);
   poll_interval_bytes_ = std::min(limit_ / 4, max_unpolled_bytes);
   allowed_ = limit_;
   transport_ = &transport;

@@ -2,7 +2,8 @@
 // messages than PENSTOCK_UNEXPECTED_BYTES tells their senders to announce: later messages stay with
 // the sender, in the user's buffer, and only an announcement, one line, goes to the receiver. The
 // announcement is matched like any message; once it has met a receive, the payload is fetched. So a
-// send from the user's buffer completes when its message is received.
+// send from the user's buffer completes when its message is received. Long messages are always
+// announced: by default those of a 16th of that variable, and shorter ones if the user asks for it.
 //
 // Announcements are bounded too: a sender may have a number of them outstanding, and further
 // messages wait with it. The number grows when a receive is posted, or a probe made, that only a
@@ -87,8 +88,10 @@ class Backpressure {
   Backpressure(const Backpressure&) = delete;
   Backpressure& operator=(const Backpressure&) = delete;
 
-  /// Reads PENSTOCK_UNEXPECTED_BYTES. Errors: invalid_argument.
-  Result<void> set_up(transport::Endpoint& transport);
+  /// Reads PENSTOCK_UNEXPECTED_BYTES. Messages of more than `announced_from` bytes are always
+  /// announced. Errors: invalid_argument.
+  Result<void> set_up(transport::Endpoint& transport,
+                      std::uint64_t announced_from = ~std::uint64_t{0});
   /// In bytes. For each message kept beyond it the owner calls Backpressure::too_many().
   std::uint64_t limit() const { return limit_; }
 

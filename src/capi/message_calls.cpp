@@ -40,8 +40,10 @@ Result<std::unique_ptr<penstock_messenger>> open_messenger(
     return fail(ErrorCode::invalid_argument, "{}: rank {} of {} ranks", noun, options.rank,
                 options.ranks);
   auto messenger = std::make_unique<penstock_messenger>(std::move(attachment));
-  messenger->core = PENSTOCK_TRY(messages::Messenger::open(
-      *messenger->attachment->arena, {.self = options.rank, .ranks = options.ranks, .noun = noun}));
+  messages::Messenger::Options core{.self = options.rank, .ranks = options.ranks, .noun = noun};
+  if (options.longest_unasked != 0) core.longest_unasked = options.longest_unasked;
+  messenger->core =
+      PENSTOCK_TRY(messages::Messenger::open(*messenger->attachment->arena, std::move(core)));
   return messenger;
 }
 

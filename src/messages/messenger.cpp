@@ -485,7 +485,7 @@ Result<std::unique_ptr<Messenger>> Messenger::open(arena::Arena& arena, Options 
                                                            .closing_timeout_ns = longest_closing_ns,
                                                            .peers_may_take_later = true,
                                                            .peers_may_be_of_other_jobs = true}));
-  PENSTOCK_TRY(impl->back_pressure.set_up(*impl->endpoint));
+  PENSTOCK_TRY(impl->back_pressure.set_up(*impl->endpoint, impl->options.longest_unasked));
   return std::make_unique<Messenger>(std::move(impl));
 }
 

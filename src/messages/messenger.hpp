@@ -38,6 +38,8 @@ class Messenger {
     std::uint32_t self = 0;
     std::uint32_t ranks = 1;
     std::string noun = "group";  ///< its name in messages
+    /// Longer messages stay with their sender until they are received: none of them is unexpected.
+    std::uint64_t longest_unasked = ~std::uint64_t{0};
   };
   /// Errors: no_slots, no_space.
   static Result<std::unique_ptr<Messenger>> open(arena::Arena& arena, Options options);

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
 #include <deque>
 #include <random>
 #include <thread>
@@ -187,6 +188,36 @@ TEST_F(Messages, TooLongAreCutAndSaidSo) {
       EXPECT_EQ(got[16], std::byte{9});
     }
   }
+}
+
+TEST_F(Messages, LongOnesWaitForReceiveIfAsked) {
+  constexpr std::uint64_t short_bytes = 4096, long_bytes = 1 << 20;
+  auto asked = Messenger::open(*sides_[1].arena,
+                               {.self = 1, .ranks = ranks, .longest_unasked = short_bytes});
+  ASSERT_TRUE(asked);
+  of_[1] = *std::move(asked);
+  ASSERT_TRUE(of_[1]->meet(0, of_[0]->address()));
+  const auto small = pattern(short_bytes, 1), large = pattern(long_bytes, 2);
+  std::array<Request, 3> sent, received;
+  of_[1]->send(0, 7, small.data(), short_bytes, sent[0]);
+  of_[1]->send(0, 7, large.data(), long_bytes, sent[1]);
+  of_[1]->send(0, 7, small.data(), short_bytes, sent[2]);
+  let_them_go_on();
+  EXPECT_TRUE(sent[0].done);
+  EXPECT_FALSE(sent[1].done);
+  EXPECT_LT(of_[0]->peak_unexpected_bytes(), long_bytes);
+  std::array<std::vector<std::byte>, 3> got;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    got[i].resize(long_bytes);
+    of_[0]->receive(1, 7, got[i].data(), long_bytes, received[i]);
+  }
+  for (const Request& request : received) finish(request);
+  for (const Request& request : sent) finish(request);
+  EXPECT_EQ(received[0].bytes, short_bytes);
+  EXPECT_EQ(received[1].bytes, long_bytes);
+  EXPECT_EQ(received[2].bytes, short_bytes);
+  EXPECT_EQ(got[1], large);
+  EXPECT_LT(of_[0]->peak_unexpected_bytes(), long_bytes);
 }
 
 TEST_F(Messages, AreTakenBack) {

@@ -106,6 +106,27 @@ class Nccl(Switches):
                     self.assertEqual(self.outcomes(job, 60), [(0, "ok\n", "")] * 2)
                     self.assertEqual(user.communicate(timeout=60)[0], "0 changed\n")
 
+    def test_long_messages_wait_for_their_receive(self):
+        """None comes before it, into memory from which it would have to be copied again."""
+        self.program = self.compiled("nccl_messages")
+        for gpu in (False, True):
+            with self.subTest(gpu=gpu):
+                for status, out, err in self.ranks(3, "late", gpu, PENSTOCK_POOL=self.pool("256M"), PENSTOCK_LOG="info"):
+                    self.assertEqual((status, out), (0, "ok\n"), err)
+                    kept = re.findall(r"unexpected messages: at most (\d+) bytes kept", err)
+                    self.assertEqual(set(kept) - {"0"}, set(), err)
+
+    def test_long_messages_end_with_a_rank(self):
+        self.program = self.compiled("nccl_messages")
+        for gpu in (False, True):
+            for what in ("killed", "abort"):
+                with self.subTest(gpu=gpu, what=what):
+                    said = self.ranks(3, what, gpu, PENSTOCK_POOL=self.pool("256M"))
+                    self.assertEqual(said[1][0], -9 if what == "killed" else 0, said[1][2])
+                    for rank in (0, 2):  # the other one may have given up first
+                        self.assertEqual(said[rank][0], 0, said[rank][2])
+                        self.assertRegex(said[rank][1], r"^remote process exited.*rank [012]")
+
     def test_ranks_may_end_while_another_still_meets(self):
         """Rank 1 is slow in a meeting; what the others leave in the pool is soon somebody else's."""
         self.program = self.compiled("nccl_ends")

@@ -1,0 +1,105 @@
+/* Long messages among all ranks, in groups:
+ *
+ *   nccl_messages RANK RANKS FOLDER WHAT     FOLDER passes the unique id
+ *
+ * WHAT: late (rank 1 receives long after the others have sent), killed (rank 1 is killed in the
+ * midst), abort (rank 1 aborts in the midst).
+ *
+ * GPU=1: buffers are memory of the GPU that libcuda.so.1 finds. */
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "nccl_gpu.h"
+#include "nccl_meet.h"
+
+static const size_t block = 4 << 20; /* bytes to each rank */
+
+static ncclComm_t comm;
+static int rank, ranks;
+static void* stream;
+static struct buffer in, out;
+
+static void fill(int turn) {
+  for (int to = 0; to < ranks; ++to)
+    for (size_t i = 0; i < block; ++i)
+      in.host[(size_t)to * block + i] =
+          (unsigned char)(i * 7 + i / 4096 + 31u * (unsigned)rank + (unsigned)to + (unsigned)turn);
+  put(&in, stream);
+}
+
+static void check(int turn) {
+  get(&out, stream);
+  for (int from = 0; from < ranks; ++from)
+    for (size_t i = 0; i < block; ++i) {
+      const unsigned char wanted = (unsigned char)(i * 7 + i / 4096 + 31u * (unsigned)from +
+                                                   (unsigned)rank + (unsigned)turn);
+      if (out.host[(size_t)from * block + i] == wanted) continue;
+      fprintf(stderr, "rank %d: byte %zu from rank %d is wrong\n", rank, i, from);
+      exit(1);
+    }
+}
+
+static ncclResult_t exchange(void) {
+  ncclResult_t result = ncclGroupStart();
+  for (int r = 0; r < ranks; ++r) {
+    const int to = (rank + r) % ranks;
+    ncclSend((char*)in.device + (size_t)to * block, block, ncclInt8, to, comm, stream);
+    ncclRecv((char*)out.device + (size_t)r * block, block, ncclInt8, r, comm, stream);
+  }
+  result = ncclGroupEnd();
+  return result;
+}
+
+static void in_turn(const char* folder) {
+  char file[4096];
+  for (int turn = 0; turn < 3; ++turn) {
+    fill(turn);
+    /* the others' messages are under way, and rank 1 has asked for none of them yet */
+    snprintf(file, sizeof file, "%s/turn-%d", folder, turn);
+    if (rank == 1) {
+      while (access(file, F_OK) != 0) usleep(1000);
+      usleep(200000);
+    }
+    if (rank == 0) fclose(fopen(file, "w"));
+    CHECK(exchange());
+    check(turn);
+  }
+  printf("ok\n");
+}
+
+static void until_it_ends(const char* how) {
+  if (rank == 1 && strcmp(how, "killed") == 0 && fork() == 0) {
+    usleep(150000);
+    kill(getppid(), SIGKILL);
+    _exit(0);
+  }
+  ncclResult_t result = ncclSuccess;
+  for (int turn = 0; result == ncclSuccess; ++turn) {
+    result = exchange();
+    if (rank == 1 && turn == 2 && strcmp(how, "abort") == 0) break;
+    wait_for(stream);
+    ncclResult_t found = ncclSuccess;
+    CHECK(ncclCommGetAsyncError(comm, &found));
+    if (result == ncclSuccess) result = found;
+  }
+  if (result != ncclSuccess) printf("%s: %s\n", ncclGetErrorString(result), ncclGetLastError(comm));
+}
+
+int main(int argc, char** argv) {
+  if (argc != 5) return 2;
+  open_gpu();
+  rank = atoi(argv[1]), ranks = atoi(argv[2]);
+  const ncclUniqueId id = meet(rank, argv[3]);
+  CHECK(ncclCommInitRank(&comm, ranks, id, rank));
+  stream = new_stream();
+  in = new_buffer(block * (size_t)ranks);
+  out = new_buffer(block * (size_t)ranks);
+  const int ends_well = strcmp(argv[4], "late") == 0;
+  ends_well ? in_turn(argv[3]) : until_it_ends(argv[4]);
+  CHECK(ends_well ? ncclCommDestroy(comm) : ncclCommAbort(comm));
+  return 0;
+}
