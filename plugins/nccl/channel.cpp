@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <cstring>
 #include <utility>
 
 #include "base/format.hpp"
@@ -12,9 +13,6 @@ namespace penstock::nccl {
 
 namespace {
 
-constexpr std::uint64_t page = 4096;
-constexpr std::uint64_t memory_bytes = 2 * Channel::chunk_bytes + page;
-
 cuda::DevicePointer device_pointer(const std::byte* data) {
   return reinterpret_cast<cuda::DevicePointer>(data);
 }
@@ -22,9 +20,17 @@ cuda::DevicePointer device_pointer(const std::byte* data) {
 }  // namespace
 
 Result Channel::make(std::shared_ptr<const gpu::Device> device, std::uint32_t peer, bool is_send,
-                     std::unique_ptr<Channel>& channel) {
-  channel.reset(new Channel(std::move(device), peer, is_send));
+                     std::uint64_t slot_bytes, std::unique_ptr<Channel>& channel) {
+  channel.reset(new Channel(std::move(device), peer, is_send, slot_bytes));
   return channel->allocate();
+}
+
+Result Channel::take(const Way& way) {
+  auto slots = gpu::Pinned::make(device_, way.begin, Way::slots * way.slot_bytes);
+  if (!slots) return outcome(unexpected(slots.error()));
+  pinned_way_ = std::move(*slots);
+  way_ = way;
+  return success;
 }
 
 Result Channel::checked(cuda::Status status, const char* what) const {
@@ -33,14 +39,14 @@ Result Channel::checked(cuda::Status status, const char* what) const {
 
 Result Channel::allocate() {
   void* const memory =
-      mmap(nullptr, memory_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      mmap(nullptr, memory_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return failed(system_error, "no memory for a message's chunks");
   memory_ = static_cast<std::byte*>(memory);
-  (void)base::keep_on_node(memory, memory_bytes, device_->numa_node());
-  auto pinned = gpu::Pinned::make(device_, memory_, memory_bytes);
+  (void)base::keep_on_node(memory, memory_bytes(), device_->numa_node());
+  auto pinned = gpu::Pinned::make(device_, memory_, memory_bytes());
   if (!pinned) return outcome(unexpected(pinned.error()));
   pinned_ = std::move(*pinned);
-  go().store(is_send_ ? buffers : 0, std::memory_order_release);
+  go().store(is_send_ ? buffers() : 0, std::memory_order_release);
   const gpu::Device::Scope scope(*device_);
   const Result stream =
       checked(device_->driver().stream_create(&stream_, cuda::stream_non_blocking), "a stream");
@@ -58,9 +64,14 @@ Channel::~Channel() {
     }
     if (event_ != nullptr) (void)device_->driver().event_destroy(event_);
   }
-  for (penstock_request_t* const request : requests_) penstock_request_free(request);
+  for (const Requests& requests : requests_) {
+    penstock_request_free(requests.chunk);
+    penstock_request_free(requests.free);
+  }
+  for (const Free& freed : free_) penstock_request_free(freed.note);
+  pinned_way_.reset();
   pinned_.reset();
-  if (memory_ != nullptr) munmap(memory_, memory_bytes);
+  if (memory_ != nullptr) munmap(memory_, memory_bytes());
 }
 
 Result Channel::begin_after(Stream user) {
@@ -68,50 +79,47 @@ Result Channel::begin_after(Stream user) {
 }
 
 Result Channel::end_before(Stream user) {
-  const std::uint64_t unsent = std::exchange(last_from_pool_, 0);
-  if (unsent != 0) {
-    const Result waits = wait_for_go(unsent + buffers);
-    if (waits != success) return waits;
-  }
+  // The process may end when its stream has: then the other rank has all that it needs.
+  const std::uint64_t unsent = std::exchange(last_in_pool_, 0);
+  Result waits = success;
+  if (unsent != 0) waits = wait_for(go_word, unsent + buffers());
+  if (has_slots() && !is_send_) waits = wait_for(told_word, enqueued_);
+  if (waits != success) return waits;
   return outcome(gpu::go_after(device_->driver(), event_, stream_, user, "a message's end"));
 }
 
-Result Channel::wait_for_go(std::uint64_t number) {
+Result Channel::wait_for(std::size_t which, std::uint64_t number) {
   return checked(
-      device_->driver().wait_value(stream_, pinned_->at(word(0)), number, cuda::wait_value_geq),
+      device_->driver().wait_value(stream_, pinned_->at(word(which)), number, cuda::wait_value_geq),
       "a wait");
 }
 
 Result Channel::reach(std::uint64_t count) {
   if (is_send_) return success;
-  return checked(device_->driver().write_value(stream_, pinned_->at(word(2)), enqueued_ + count,
-                                               cuda::write_value_default),
+  return checked(device_->driver().write_value(stream_, pinned_->at(word(reached_word)),
+                                               enqueued_ + count, cuda::write_value_default),
                  "a word that tells of a message's memory");
 }
 
 Result Channel::enqueue(const Chunk& chunk) {
   const cuda::Driver& driver = device_->driver();
   const std::uint64_t number = enqueued_ + 1;
-  const bool from_pool = is_send_ && chunk.in_pool != nullptr;
-  if (from_pool) last_from_pool_ = number;
-  Result result = from_pool ? success : wait_for_go(number);
-  if (result == success && chunk.in_pool == nullptr) {
-    const cuda::DevicePointer staged = pinned_->at(buffer(enqueued_)),
+  const bool from_pool = is_send_ && in_place(chunk);
+  if (from_pool || (is_send_ && in_slot(chunk))) last_in_pool_ = number;
+  Result result = from_pool ? success : wait_for(go_word, number);
+  if (result == success && !in_place(chunk)) {
+    const cuda::DevicePointer buffered = in_slot(chunk) ? pinned_way_->at(way_->slot(enqueued_))
+                                                        : pinned_->at(buffer(enqueued_)),
                               there = device_pointer(chunk.data);
-    result = checked(is_send_ ? driver.copy(staged, there, chunk.bytes, stream_)
-                              : driver.copy(there, staged, chunk.bytes, stream_),
+    result = checked(is_send_ ? driver.copy(buffered, there, chunk.bytes, stream_)
+                              : driver.copy(there, buffered, chunk.bytes, stream_),
                      "a message's copy");
   }
   if (result != success) return result;
   ++enqueued_;
   return checked(
-      driver.write_value(stream_, pinned_->at(word(1)), number, cuda::write_value_default),
+      driver.write_value(stream_, pinned_->at(word(done_word)), number, cuda::write_value_default),
       "a word that tells of a message");
-}
-
-std::byte* Channel::place(std::uint64_t chunk) const {
-  std::byte* const in_pool = chunks_[chunk - over_].in_pool;
-  return in_pool != nullptr ? in_pool : buffer(chunk);
 }
 
 /// True if the next chunk's message can start: the stream has filled the buffer (send) or emptied
@@ -119,45 +127,118 @@ std::byte* Channel::place(std::uint64_t chunk) const {
 bool Channel::may_start() const {
   if (started_ - over_ >= chunks_.size()) return false;
   if (is_send_) return done() >= started_ + 1;
-  if (chunks_[started_ - over_].in_pool != nullptr) return reached() >= started_ + 1;
-  return done() >= started_ + 1 - std::min(started_ + 1, buffers);
+  if (in_place(chunks_[started_ - over_])) return reached() >= started_ + 1;
+  return done() >= started_ + 1 - std::min(started_ + 1, buffers());
 }
 
-Result Channel::carry(penstock_messenger_t* messenger, bool& moved) {
+Result Channel::start(penstock_messenger_t* messenger) {
+  const Chunk& chunk = chunks_[started_ - over_];
+  Note& note = notes_[started_ % notes_.size()];
+  const bool slot = in_slot(chunk);
+  void* const place = slot              ? &note
+                      : in_place(chunk) ? chunk.in_pool
+                                        : static_cast<void*>(buffer(started_));
+  const std::uint64_t bytes = slot ? sizeof note : chunk.bytes;
+  if (is_send_ && slot) {
+    note = {chunk.bytes, chunk.bytes};
+    if (const Result published = way_->publish(started_, chunk.bytes); published != success)
+      return published;
+  }
+  Requests begun;
+  auto status = is_send_
+                    ? penstock_message_send(messenger, peer_, forth, place, bytes, &begun.chunk)
+                    : penstock_message_receive(messenger, peer_, forth, place, bytes, &begun.chunk);
+  if (status == PENSTOCK_OK && is_send_ && slot)
+    status = penstock_message_receive(messenger, peer_, back, &freed_[started_ % freed_.size()],
+                                      sizeof freed_[0], &begun.free);
+  requests_.push_back(begun);
+  ++started_;
+  return outcome(status, is_send_ ? "ncclSend" : "ncclRecv");
+}
+
+/// Whether the request, if there is one, is done. `bytes`: of its message.
+Result Channel::is_done(const penstock_request_t* request, bool& done, std::uint64_t& bytes) const {
+  done = true;
+  if (request == nullptr) return success;
+  penstock_request_info_t info{};
+  const auto status = penstock_request_test(request, &info);
+  done = info.done != 0;
+  bytes = info.bytes;
+  return outcome(status, is_send_ ? "ncclSend" : "ncclRecv");
+}
+
+Result Channel::carry(penstock_messenger_t* messenger, const std::function<Result()>& meet,
+                      bool& moved) {
   while (may_start()) {
-    penstock_request_t* request = nullptr;
-    const std::uint64_t bytes = chunks_[started_ - over_].bytes;
-    const auto status =
-        is_send_ ? penstock_message_send(messenger, peer_, 0, place(started_), bytes, &request)
-                 : penstock_message_receive(messenger, peer_, 0, place(started_), bytes, &request);
-    if (status != PENSTOCK_OK) return outcome(status, is_send_ ? "ncclSend" : "ncclRecv");
-    requests_.push_back(request);
-    ++started_;
+    if (is_send_)
+      if (const Result met = meet(); met != success) return met;
+    if (const Result started = start(messenger); started != success) return started;
     moved = true;
   }
   while (!requests_.empty()) {
-    penstock_request_info_t info{};
-    const auto status = penstock_request_test(requests_.front(), &info);
-    if (status != PENSTOCK_OK) return outcome(status, is_send_ ? "ncclSend" : "ncclRecv");
-    if (info.done == 0) break;
-    penstock_request_free(requests_.front());
+    bool sent = false, free = false;
+    std::uint64_t found = 0, unused = 0;
+    Result asked = is_done(requests_.front().chunk, sent, found);
+    if (asked == success) asked = is_done(requests_.front().free, free, unused);
+    if (asked != success) return asked;
+    if (!sent || !free) break;
+    penstock_request_free(requests_.front().chunk);
+    penstock_request_free(requests_.front().free);
     requests_.pop_front();
-    if (const Result done = finish(info.bytes); done != success) return done;
+    if (const Result done = finish(found); done != success) return done;
     moved = true;
   }
-  return success;
+  return is_send_ ? success : give_back(messenger, meet, moved);
 }
 
+/// `found`: the bytes of the message that was received.
 Result Channel::finish(std::uint64_t found) {
-  const std::uint64_t wanted = chunks_.front().bytes;
+  const Chunk chunk = chunks_.front();
   chunks_.pop_front();
+  const bool slot = in_slot(chunk);
+  Note note;  // which may come where this rank waits for a short message
+  if (!in_place(chunk))
+    std::memcpy(&note, slot ? static_cast<void*>(&notes_[over_ % notes_.size()]) : buffer(over_),
+                sizeof note);
+  if (found == sizeof note && note.bytes == note.bytes_again && note.bytes > longest_short)
+    found = note.bytes;
   ++over_;
-  if (!is_send_ && found != wanted)
+  if (!is_send_ && found != chunk.bytes)
     return failed(invalid_usage,
                   fmt::format("ncclRecv: rank {} has sent {} bytes where this rank receives {}: "
                               "both must name the same count and type",
-                              peer_, found, wanted));
-  go().store(is_send_ ? over_ + buffers : over_, std::memory_order_release);
+                              peer_, found, chunk.bytes));
+  if (!is_send_ && slot)
+    if (const Result seen = way_->observe(over_ - 1, chunk.bytes); seen != success) return seen;
+  if (!is_send_ && has_slots()) free_.push_back({.in_slot = slot});
+  go().store(is_send_ ? over_ + buffers() : over_, std::memory_order_release);
+  return success;
+}
+
+/// Tells the sender of slots that the stream has emptied. A sender that has given up may have
+/// filled them again before.
+Result Channel::give_back(penstock_messenger_t* messenger, const std::function<Result()>& meet,
+                          bool& moved) {
+  while (!free_.empty()) {
+    Free& first = free_.front();
+    if (first.note == nullptr && done() <= given_back_) return success;
+    if (first.in_slot && first.note == nullptr) {
+      if (way_->has_failed())
+        return failed(remote_error, fmt::format("ncclRecv: rank {} has given up", peer_));
+      if (const Result met = meet(); met != success) return met;
+      const auto status = penstock_message_send(messenger, peer_, back, &given_back_,
+                                                sizeof given_back_, &first.note);
+      if (status != PENSTOCK_OK) return outcome(status, "ncclRecv");
+    }
+    bool is_told = false;
+    std::uint64_t unused = 0;
+    if (const Result asked = is_done(first.note, is_told, unused); asked != success) return asked;
+    if (!is_told) return success;
+    penstock_request_free(first.note);
+    free_.pop_front();
+    told().store(++given_back_, std::memory_order_release);
+    moved = true;
+  }
   return success;
 }
 

@@ -1,38 +1,58 @@
-// One direction between two ranks: a staging buffer of two chunks, a stream that copies to or from
-// it, and the chunks in flight. Memory in the pool is not staged: the stream only signals that it
-// is ready, and waits until it is sent or received.
+// One direction between two ranks: a ring of buffers, a stream that copies to or from them, and the
+// chunks in flight. A chunk goes in one of three forms, which both ranks know from its length:
+// - in a slot of the pool (ways.hpp), into which the sender's stream copies and from which the
+//   receiver's does. Instead of the chunk the sender's thread sends a note, and the receiver's one
+//   sends a note back when the slot is free again;
+// - short ones as a message of the host, through staging memory;
+// - where the direction has no slots, all of them so. Memory of the program in the pool is then not
+//   staged: the stream only signals that it is ready, and waits until it is sent or received.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 
 #include "gpu/pinned.hpp"
 #include "nccl/abi.hpp"
+#include "nccl/ways.hpp"
 #include "penstock/messages.h"
 
 namespace penstock::nccl {
 
 class Channel {
  public:
-  static constexpr std::uint64_t chunk_bytes = 1 << 20;
+  /// Longer chunks go in slots, where there are any. Also the longest message that leaves before it
+  /// is received.
+  static constexpr std::uint64_t longest_short = 64 << 10;
+
+  /// `slot_bytes`: 0 if the direction has no slots.
   static Result make(std::shared_ptr<const gpu::Device> device, std::uint32_t peer, bool is_send,
-                     std::unique_ptr<Channel>& channel);
+                     std::uint64_t slot_bytes, std::unique_ptr<Channel>& channel);
   /// Precondition: the stream is idle, or open() was called.
   ~Channel();
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
   std::uint32_t peer() const { return peer_; }
-  bool is_idle() const { return chunks_.empty(); }
+  bool is_idle() const { return chunks_.empty() && free_.empty(); }
+  std::uint64_t chunk_bytes() const { return has_slots() ? slot_bytes_ : longest_staged; }
+  /// Whether a message of so many bytes needs slots that take() has not got yet: a rank that has
+  /// sent short messages only may have left.
+  bool lacks_slots(std::uint64_t bytes) const {
+    return has_slots() && bytes > longest_short && !way_;
+  }
+  Result take(const Way& way);
 
-  /// A part of a message, of at most chunk_bytes.
+  /// A part of a message, of at most chunk_bytes().
   struct Chunk {
     std::byte* data = nullptr;  ///< address on the GPU
     std::uint64_t bytes = 0;
-    std::byte* in_pool = nullptr;  ///< this process's address if the chunk lies in the pool: it is
-                                   ///< then sent or received in place; else null
+    std::byte* in_pool =
+        nullptr;  ///< this process's address if the chunk lies in the pool; without
+                  ///< slots it is then sent or received in place; else null
   };
 
   // Called by the thread that enqueues. Every chunk is announced, under PointToPoint's lock, before
@@ -46,45 +66,87 @@ class Channel {
   Result end_before(Stream user);
 
   // Called by the thread that carries messages:
-  /// Starts and completes all messages that can proceed. Sets `moved` if any did.
-  Result carry(penstock_messenger_t* messenger, bool& moved);
+  /// Starts and completes all messages that can proceed. Sets `moved` if any did. `meet`: called
+  /// before messages to the peer.
+  Result carry(penstock_messenger_t* messenger, const std::function<Result()>& meet, bool& moved);
   /// Releases all waits of the stream, after an error.
-  void open() { go().store(1ull << 62, std::memory_order_release); }
+  void open() {
+    go().store(1ull << 62, std::memory_order_release);
+    told().store(1ull << 62, std::memory_order_release);
+  }
 
  private:
-  static constexpr std::uint64_t buffers = 2;
-  Channel(std::shared_ptr<const gpu::Device> device, std::uint32_t peer, bool is_send)
-      : device_(std::move(device)), peer_(peer), is_send_(is_send) {}
+  static constexpr std::uint64_t longest_staged = 1 << 20;
+  /// Tags of messages: chunks and notes in their place; notes that a slot is free.
+  static constexpr std::uint64_t forth = 0, back = 1;
+  /// Sent instead of a chunk that lies in a slot.
+  struct Note {
+    std::uint64_t bytes = 0, bytes_again = 0;  ///< tell it from a short message
+  };
+  struct Requests {
+    penstock_request_t* chunk = nullptr;  ///< of the chunk's message, or of the note
+    penstock_request_t* free = nullptr;   ///< of the note that the slot is free, at the sender
+  };
+  Channel(std::shared_ptr<const gpu::Device> device, std::uint32_t peer, bool is_send,
+          std::uint64_t slot_bytes)
+      : device_(std::move(device)), peer_(peer), is_send_(is_send), slot_bytes_(slot_bytes) {}
   Result allocate();
-  Result wait_for_go(std::uint64_t number);
+  Result wait_for(std::size_t word, std::uint64_t number);
   Result checked(cuda::Status status, const char* what) const;
-  std::byte* buffer(std::uint64_t chunk) const { return memory_ + chunk % buffers * chunk_bytes; }
-  std::byte* word(std::size_t i) const { return memory_ + buffers * chunk_bytes + i * 64; }
-  std::atomic<std::uint64_t>& go() const {
-    return *reinterpret_cast<std::atomic<std::uint64_t>*>(word(0));
+  bool has_slots() const { return slot_bytes_ != 0; }
+  bool in_slot(const Chunk& chunk) const { return has_slots() && chunk.bytes > longest_short; }
+  bool in_place(const Chunk& chunk) const { return !has_slots() && chunk.in_pool != nullptr; }
+  std::uint64_t buffers() const { return has_slots() ? Way::slots : 2; }
+  std::uint64_t staged_bytes() const { return has_slots() ? longest_short : longest_staged; }
+  std::uint64_t memory_bytes() const { return buffers() * staged_bytes() + page; }
+  std::byte* buffer(std::uint64_t chunk) const {
+    return memory_ + chunk % buffers() * staged_bytes();
   }
-  std::uint64_t done() const { return read(1); }     ///< chunks that the stream has copied
-  std::uint64_t reached() const { return read(2); }  ///< chunks whose memory may be written
-  std::uint64_t read(std::size_t i) const {
-    return reinterpret_cast<const std::atomic<std::uint64_t>*>(word(i))->load(
-        std::memory_order_acquire);
+  std::byte* word(std::size_t i) const { return memory_ + buffers() * staged_bytes() + i * 64; }
+  std::atomic<std::uint64_t>& word_at(std::size_t i) const {
+    return *reinterpret_cast<std::atomic<std::uint64_t>*>(word(i));
   }
-  std::byte* place(std::uint64_t chunk) const;
+  std::atomic<std::uint64_t>& go() const { return word_at(go_word); }
+  /// At the receiver: chunks that are done, and of whose slots the sender knows that they are free.
+  std::atomic<std::uint64_t>& told() const { return word_at(told_word); }
+  std::uint64_t read(std::size_t i) const { return word_at(i).load(std::memory_order_acquire); }
+  std::uint64_t done() const { return read(done_word); }  ///< chunks that the stream has copied
+  std::uint64_t reached() const { return read(reached_word); }  ///< ... whose memory may be written
   bool may_start() const;
+  Result start(penstock_messenger_t* messenger);
+  Result is_done(const penstock_request_t* request, bool& done, std::uint64_t& bytes) const;
   Result finish(std::uint64_t found);
+  Result give_back(penstock_messenger_t* messenger, const std::function<Result()>& meet,
+                   bool& moved);
+
+  static constexpr std::uint64_t page = 4096;
+  static constexpr std::size_t go_word = 0, done_word = 1, reached_word = 2, told_word = 3;
 
   std::shared_ptr<const gpu::Device> device_;
   const std::uint32_t peer_;
   const bool is_send_;
+  const std::uint64_t slot_bytes_;
+  std::optional<Way> way_;
   std::byte* memory_ = nullptr;
-  std::optional<gpu::Pinned> pinned_;
+  std::optional<gpu::Pinned> pinned_, pinned_way_;
   cuda::Stream stream_ = nullptr;
   cuda::Event event_ = nullptr;
-  std::uint64_t last_from_pool_ = 0;  ///< last chunk sent in place and not yet waited for; 0: none
-  std::uint64_t enqueued_ = 0;        ///< chunks since the channel was made
+  std::uint64_t last_in_pool_ =
+      0;                        ///< last chunk sent from the pool and not yet waited for; 0: none
+  std::uint64_t enqueued_ = 0;  ///< chunks since the channel was made
   std::uint64_t started_ = 0, over_ = 0;  ///< chunks whose messages have started, have ended
+  std::uint64_t given_back_ = 0;          ///< at the receiver: chunks whose buffers are free again
   std::deque<Chunk> chunks_;              ///< announced and not over; the first is number `over_`
-  std::deque<penstock_request_t*> requests_;
+  std::deque<Requests> requests_;
+  /// At the receiver, of the chunks from `given_back_` to `over_`: whether each lies in a slot. The
+  /// request is that of the note that gives it back.
+  struct Free {
+    bool in_slot = false;
+    penstock_request_t* note = nullptr;
+  };
+  std::deque<Free> free_;
+  std::array<Note, Way::slots> notes_{};  ///< by chunk
+  std::array<std::uint64_t, Way::slots> freed_{};
 };
 
 }  // namespace penstock::nccl

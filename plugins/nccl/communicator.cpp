@@ -6,6 +6,7 @@
 #include "base/env.hpp"
 #include "base/format.hpp"
 #include "base/log.hpp"
+#include "nccl/channel.hpp"
 #include "nccl/outcome.hpp"
 
 namespace penstock::nccl {
@@ -15,15 +16,11 @@ namespace {
 /// Salts that derive the key of each of a communicator's meetings from its own key.
 constexpr std::uint64_t of_core = 1, of_mail = 2, of_other = 3;
 
-/// A short message leaves at once, so its sender may end before it is received. A longer one waits
-/// for its receive: one that comes before it would be copied twice, on pages that are new each
-/// time, and would keep the receiver from catching up.
-constexpr std::uint64_t longest_unasked = 64 << 10;
-
 /// A rank's message address, exchanged in a meeting.
 struct Place {
   penstock_address_t address{};
   std::uint64_t token = 0;
+  Ways::Offer ways;
 };
 
 struct ExchangeIn {
@@ -62,13 +59,16 @@ Result open_mail(ncclComm& comm) {
   options.rank = static_cast<std::uint32_t>(comm.rank);
   options.ranks = static_cast<std::uint32_t>(comm.ranks);
   options.name = comm.name.c_str();
-  options.longest_unasked = longest_unasked;
+  options.longest_unasked = Channel::longest_short;
   penstock_messenger_t* messenger = nullptr;
   const auto opened = penstock_messenger_open(comm.attached->pool(), &options, &messenger);
   Place own;
   if (opened == PENSTOCK_OK) penstock_messenger_address(messenger, &own.address);
   const Result failed_here = outcome(opened, "ncclCommInitRank");  // met below: the others wait
   own.token = penstock_comm_token(comm.core, static_cast<std::uint32_t>(comm.rank));
+  auto ways = std::make_unique<Ways>(comm.attached->pool(), comm.key, comm.rank, comm.ranks,
+                                     comm.gpu != nullptr);
+  own.ways = ways->own();
   std::vector<Place> all(static_cast<std::size_t>(comm.ranks));
   Meeting meeting(comm.attached->pool(), derived_key(comm.key, of_mail), comm.rank, comm.ranks,
                   [&comm] {
@@ -82,12 +82,16 @@ Result open_mail(ncclComm& comm) {
   }
   std::vector<penstock_address_t> addresses;
   std::vector<std::uint64_t> tokens;
+  std::vector<Ways::Offer> offers;
   for (const Place& place : all) {
+    offers.push_back(place.ways);
     addresses.push_back(place.address);
     tokens.push_back(place.token);
   }
+  ways->meet(std::move(offers), tokens);
   comm.mail = std::make_unique<PointToPoint>(messenger, options.rank, std::move(addresses),
-                                             std::move(tokens), comm.attached->pool(), comm.gpu);
+                                             std::move(tokens), comm.attached->pool(), comm.gpu,
+                                             std::move(ways));
   return success;
 }
 

@@ -25,14 +25,15 @@ constexpr std::chrono::milliseconds drain_time{1000};
 PointToPoint::PointToPoint(penstock_messenger_t* messenger, std::uint32_t self,
                            std::vector<penstock_address_t> addresses,
                            std::vector<std::uint64_t> tokens, penstock_pool_t* pool,
-                           std::shared_ptr<const gpu::Device> device)
+                           std::shared_ptr<const gpu::Device> device, std::unique_ptr<Ways> ways)
     : messenger_(messenger),
       self_(self),
       addresses_(std::move(addresses)),
       tokens_(std::move(tokens)),
       known_(tokens_.size()),
       pool_(pool),
-      device_(std::move(device)) {
+      device_(std::move(device)),
+      ways_(std::move(ways)) {
   if (device_ != nullptr)
     thread_ = base::start_service_thread(
         "penstock-p2p", [this] { run(); }, device_->numa_node());
@@ -56,9 +57,18 @@ std::optional<std::string> PointToPoint::error() const {
 
 void PointToPoint::stop(const std::string& why) {
   const std::lock_guard<std::mutex> guard(mutex_);
-  if (!error_) error_ = why;
-  for (const auto& [name, channel] : channels_) channel->open();
+  fail_with(why);
   changed_.notify_all();
+}
+
+/// The others learn of it before the streams run on, into slots that are not free. The caller holds
+/// the mutex.
+void PointToPoint::fail_with(const std::string& why) {
+  if (!error_) {
+    error_ = why;
+    ways_->fail();
+  }
+  for (const auto& [name, channel] : channels_) channel->open();
 }
 
 bool PointToPoint::is_active() const {
@@ -210,6 +220,24 @@ Channel& PointToPoint::channel(std::uint32_t peer, bool is_send) {
   return *channels_.at({peer, is_send});
 }
 
+/// Finds the channel of a transfer, or makes it, with slots if the transfer needs them.
+Result PointToPoint::prepare(const Transfer& transfer) {
+  const std::pair name{transfer.peer, transfer.is_send};
+  if (!channels_.contains(name)) {
+    std::unique_ptr<Channel> made;
+    const std::uint64_t slot_bytes = transfer.is_send ? ways_->slot_bytes(self_, transfer.peer)
+                                                      : ways_->slot_bytes(transfer.peer, self_);
+    const Result result = Channel::make(device_, transfer.peer, transfer.is_send, slot_bytes, made);
+    if (result != success) return result;
+    channels_[name] = std::move(made);
+  }
+  Channel& there = *channels_[name];
+  if (!there.lacks_slots(transfer.bytes)) return success;
+  Way way;
+  const Result found = ways_->find(transfer.peer, transfer.is_send, way);
+  return found == success ? there.take(way) : found;
+}
+
 Result PointToPoint::issue(const std::vector<Transfer>& transfers) {
   const std::lock_guard<std::mutex> turn(turn_);
   const gpu::Device::Scope scope(*device_);
@@ -219,18 +247,14 @@ Result PointToPoint::issue(const std::vector<Transfer>& transfers) {
     const std::lock_guard<std::mutex> guard(mutex_);
     // A channel made after stop() would never be released.
     if (error_) return failed(remote_error, *error_);
-    for (const Transfer& t : transfers) {
-      if (channels_.contains({t.peer, t.is_send})) continue;
-      std::unique_ptr<Channel> made;
-      const Result result = Channel::make(device_, t.peer, t.is_send, made);
-      if (result != success) return result;  // no chunk was announced yet
-      channels_[{t.peer, t.is_send}] = std::move(made);
-    }
+    for (const Transfer& t : transfers)
+      if (const Result result = prepare(t); result != success)
+        return result;  // no chunk was announced yet
     for (const Transfer& t : transfers) {
       auto& made = channels_[{t.peer, t.is_send}];
       std::byte* const in_pool = in_pool_memory(t.data, t.bytes);
-      for (std::uint64_t at = 0; at < t.bytes; at += Channel::chunk_bytes) {
-        const std::uint64_t bytes = std::min(Channel::chunk_bytes, t.bytes - at);
+      for (std::uint64_t at = 0; at < t.bytes; at += made->chunk_bytes()) {
+        const std::uint64_t bytes = std::min(made->chunk_bytes(), t.bytes - at);
         const Channel::Chunk chunk{t.data + at, bytes, in_pool == nullptr ? nullptr : in_pool + at};
         parts[made.get()].push_back(chunk);
         made->announce(chunk);
@@ -292,14 +316,12 @@ bool PointToPoint::look() {
   bool moved = false;
   Result result = success;
   for (const auto& [name, channel] : channels_) {
-    if (result == success && !channel->is_idle() && name.second) result = meet(name.first);
-    if (result == success && !channel->is_idle()) result = channel->carry(messenger_, moved);
+    if (result != success || channel->is_idle()) continue;
+    result = channel->carry(
+        messenger_, [this, peer = name.first] { return meet(peer); }, moved);
   }
   if (penstock_messenger_progress(messenger_) != 0) moved = true;
-  if (result != success) {
-    if (!error_) error_ = last_error();
-    for (const auto& [name, channel] : channels_) channel->open();
-  }
+  if (result != success) fail_with(last_error());
   return moved;
 }
 
@@ -317,10 +339,8 @@ void PointToPoint::check_alive(std::chrono::steady_clock::time_point now) {
     if (channel->is_idle()) continue;
     const auto who = drained(name.first, now);
     if (!who) continue;
-    if (!error_)
-      error_ = fmt::format("{}: rank {}, {}, has died", name.second ? "ncclSend" : "ncclRecv",
-                           name.first, *who);
-    for (const auto& [other, opened] : channels_) opened->open();
+    fail_with(fmt::format("{}: rank {}, {}, has died", name.second ? "ncclSend" : "ncclRecv",
+                          name.first, *who));
     return;
   }
 }

@@ -1,6 +1,7 @@
 // ncclSend and ncclRecv as messages (penstock/messages.h), which a thread of the communicator
-// carries. GPU memory passes through a staging buffer of the host in chunks, two in flight: one
-// stream per peer and direction copies to or from it, and waits on words that only increase.
+// carries. GPU memory passes in chunks through slots of the pool (ways.hpp), or short ones through
+// staging buffers of the host (channel.hpp): one stream per peer and direction copies to or from
+// them, and waits on words that only increase.
 // NCCL requires all messages of a group to proceed concurrently, whatever their order.
 #pragma once
 
@@ -17,6 +18,7 @@
 
 #include "gpu/pinned.hpp"
 #include "nccl/abi.hpp"
+#include "nccl/ways.hpp"
 #include "penstock/messages.h"
 
 namespace penstock::nccl {
@@ -38,7 +40,8 @@ class PointToPoint {
   /// messages are done.
   PointToPoint(penstock_messenger_t* messenger, std::uint32_t self,
                std::vector<penstock_address_t> addresses, std::vector<std::uint64_t> tokens,
-               penstock_pool_t* pool, std::shared_ptr<const gpu::Device> device);
+               penstock_pool_t* pool, std::shared_ptr<const gpu::Device> device,
+               std::unique_ptr<Ways> ways);
   ~PointToPoint();
   PointToPoint(const PointToPoint&) = delete;
   PointToPoint& operator=(const PointToPoint&) = delete;
@@ -58,6 +61,8 @@ class PointToPoint {
   Result issue(const std::vector<Transfer>& transfers);
   Result carry_by_host(const std::vector<Transfer>& transfers);
   Channel& channel(std::uint32_t peer, bool is_send);
+  Result prepare(const Transfer& transfer);
+  void fail_with(const std::string& why);
   Result meet(std::uint32_t peer);
   void run();
   bool look();
@@ -78,6 +83,7 @@ class PointToPoint {
   std::mutex turn_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
+  std::unique_ptr<Ways> ways_;  ///< outlives the channels, which access its memory
   std::map<std::pair<std::uint32_t, bool>, std::unique_ptr<Channel>> channels_;
   std::optional<std::string> error_;
   std::vector<penstock_request_t*> abandoned_;

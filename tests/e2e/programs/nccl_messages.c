@@ -3,7 +3,8 @@
  *   nccl_messages RANK RANKS FOLDER WHAT     FOLDER passes the unique id
  *
  * WHAT: late (rank 1 receives long after the others have sent), killed (rank 1 is killed in the
- * midst), abort (rank 1 aborts in the midst).
+ * midst), abort (rank 1 aborts in the midst), abandoned (rank 0 sends two messages and aborts; then
+ * rank 1 receives the first).
  *
  * GPU=1: buffers are memory of the GPU that libcuda.so.1 finds. */
 #define _GNU_SOURCE
@@ -89,6 +90,42 @@ static void until_it_ends(const char* how) {
   if (result != ncclSuccess) printf("%s: %s\n", ncclGetErrorString(result), ncclGetLastError(comm));
 }
 
+/* The streams of a rank that aborts run on: what another one receives is right, or an error says
+ * that it may not be. */
+static void abandon(const char* folder) {
+  const size_t first = 256 << 10; /* of the messages; the second one takes the slots again */
+  char file[4096];
+  fill(0);
+  CHECK(exchange());
+  check(0);
+  snprintf(file, sizeof file, "%s/aborted", folder);
+  if (rank == 0) {
+    struct buffer next = new_buffer(block);
+    memset(in.host, 1, in.bytes);
+    memset(next.host, 2, next.bytes);
+    put(&in, stream);
+    put(&next, stream);
+    void* const second = new_stream(); /* the first one waits until its message is received */
+    wait_for(stream);
+    CHECK(ncclSend(in.device, first, ncclInt8, 1, comm, stream));
+    CHECK(ncclSend(next.device, block, ncclInt8, 1, comm, second));
+    usleep(100000); /* its first chunks are under way */
+    CHECK(ncclCommAbort(comm));
+    fclose(fopen(file, "w"));
+    printf("aborted\n");
+    return;
+  }
+  while (access(file, F_OK) != 0) usleep(1000);
+  ncclResult_t result = ncclRecv(out.device, first, ncclInt8, 0, comm, stream), found = ncclSuccess;
+  get(&out, stream);
+  CHECK(ncclCommGetAsyncError(comm, &found));
+  if (result == ncclSuccess) result = found;
+  for (size_t i = 0; result == ncclSuccess && i < first; ++i)
+    if (out.host[i] != 1) fprintf(stderr, "byte %zu is wrong, and no error is told\n", i), exit(1);
+  printf("%s\n", result == ncclSuccess ? "right" : "an error");
+  CHECK(ncclCommAbort(comm));
+}
+
 int main(int argc, char** argv) {
   if (argc != 5) return 2;
   open_gpu();
@@ -98,6 +135,10 @@ int main(int argc, char** argv) {
   stream = new_stream();
   in = new_buffer(block * (size_t)ranks);
   out = new_buffer(block * (size_t)ranks);
+  if (strcmp(argv[4], "abandoned") == 0) {
+    abandon(argv[3]);
+    return 0;
+  }
   const int ends_well = strcmp(argv[4], "late") == 0;
   ends_well ? in_turn(argv[3]) : until_it_ends(argv[4]);
   CHECK(ends_well ? ncclCommDestroy(comm) : ncclCommAbort(comm));

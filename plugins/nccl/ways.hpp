@@ -1,0 +1,81 @@
+// Memory of the pool through which long messages of GPUs go. Each rank has an object with a few
+// slots for each other rank: its own GPU alone copies into them, and that of the other rank copies
+// from there. Messages of the host tell which slot is full, and which is free again.
+//
+//   line 0              failed   this rank has given up: what its slots hold is not to be used
+//   from page 1 on      `slots` slots for each of the other ranks, in the order of ranks
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "nccl/abi.hpp"
+#include "penstock/penstock.h"
+
+namespace penstock::nccl {
+
+/// The slots from one rank to another.
+struct Way {
+  static constexpr std::uint64_t slots = 4;
+
+  penstock_pool_t* pool = nullptr;
+  std::byte* begin = nullptr;  ///< of the first slot
+  std::uint64_t slot_bytes = 0;
+  std::byte* failed = nullptr;  ///< the sender's line
+  std::uint64_t token = 0;      ///< of the sender's process
+  bool is_apart = false;        ///< the ranks are on different hosts
+
+  std::byte* slot(std::uint64_t chunk) const { return begin + chunk % slots * slot_bytes; }
+  /// Called by the sender when its GPU has filled a slot.
+  Result publish(std::uint64_t chunk, std::uint64_t bytes) const;
+  /// Called by the receiver before its GPU reads a slot.
+  Result observe(std::uint64_t chunk, std::uint64_t bytes) const;
+  /// Called by the receiver when its GPU has read a slot: whether the sender has given up or died,
+  /// so that the slot may have been overwritten before.
+  bool has_failed() const;
+};
+
+class Ways {
+ public:
+  /// A rank's memory, for the other ranks.
+  struct Offer {
+    std::uint64_t slot_bytes = 0;  ///< 0: it has none
+    std::uint32_t node = 0;
+    std::uint32_t has_gpu = 0;
+  };
+
+  /// Takes this rank's memory, a part of what is free in the pool; without a GPU, or if slots would
+  /// be too short, none.
+  Ways(penstock_pool_t* pool, std::uint64_t key, int rank, int ranks, bool has_gpu);
+  /// The GPUs do not access the memory any more.
+  ~Ways();
+  Ways(const Ways&) = delete;
+  Ways& operator=(const Ways&) = delete;
+
+  const Offer& own() const { return offers_[self_]; }
+  /// Those of all ranks, and the tokens of their processes.
+  void meet(std::vector<Offer> offers, std::vector<std::uint64_t> tokens);
+  /// Of each slot of the direction; 0: it has none. All ranks know it alike.
+  std::uint64_t slot_bytes(std::uint32_t from, std::uint32_t to) const;
+  /// Finds the slots of a direction of this rank. Errors: remote_error, where the sender has taken
+  /// them back already.
+  Result find(std::uint32_t peer, bool is_send, Way& way);
+  /// Tells the others that this rank has given up. Before its streams stop waiting. The memory is
+  /// then kept until the process ends: others may still look there.
+  void fail();
+
+ private:
+  std::string name_of(std::uint32_t rank) const;
+
+  penstock_pool_t* pool_;
+  std::uint64_t key_;
+  std::uint32_t self_;
+  std::vector<Offer> offers_;
+  std::vector<std::uint64_t> tokens_;
+  std::vector<penstock_object_t*> objects_;  ///< by the sender's rank; null: not opened
+  bool is_used_ = false;                     ///< this rank's GPU has stored into its slots
+  bool has_failed_ = false;
+};
+
+}  // namespace penstock::nccl
