@@ -30,12 +30,13 @@ extern "C" {
 #endif
 
 /* Enqueues the call on `stream` (a cudaStream_t or CUstream; NULL: the default stream of the
- * current device) and returns before the call is done. Ignores the call's `cancelled`. Several
- * ranks may share a GPU. A thread that enqueues for several ranks does so through a thread for each
- * rank if a call takes more than a thousand copies. Errors: invalid_argument, also if the stream
- * belongs to another GPU than the communicator, or captures a graph and the form is not the direct
- * one; not_found (no driver); unavailable (the
- * driver refuses, or an earlier call has failed). */
+ * current device) and returns before the call is done. Ignores the call's `cancelled`. While
+ * hundreds of operations are queued it waits until the GPU has done some, or another thread calls
+ * penstock_comm_abort(). Several ranks may share a GPU. A thread that enqueues long or many calls
+ * for several ranks does so through a thread for each rank. Errors: invalid_argument, also if the
+ * stream belongs to another GPU than the communicator, or captures a graph and the form is not the
+ * direct one; not_found (no driver); unavailable (the driver refuses, or an earlier call has
+ * failed). */
 PENSTOCK_API penstock_status_t penstock_comm_enqueue(penstock_comm_t* comm,
                                                      const penstock_call_t* call, void* stream);
 /* Returns whether an enqueued call has failed; does not wait. A call that its stream has completed

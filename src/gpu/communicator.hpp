@@ -33,10 +33,11 @@ class Communicator {
   /// Returns Device::id() of the current device if the direct form is possible on it; else 0.
   static std::uint64_t direct_gpu();
 
-  /// Enqueues a call. Does not wait for other ranks, unless a thousand operations are queued
-  /// already. Errors: that of an earlier call; invalid_argument, those of coll::build(), and for a
-  /// stream that captures a graph in a form that cannot be captured; unavailable if the driver
-  /// refuses, after which the communicator has failed.
+  /// Enqueues a call. Does not wait for other ranks, unless hundreds of operations are queued
+  /// already: then it waits outside the driver, until there is room or the communicator fails, but
+  /// not for a graph. Errors: that of an earlier call; invalid_argument, those of coll::build(),
+  /// and for a stream that captures a graph in a form that cannot be captured; unavailable if the
+  /// driver refuses, after which the communicator has failed.
   virtual Result<void> enqueue(const Call& call, cuda::Stream stream) = 0;
   /// Returns the first error of an enqueued call. The communicator has then failed: none of its
   /// operations wait any more, and results of unfinished calls are undefined.

@@ -196,44 +196,6 @@ TEST_F(GpuCommunicator, DiscardsDataReadFromFailedRank) {
   }
 }
 
-/// Each rank's part takes several times as many operations as a stream holds, so that the program's
-/// thread waits for room in the driver while the call is under way.
-void gather_much(const Rank& rank) {
-  constexpr std::uint64_t each = 2 << 20;
-  const std::uint32_t self = rank.core.self();
-  coll::Problem problem{.collective = Collective::allgather,
-                        .ranks = 2,
-                        .rank = self,
-                        .input = {{0, each}},
-                        .output = {{0, each}, {each, each}},
-                        .max_block_bytes = each};
-  const DeviceBytes in(rank.device, std::vector<std::byte>(each, std::byte(self + 1)), rank.stream);
-  const DeviceBytes out(rank.device, std::vector<std::byte>(2 * each), rank.stream);
-  const auto done = rank.gpu.enqueue(
-      {.name = "gather", .problem = problem, .input = in.at(), .output = out.at()}, rank.stream);
-  ASSERT_TRUE(done) << done.error().message;
-  std::vector<std::byte> wanted(each, std::byte{1});
-  wanted.resize(2 * each, std::byte{2});
-  EXPECT_EQ(out.read(), wanted);
-  EXPECT_TRUE(rank.gpu.drain());
-}
-
-TEST_F(GpuCommunicator, CallMayExceedOperationsOfStream) {
-  for (const Form& form : {forms[0], forms[2]}) {
-    SCOPED_TRACE(form.name);
-    make_pool(form);
-    run(2, 2, form.shape, gather_much);
-  }
-}
-
-/// A thread that waited there would keep abort() and other users of the driver waiting.
-TEST_F(GpuCommunicator, ProxysFormDoesNotWaitInTheDriver) {
-  setenv("STANDIN_FULL_QUEUE_ABORTS", "1", 1);
-  make_pool(forms[0]);
-  run(2, 2, forms[0].shape, gather_much);
-  unsetenv("STANDIN_FULL_QUEUE_ABORTS");
-}
-
 /// The stand-in GPU without stream memory operations: the direct form waits by launches.
 class GpuWithoutStreamWords : public GpuCommunicator {
  protected:

@@ -31,7 +31,7 @@ Result<std::unique_ptr<Communicator>> Direct::open(coll::Communicator& core,
   base::log(base::Level::info, "collectives of a GPU: blocks of up to {} bytes by one launch{}",
             limits.bytes, core.shares_gpu() ? ", for ranks share a GPU" : "");
   made->lanes_ = PENSTOCK_TRY(Lanes::make(device));
-  made->captured_lanes_ = PENSTOCK_TRY(Lanes::make(device));
+  made->captured_lanes_ = PENSTOCK_TRY(Lanes::make(device, true));
   made->watch_ = std::make_unique<LaneWatch>(device, *made->lanes_);
   made->by_launches_ = !device->has_stream_words();
   if (made->by_launches_) PENSTOCK_TRY(device->words_kernel());
@@ -115,19 +115,21 @@ Result<void> Direct::number(Submission& submitted, bool captures) {
 
 Result<void> Direct::issue(const Call& call, const Submission& submitted, bool captures,
                            cuda::Stream stream) {
+  Lanes::Hold hold = lanes_->hold();
   if (fused_->is_small(call, by_launches_))
     if (auto launch = fused_->arguments(call, *submitted.prepared, submitted.turn, by_launches_)) {
       if (!by_launches_) core_.direct().note(submitted.prepared->direct, submitted.turn);
-      return issue_at_once(call, *launch, captures, stream);
+      return issue_at_once(call, *launch, captures, stream, hold);
     }
-  return issue_by_lanes(call, submitted, captures ? *captured_lanes_ : *lanes_, stream);
+  return issue_by_lanes(call, submitted, captures ? *captured_lanes_ : *lanes_, stream, hold);
 }
 
 /// Uses the program's own stream, so that no event is needed. Events of calls outside do not order
 /// a graph: there it uses the lanes, which become only edges of the graph.
 Result<void> Direct::issue_at_once(const Call& call, FusedCall& arguments, bool captures,
-                                   cuda::Stream stream) {
+                                   cuda::Stream stream, Lanes::Hold& hold) {
   if (!captures) {
+    PENSTOCK_TRY(await_room(*lanes_, hold));
     PENSTOCK_TRY(lanes_->begin_on(stream));
     PENSTOCK_TRY(fused_->launch(call, arguments, stream));
     return lanes_->end_on(stream);
@@ -139,9 +141,18 @@ Result<void> Direct::issue_at_once(const Call& call, FusedCall& arguments, bool 
 }
 
 Result<void> Direct::issue_by_lanes(const Call& call, const Submission& submitted, Lanes& lanes,
-                                    cuda::Stream stream) {
-  const std::vector<coll::DirectOp>& program = submitted.prepared->direct;
+                                    cuda::Stream stream, Lanes::Hold& hold) {
+  PENSTOCK_TRY(await_room(lanes, hold));
   PENSTOCK_TRY(lanes.begin_after(stream));
+  const auto issued = issue_program(call, submitted, lanes, hold);
+  // Also after an error: the lanes still use the program's memory until they have run out.
+  const auto ended = lanes.end_before(stream);
+  return issued ? ended : issued;
+}
+
+Result<void> Direct::issue_program(const Call& call, const Submission& submitted, Lanes& lanes,
+                                   Lanes::Hold& hold) {
+  const std::vector<coll::DirectOp>& program = submitted.prepared->direct;
   // Both lanes begin a call together: a rank that hears of this rank's call knows that the previous
   // one is over.
   for (const Lane lane : both_lanes) PENSTOCK_TRY(lanes.join(lane));
@@ -150,13 +161,21 @@ Result<void> Direct::issue_by_lanes(const Call& call, const Submission& submitte
   for (; i < program.size() && program[i].kind == coll::DirectOp::Kind::resume; ++i)
     PENSTOCK_TRY(issue_op(call, submitted, lanes, program[i]));
   PENSTOCK_TRY(words_->flush(Lane::read));
-  if (by_launches_)
-    PENSTOCK_TRY(lanes.join(Lane::write));  // behind the launch that counts the
-                                            // call
-  for (; i < program.size(); ++i) PENSTOCK_TRY(issue_op(call, submitted, lanes, program[i]));
+  // Behind the launch that counts the call.
+  if (by_launches_) PENSTOCK_TRY(lanes.join(Lane::write));
+  for (; i < program.size(); ++i) {
+    PENSTOCK_TRY(await_room(lanes, hold));
+    PENSTOCK_TRY(issue_op(call, submitted, lanes, program[i]));
+  }
   if (!by_launches_) core_.direct().note(program, submitted.turn);
-  PENSTOCK_TRY(words_->finish());
-  return lanes.end_before(stream);
+  return words_->finish();
+}
+
+/// The words that are collected may be all that other ranks need to go on, and so this rank.
+Result<void> Direct::await_room(Lanes& lanes, Lanes::Hold& hold) {
+  if (PENSTOCK_TRY(lanes.has_room(words_->pending()))) return {};
+  for (const Lane lane : both_lanes) PENSTOCK_TRY(words_->flush(lane));
+  return lanes.await_room(hold, [this] { return known_error(); });
 }
 
 Result<void> Direct::issue_op(const Call& call, const Submission& submitted, Lanes& lanes,
@@ -170,8 +189,9 @@ Result<void> Direct::issue_op(const Call& call, const Submission& submitted, Lan
       return lanes.join(op.lane);
     case Kind::move:
       PENSTOCK_TRY(words_->flush(op.lane));
-      return movement_->move(call, prepared, turn.half, prepared.schedule.steps[op.step],
-                             lanes.stream(op.lane));
+      PENSTOCK_TRY(movement_->move(call, prepared, turn.half, prepared.schedule.steps[op.step],
+                                   lanes.stream(op.lane)));
+      return lanes.count(op.lane);
     default:
       if (!by_launches_ && !core_.direct().is_needed(op, turn)) return {};
       return words_->add(op);
@@ -276,6 +296,11 @@ void Direct::fail_with(const Error& error) {
     if (!error_) error_ = error;
   }
   changed_.notify_all();
+}
+
+std::optional<Error> Direct::known_error() {
+  const std::lock_guard<std::mutex> guard(mutex_);
+  return error_;
 }
 
 std::optional<Error> Direct::error() {

@@ -53,11 +53,15 @@ class Direct : public Communicator {
   Result<void> issue(const Call& call, const Submission& submitted, bool captures,
                      cuda::Stream stream);
   Result<void> issue_at_once(const Call& call, FusedCall& arguments, bool captures,
-                             cuda::Stream stream);
+                             cuda::Stream stream, Lanes::Hold& hold);
   Result<void> issue_by_lanes(const Call& call, const Submission& submitted, Lanes& lanes,
-                              cuda::Stream stream);
+                              cuda::Stream stream, Lanes::Hold& hold);
+  Result<void> issue_program(const Call& call, const Submission& submitted, Lanes& lanes,
+                             Lanes::Hold& hold);
   Result<void> issue_op(const Call& call, const Submission& submitted, Lanes& lanes,
                         const coll::DirectOp& op);
+  /// Waits until the lanes take another operation at once.
+  Result<void> await_room(Lanes& lanes, Lanes::Hold& hold);
   bool is_over();
   void await_graphs() const;
 
@@ -68,6 +72,8 @@ class Direct : public Communicator {
   void notify_others();
   void release_streams(std::unique_lock<std::mutex>& lock);
   void fail_with(const Error& error);
+  /// As error(), without looking at the other ranks.
+  std::optional<Error> known_error();
 
   coll::Communicator& core_;
   std::shared_ptr<const Device> device_;

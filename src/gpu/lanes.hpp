@@ -4,10 +4,14 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <mutex>
+#include <optional>
 
 #include "coll/schedule.hpp"
 #include "gpu/device.hpp"
+#include "gpu/outstanding.hpp"
 
 namespace penstock::gpu {
 
@@ -19,13 +23,27 @@ constexpr std::size_t index_of(Lane lane) {
 
 class Lanes {
  public:
-  static Result<std::unique_ptr<Lanes>> make(std::shared_ptr<const Device> device);
+  /// `captured`: only graphs get their operations, which no stream does before a launch.
+  static Result<std::unique_ptr<Lanes>> make(std::shared_ptr<const Device> device,
+                                             bool captured = false);
   /// Waits until the streams are idle: all their operations are done, or the GPU has failed.
   ~Lanes();
   Lanes(const Lanes&) = delete;
   Lanes& operator=(const Lanes&) = delete;
 
   cuda::Stream stream(Lane lane) const { return streams_[index_of(lane)]; }
+
+  /// Held by the thread that enqueues while it calls the driver.
+  using Hold = std::unique_lock<std::mutex>;
+  Hold hold() const { return Hold(mutex_); }
+
+  /// Called after a lane was given operations.
+  Result<void> count(Lane lane, std::uint64_t operations = 1);
+  /// Whether the streams, those of the program too, take `more` operations and a few others at
+  /// once. Errors: the GPU has failed, and how.
+  Result<bool> has_room(std::uint64_t more = 0);
+  /// Waits for that without `hold`, and outside the driver. Errors: also what `failed` returns.
+  Result<void> await_room(Hold& hold, const std::function<std::optional<Error>()>& failed);
 
   /// Orders the lanes' next operations after those that `user` has been given so far.
   Result<void> begin_after(cuda::Stream user);
@@ -44,10 +62,14 @@ class Lanes {
   Result<void> synchronize() const;
 
  private:
-  explicit Lanes(std::shared_ptr<const Device> device) : device_(std::move(device)) {}
+  Lanes(std::shared_ptr<const Device> device, bool captured);
   Result<void> open();
+  Result<void> count_of_user(cuda::Stream user, std::uint64_t operations);
 
   std::shared_ptr<const Device> device_;
+  const bool captured_;
+  mutable std::mutex mutex_;
+  std::array<Outstanding, both_lanes.size() + 1> outstanding_;  ///< the last: of users' streams
   std::array<cuda::Stream, both_lanes.size()> streams_{};
   std::array<cuda::Event, both_lanes.size()> ends_{};
   cuda::Event begin_ = nullptr;

@@ -1,45 +1,48 @@
-// Bounds the operations that a lane's stream has not done yet. A GPU queues some 1,000 operations
-// of a stream that waits; then the next call blocks inside the driver, where no abort reaches it,
-// and the driver answers no question about the stream. So the thread that enqueues waits before.
+// Bounds the operations that streams have been given and have not done yet. A GPU queues some 1,000
+// operations of a stream that waits; then the next call blocks inside the driver, where no abort
+// reaches it, and the driver answers no question about the stream. So the thread that enqueues
+// waits before that, outside the driver.
 #pragma once
 
+#include <array>
 #include <cstdint>
-#include <deque>
+
+#include "gpu/device.hpp"
 
 namespace penstock::gpu {
 
-/// Of one lane. Used by the thread that enqueues.
+/// Of a stream, or of several that take turns. Used by the thread that enqueues.
 class Outstanding {
  public:
   static constexpr std::uint64_t most = 512;
 
-  /// A word that the lane's stream writes, or waits for, behind the operations so far.
-  struct End {
-    bool waits = false;  ///< else it writes
-    std::uint64_t value = 0;
-  };
+  /// `device` must outlive it.
+  explicit Outstanding(const Device& device) : device_(device), driver_(device.driver()) {}
+  ~Outstanding();
+  Outstanding(const Outstanding&) = delete;
+  Outstanding& operator=(const Outstanding&) = delete;
+  Result<void> open();
 
-  void count() { ++issued_; }
-  /// The operations so far are done once `end` is reached.
-  void end_with(End end) { ends_.push_back({end, issued_}); }
-  /// False: at least `most` operations are not done. `is_reached`: bool(End), whether the word has
-  /// the value. Operations that no end covers are not counted: nothing tells when they are done.
-  template <class IsReached>
-  bool has_room(const IsReached& is_reached) {
-    while (issued_ - done_ >= most && !ends_.empty() && is_reached(ends_.front().end)) {
-      done_ = ends_.front().issued;
-      ends_.pop_front();
-    }
-    return issued_ - done_ < most || ends_.empty();
-  }
+  /// Called after `stream` was given `operations`. Gives it an event now and then.
+  Result<void> count(cuda::Stream stream, std::uint64_t operations);
+  /// Whether fewer than `most` are outstanding, `more` included. Asks the driver for an event only
+  /// if it seems otherwise. Errors: the GPU has failed, and how.
+  Result<bool> has_room(std::uint64_t more);
 
  private:
-  struct Covered {
-    End end;
-    std::uint64_t issued;  ///< operations up to here
+  static constexpr std::uint64_t between_marks = 128;
+  /// An event behind the operations so far.
+  struct Mark {
+    cuda::Event event = nullptr;
+    std::uint64_t issued = 0;
   };
-  std::uint64_t issued_ = 0, done_ = 0;
-  std::deque<Covered> ends_;
+  Mark& mark(std::uint64_t number) { return marks_[number % marks_.size()]; }
+
+  const Device& device_;
+  const cuda::Driver& driver_;
+  std::uint64_t issued_ = 0, marked_ = 0, done_ = 0;
+  std::array<Mark, 8> marks_{};
+  std::uint64_t first_ = 0, next_ = 0;  ///< marks that were not found reached yet
 };
 
 }  // namespace penstock::gpu

@@ -154,17 +154,26 @@ Result<Proxied::Submission> Proxied::prepare(const Call& call) {
 }
 
 Result<void> Proxied::issue(const Submission& submitted, cuda::Stream stream) {
-  std::array<std::int64_t, coll::lane_count> joined{-1, -1};
+  Lanes::Hold hold = lanes_->hold();
+  PENSTOCK_TRY(lanes_->await_room(hold, [this] { return known_error(); }));
   PENSTOCK_TRY(lanes_->begin_after(stream));
+  const auto issued = issue(submitted, hold);
+  // Also after an error: the lanes still use the program's memory until they have run out.
+  const auto ended = lanes_->end_before(stream);
+  return issued ? ended : issued;
+}
+
+Result<void> Proxied::issue(const Submission& submitted, Lanes::Hold& hold) {
+  std::array<std::int64_t, coll::lane_count> joined{-1, -1};
+  const auto failed = [this] { return known_error(); };
   for (const coll::Event& event : submitted.prepared->program.events) {
-    PENSTOCK_TRY(await_room(event.lane));
+    PENSTOCK_TRY(lanes_->await_room(hold, failed));
     PENSTOCK_TRY(issue(submitted, event, joined));
+    PENSTOCK_TRY(lanes_->count(event.lane));
   }
   // "Done" means that the others know of it too: the program may end now.
-  PENSTOCK_TRY(await_room(Lane::read));
   PENSTOCK_TRY(wait_for_gate(Lane::read, submitted.last));
-  outstanding_[index_of(Lane::read)].end_with({.waits = true, .value = submitted.last});
-  return lanes_->end_before(stream);
+  return lanes_->count(Lane::read);
 }
 
 Result<void> Proxied::issue(const Submission& submitted, const coll::Event& event,
@@ -172,13 +181,8 @@ Result<void> Proxied::issue(const Submission& submitted, const coll::Event& even
   const auto& steps = submitted.prepared->schedule.steps;
   const std::size_t lane = index_of(event.lane);
   const std::uint64_t segments = submitted.base[lane] + event.number + 1;
-  outstanding_[lane].count();
   if (event.kind == coll::Event::Kind::gate) return wait_for_gate(event.lane, segments);
-  if (event.kind == coll::Event::Kind::mark) {
-    PENSTOCK_TRY(set_mark(event.lane, segments));
-    outstanding_[lane].end_with({.value = segments});
-    return {};
-  }
+  if (event.kind == coll::Event::Kind::mark) return set_mark(event.lane, segments);
   const coll::Step& step = steps[event.number];
   const bool of_other =
       step.after >= 0 && steps[static_cast<std::size_t>(step.after)].lane != step.lane;
@@ -188,19 +192,6 @@ Result<void> Proxied::issue(const Submission& submitted, const coll::Event& even
   }
   return movement_->move(submitted.call, *submitted.prepared, submitted.number, step,
                          lanes_->stream(event.lane));
-}
-
-Result<void> Proxied::await_room(Lane lane) {
-  constexpr int yields = 100;
-  constexpr std::chrono::microseconds between{20};
-  const auto is_reached = [&](const Outstanding::End& end) {
-    return word(end.waits ? gates : marks, lane).load(std::memory_order_acquire) >= end.value;
-  };
-  for (int looks = 0; !outstanding_[index_of(lane)].has_room(is_reached); ++looks) {
-    if (const auto failed = known_error()) return unexpected(*failed);
-    looks < yields ? std::this_thread::yield() : std::this_thread::sleep_for(between);
-  }
-  return {};
 }
 
 Result<void> Proxied::wait_for_gate(Lane lane, std::uint64_t segments) {

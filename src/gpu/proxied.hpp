@@ -18,7 +18,6 @@
 #include "coll/lane_program.hpp"
 #include "gpu/communicator.hpp"
 #include "gpu/lane_watch.hpp"
-#include "gpu/outstanding.hpp"
 
 namespace penstock::gpu {
 
@@ -51,10 +50,9 @@ class Proxied : public Communicator {
       : core_(core), device_(std::move(device)) {}
   Result<Submission> prepare(const Call& call);
   Result<void> issue(const Submission& submitted, cuda::Stream stream);
+  Result<void> issue(const Submission& submitted, Lanes::Hold& hold);
   Result<void> issue(const Submission& submitted, const coll::Event& event,
                      std::array<std::int64_t, coll::lane_count>& joined);
-  /// Waits, outside the driver, until the lane's stream takes another operation at once.
-  Result<void> await_room(Lane lane);
   /// Copies on a separate stream, and waits for the copy.
   Result<void> copy_beside(const std::function<cuda::Status(cuda::Stream)>& copy);
   Result<void> wait_for_gate(Lane lane, std::uint64_t segments);
@@ -84,7 +82,6 @@ class Proxied : public Communicator {
   std::uint64_t number_ = 0;          ///< the last collective enqueued
   std::uint64_t packets_ = 0;         ///< packets to a switch, of all these
   std::array<std::uint64_t, coll::lane_count> segments_{};
-  std::array<Outstanding, coll::lane_count> outstanding_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;

@@ -73,6 +73,12 @@ Result<void> StreamWords::flush(Lane lane) {
   return target_.by_launches ? flush_launch(lane, false) : flush_batch(lane, false);
 }
 
+std::size_t StreamWords::pending() const {
+  std::size_t operations = 0;
+  for (const auto& of_lane : pending_) operations += of_lane.size();
+  return operations;
+}
+
 Result<void> StreamWords::finish() {
   for (const Lane lane : both_lanes) {
     const bool last = lane == Lane::read;
@@ -106,6 +112,7 @@ Result<void> StreamWords::flush_batch(Lane lane, bool last) {
     PENSTOCK_TRY(device_->driver().check(
         device_->driver().batch(target_.lanes->stream(lane), count, ops.data() + at, 0),
         "waits for words of the pool"));
+    PENSTOCK_TRY(target_.lanes->count(lane, count));
   }
   return {};
 }
@@ -132,8 +139,10 @@ Result<void> StreamWords::flush_launch(Lane lane, bool last) {
   if (last) ops.done = done_word();
   if (begins) ops.begins = 1;
   begins_ = begins_ && !begins;
-  return device_->launch(PENSTOCK_TRY(device_->words_kernel()), 1, threads, &ops,
-                         target_.lanes->stream(lane), "a kernel that waits for words of the pool");
+  const cuda::Function kernel = PENSTOCK_TRY(device_->words_kernel());
+  PENSTOCK_TRY(device_->launch(kernel, 1, threads, &ops, target_.lanes->stream(lane),
+                               "a kernel that waits for words of the pool"));
+  return target_.lanes->count(lane);
 }
 
 }  // namespace penstock::gpu

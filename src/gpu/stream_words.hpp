@@ -45,6 +45,8 @@ class StreamWords {
   /// Collects the operation; it goes to the lane with the next one, or at flush().
   Result<void> add(const coll::DirectOp& op);
   Result<void> flush(Lane lane);
+  /// The collected operations, of both lanes.
+  std::size_t pending() const;
   /// Flushes all; the read lane's last word is `done`.
   Result<void> finish();
 
