@@ -14,6 +14,9 @@ namespace {
 
 std::atomic<Status> first_error{success};
 
+/// A variable that makes calls long, so that a thread that asks meanwhile is noticed.
+constexpr const char* asked_aborts = "STANDIN_ASKED_DURING_CALL_ABORTS";
+
 /// Seeded by PENSTOCK_SIM_SEED; each stream draws its own delays.
 class Delays {
  public:
@@ -101,6 +104,12 @@ void StreamThread::enqueue(Operation operation) {
     std::abort();
   }
   changed_.wait(lock, has_room);
+  if (std::getenv(asked_aborts) != nullptr) {
+    constexpr std::chrono::microseconds inside{100};
+    lock.unlock();
+    std::this_thread::sleep_for(inside);
+    lock.lock();
+  }
   if (shared_ != nullptr) operation = SharedQueue::in_turn(shared_, std::move(operation));
   queue_.push_back(std::move(operation));
   changed_.notify_all();
@@ -112,7 +121,13 @@ void StreamThread::synchronize() {
 }
 
 bool StreamThread::is_idle() {
-  const std::lock_guard<std::mutex> call(calls_);
+  std::unique_lock<std::mutex> call(calls_, std::try_to_lock);
+  if (!call && std::getenv(asked_aborts) != nullptr) {
+    std::fputs("stand-in: a stream is asked about while another thread gives it operations\n",
+               stderr);
+    std::abort();
+  }
+  if (!call) call.lock();
   const std::lock_guard<std::mutex> guard(mutex_);
   return queue_.empty() && !busy_;
 }

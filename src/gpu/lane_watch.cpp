@@ -30,8 +30,7 @@ void LaneWatch::run() {
     changed_.wait(lock, [this] { return ends_ || asked_; });
     if (ends_) return;
     lock.unlock();
-    idle_ = lanes_.are_idle();
-    auto found = lanes_.check();
+    auto found = look();
     lock.lock();
     if (!found) {
       found_ = std::move(found);
@@ -40,6 +39,13 @@ void LaneWatch::run() {
     changed_.wait_for(lock, between, [this] { return ends_; });
     asked_ = false;
   }
+}
+
+/// A thread that enqueues learns of a failure by itself.
+Result<void> LaneWatch::look() {
+  const auto hold = lanes_.try_hold();
+  idle_ = hold && lanes_.are_idle();
+  return hold ? lanes_.check() : Result<void>();
 }
 
 void LaneWatch::ask() {

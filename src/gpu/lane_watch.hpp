@@ -1,7 +1,6 @@
-// Asks for the state of a communicator's streams in a thread of its own: while a thread of the
-// program waits for room in a stream's queue, NVIDIA's driver answers no question about that
-// stream. Room comes when the stream advances, so a thread that lets it advance must not wait for
-// such an answer.
+// Asks for the state of a communicator's streams in a thread of its own, and only while nobody
+// gives them operations. NVIDIA's driver may answer late, for it also waits for other threads of
+// the program; a thread that lets the streams advance must not wait for such an answer.
 #pragma once
 
 #include <atomic>
@@ -28,6 +27,7 @@ class LaneWatch {
 
  private:
   void run();
+  Result<void> look();
   void ask();
 
   std::shared_ptr<const Device> device_;

@@ -33,9 +33,12 @@ class Lanes {
 
   cuda::Stream stream(Lane lane) const { return streams_[index_of(lane)]; }
 
-  /// Held by the thread that enqueues while it calls the driver.
+  /// Held by the thread that enqueues while it calls the driver, and by one that asks for the state
+  /// of the streams: NVIDIA's driver is not asked about a stream that is being given operations.
   using Hold = std::unique_lock<std::mutex>;
   Hold hold() const { return Hold(mutex_); }
+  /// Does not wait; the result may hold nothing.
+  Hold try_hold() const { return Hold(mutex_, std::try_to_lock); }
 
   /// Called after a lane was given operations.
   Result<void> count(Lane lane, std::uint64_t operations = 1);

@@ -1,5 +1,5 @@
 // Calls of more operations than a stream holds: the thread that enqueues waits for room outside the
-// driver.
+// driver, and nobody asks about a stream that is being given operations.
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -13,10 +13,13 @@ namespace {
 using testing::HasSubstr;
 
 /// Each rank's part takes several times as many operations as a stream holds.
+constexpr std::uint64_t much = 2 << 20;
+
 class Gathering {
  public:
-  explicit Gathering(const Rank& rank)
+  explicit Gathering(const Rank& rank, std::uint64_t each = much)
       : rank_(rank),
+        each_(each),
         in_(rank.device, std::vector<std::byte>(each, std::byte(rank.core.self() + 1)),
             rank.stream),
         out_(rank.device, std::vector<std::byte>(2 * each), rank.stream) {}
@@ -25,32 +28,36 @@ class Gathering {
     const coll::Problem problem{.collective = Collective::allgather,
                                 .ranks = 2,
                                 .rank = rank_.core.self(),
-                                .input = {{0, each}},
-                                .output = {{0, each}, {each, each}},
-                                .max_block_bytes = each};
+                                .input = {{0, each_}},
+                                .output = {{0, each_}, {each_, each_}},
+                                .max_block_bytes = each_};
     return rank_.gpu.enqueue(
         {.name = "gather", .problem = problem, .input = in_.at(), .output = out_.at()},
         rank_.stream);
   }
   void expect() const {
-    std::vector<std::byte> wanted(each, std::byte{1});
-    wanted.resize(2 * each, std::byte{2});
+    std::vector<std::byte> wanted(each_, std::byte{1});
+    wanted.resize(2 * each_, std::byte{2});
     EXPECT_EQ(out_.read(), wanted);
   }
   void wait() const { (void)out_.read(); }
 
  private:
-  static constexpr std::uint64_t each = 2 << 20;
   const Rank& rank_;
+  std::uint64_t each_;
   DeviceBytes in_, out_;
 };
 
-void gather_much(const Rank& rank) {
-  const Gathering gathering(rank);
+void gather(const Rank& rank, std::uint64_t each) {
+  const Gathering gathering(rank, each);
   const auto done = gathering.enqueue();
   ASSERT_TRUE(done) << done.error().message;
   gathering.expect();
   EXPECT_TRUE(rank.gpu.drain());
+}
+
+void gather_much(const Rank& rank) {
+  gather(rank, much);
 }
 
 void make_many_small_calls(const Rank& rank) {
@@ -128,6 +135,18 @@ TEST_F(GpuWithFullQueues, CaptureTakesALongCallAtOnce) {
     gathering.expect();
     EXPECT_TRUE(rank.gpu.drain());
   });
+}
+
+/// The stand-in ends the process if a stream is asked about while a thread gives it operations, and
+/// its calls take long.
+TEST_F(GpuCommunicator, AsksNoStreamThatIsGivenOperations) {
+  setenv("STANDIN_ASKED_DURING_CALL_ABORTS", "1", 1);
+  for (const Form& form : {forms[0], forms[2]}) {
+    SCOPED_TRACE(form.name);
+    make_pool(form);
+    run(2, 2, form.shape, [](const Rank& rank) { gather(rank, 200'000); });
+  }
+  unsetenv("STANDIN_ASKED_DURING_CALL_ABORTS");
 }
 
 }  // namespace
