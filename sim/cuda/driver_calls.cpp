@@ -17,8 +17,9 @@ using namespace penstock::sim::cuda;
 
 struct CUctx_st {};
 struct CUstream_st {
-  explicit CUstream_st(Context of) : context(of) {}
+  CUstream_st(Context of, int its) : context(of), priority(its) {}
   const Context context;
+  const int priority;
   StreamThread thread;
 };
 /// One thread may record it while another asks.
@@ -47,6 +48,8 @@ struct CUgraphExec_st {
 };
 
 namespace {
+
+constexpr int least_priority = 0, greatest_priority = -5;  // as a GPU has them
 
 std::atomic<bool> initialized{false};
 constexpr int max_devices = 8;
@@ -101,7 +104,7 @@ StreamThread& thread_of(Stream stream) {
   if (!is_default(stream)) return stream->thread;
   const std::lock_guard<std::mutex> guard(mutex);
   Stream& found = of_default[static_cast<std::size_t>(device_of(current.back()))];
-  if (found == nullptr) found = new CUstream_st(current.back());
+  if (found == nullptr) found = new CUstream_st(current.back(), least_priority);
   return found->thread;
 }
 
@@ -270,14 +273,30 @@ PENSTOCK_EXPORT Status cuPointerGetAttribute(void* value, int attribute, DeviceP
   return success;
 }
 
-PENSTOCK_EXPORT Status cuStreamCreate(Stream* stream, unsigned) {
+/// A lower number is a higher priority. Streams only remember theirs.
+PENSTOCK_EXPORT Status cuCtxGetStreamPriorityRange(int* least, int* greatest) {
   RETURN_IF_FAILED(usable());
-  *stream = new CUstream_st(current.back());
+  *least = least_priority;
+  *greatest = greatest_priority;
   return success;
+}
+PENSTOCK_EXPORT Status cuStreamCreateWithPriority(Stream* stream, unsigned, int priority) {
+  RETURN_IF_FAILED(usable());
+  *stream = new CUstream_st(current.back(),
+                            std::clamp(priority, greatest_priority, least_priority));
+  return success;
+}
+PENSTOCK_EXPORT Status cuStreamCreate(Stream* stream, unsigned flags) {
+  return cuStreamCreateWithPriority(stream, flags, least_priority);
 }
 PENSTOCK_EXPORT Status cuStreamGetCtx(Stream stream, Context* context) {
   RETURN_IF_FAILED(usable());
   *context = is_default(stream) ? current.back() : stream->context;
+  return success;
+}
+PENSTOCK_EXPORT Status cuStreamGetPriority(Stream stream, int* priority) {
+  RETURN_IF_FAILED(usable());
+  *priority = is_default(stream) ? least_priority : stream->priority;
   return success;
 }
 PENSTOCK_EXPORT Status cuStreamDestroy_v2(Stream stream) {

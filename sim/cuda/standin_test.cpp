@@ -53,6 +53,17 @@ class StandinGpu : public testing::Test {
   const Driver* gpu_ = nullptr;
 };
 
+TEST_F(StandinGpu, StreamsHaveThePriorityAskedFor) {
+  int least = 0, greatest = 0, found = 0;
+  ok(gpu_->context_priorities(&least, &greatest));
+  ok(gpu_->stream_priority(stream(), &found));
+  EXPECT_EQ(found, least);
+  Stream first = nullptr;
+  ok(gpu_->stream_create_with_priority(&first, stream_non_blocking, greatest - 10));
+  ok(gpu_->stream_priority(first, &found));
+  EXPECT_EQ(found, greatest);
+}
+
 TEST_F(StandinGpu, CopiesThereAndBack) {
   const DevicePointer a = memory(), b = memory();
   const Stream s = stream();

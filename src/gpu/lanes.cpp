@@ -26,10 +26,14 @@ Result<void> Lanes::open() {
   for (Outstanding& outstanding : outstanding_) PENSTOCK_TRY(outstanding.open());
   PENSTOCK_TRY(event(begin_));
   PENSTOCK_TRY(event(on_user_));
+  // Other ranks wait for these streams; the program's kernels can wait.
+  int least = 0, greatest = 0;
+  PENSTOCK_TRY(driver.check(driver.context_priorities(&least, &greatest), "priorities of streams"));
   for (const Lane lane : both_lanes) {
     PENSTOCK_TRY(event(ends_[index_of(lane)]));
-    PENSTOCK_TRY(driver.check(
-        driver.stream_create(&streams_[index_of(lane)], cuda::stream_non_blocking), "a stream"));
+    PENSTOCK_TRY(driver.check(driver.stream_create_with_priority(
+                                  &streams_[index_of(lane)], cuda::stream_non_blocking, greatest),
+                              "a stream"));
   }
   return {};
 }
