@@ -351,6 +351,7 @@ Options Agreement::options(pool::Pool& pool, const std::vector<Offer>& offers) c
                                [](const Offer& offer) { return offer.direct != 0; });
   const auto by_gpu = std::count_if(offers.begin(), offers.end(),
                                     [](const Offer& offer) { return offer.by_gpu != 0; });
+  options.by_gpus = by_gpu != 0;
   options.mixed = by_gpu != 0 && by_gpu != std::ssize(offers);
   options.shares_gpu = std::count_if(offers.begin(), offers.end(), [&](const Offer& offer) {
                          return offer.direct == own_.direct;

@@ -34,7 +34,7 @@ constexpr std::uint32_t looks_between_checks = 256;
 struct Communicator::Impl {
   Impl(pool::Pool& pool, const Options& options)
       : state(pool, options),
-        plans(options.tuning != nullptr ? *options.tuning : Tuning{}),
+        plans(options.tuning != nullptr ? *options.tuning : Tuning{}, options.by_gpus),
         schedules(NodeMap(options.nodes)),
         eager(state),
         slots(state, options.mixed ? no_zero_copy_bytes : options.zero_copy_bytes),

@@ -83,6 +83,9 @@ struct Options {
   /// GPUs move the data of some ranks, but not of all. Then all data goes through slots, where GPUs
   /// can read it. The same on all ranks.
   bool mixed = false;
+  /// GPUs move the data of some ranks at least: plan() then gives the plans of GPUs. The same on
+  /// all ranks.
+  bool by_gpus = false;
   /// A chunk stays in place if its parts lie in the pool in whole lines and have at least this many
   /// bytes. Other ranks read it there, and the call ends when all have. May differ between ranks.
   std::uint64_t zero_copy_bytes = default_zero_copy_bytes;

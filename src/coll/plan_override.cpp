@@ -74,7 +74,7 @@ Plan PlanOverride::applied_to(const Plan& plan, const Problem& problem, bool nod
   if (changed.eager) return changed;
   changed.variant = variant.value_or(plan.variant);
   changed.turns = turns.value_or(plan.turns);
-  if (chunks != 0) changed.chunks = chunks;
+  if (chunks != 0 || chunk_bytes != 0) changed.chunks = chunks;
   if (chunk_bytes != 0) changed.slot_bytes = std::min(plan.slot_bytes, chunk_bytes);
   if (algorithm && has_algorithm(problem.collective, *algorithm, nodes))
     changed.algorithm = *algorithm;

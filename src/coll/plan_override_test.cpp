@@ -50,6 +50,9 @@ TEST(PlanOverride, ChangesWhatTheCollectiveHas) {
   EXPECT_EQ(changed.chunks, 2u);
   EXPECT_TRUE(changed.turns);
   EXPECT_EQ(two_level.applied_to(plan, problem, false).algorithm, Algorithm::one_shot);
+  const Plan of_table{.chunks = 5};
+  EXPECT_EQ(parse_plan_override("turns=1")->applied_to(of_table, problem, true).chunks, 5u);
+  EXPECT_EQ(parse_plan_override("chunk=1K")->applied_to(of_table, problem, true).chunks, 0u);
   problem.collective = Collective::scan;
   EXPECT_EQ(two_level.applied_to(plan, problem, true).algorithm, Algorithm::one_shot);
   const auto naive = *parse_plan_override("variant=naive,algorithm=two_shot");

@@ -1,6 +1,7 @@
 #include "coll/planning.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "coll/hand_over.hpp"
 #include "coll/layout.hpp"
@@ -83,21 +84,38 @@ std::optional<Plan> plan_of(const TuningEntry& entry, const Problem& problem, co
   return can_be(problem, plan, shape, nodes) ? std::optional(plan) : std::nullopt;
 }
 
-PlanTable::PlanTable(const Tuning& tuning) {
+std::uint32_t chunks_for_gpus(const Problem& problem, Algorithm algorithm) {
+  constexpr std::uint64_t pieces = 16, least = 128 << 10, most = 2 << 20;
+  const bool by_shares = reduces_shares(problem, {.algorithm = algorithm});
+  const std::uint64_t block = problem.max_block_bytes.value_or(0);
+  const std::uint64_t bytes = by_shares ? block / problem.ranks : block;
+  const std::uint64_t chunk = std::clamp(bytes / pieces, least, most);
+  const std::uint64_t chunks = bytes / chunk + (bytes % chunk == 0 ? 0 : 1);
+  return static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(chunks, std::numeric_limits<std::uint32_t>::max()));
+}
+
+PlanTable::PlanTable(const Tuning& tuning, bool by_gpus) {
+  const Tuning& built_in = by_gpus ? default_tuning_of_gpus() : default_tuning();
   for (std::uint32_t i = 0; i < collective_count; ++i) {
-    for (const Tuning* table : {&tuning, &default_tuning()})
-      for (const TuningEntry& entry : table->entries)
+    const auto add = [&](const Tuning& table, bool chunks_for_gpus) {
+      for (const TuningEntry& entry : table.entries)
         if (entry.collective.value_or(static_cast<Collective>(i)) == static_cast<Collective>(i))
-          entries_.push_back(entry);
-    begins_[i + 1] = static_cast<std::uint32_t>(entries_.size());
+          rows_.push_back({entry, chunks_for_gpus});
+    };
+    add(tuning, false);
+    add(built_in, by_gpus);
+    begins_[i + 1] = static_cast<std::uint32_t>(rows_.size());
   }
 }
 
 Plan PlanTable::plan(const Problem& problem, const Shape& shape, const NodeMap& nodes) const {
   const auto collective = static_cast<std::size_t>(problem.collective);
   for (std::uint32_t i = begins_[collective]; i < begins_[collective + 1]; ++i) {
-    if (!matches(entries_[i], problem, nodes)) continue;
-    if (const auto plan = plan_of(entries_[i], problem, shape, nodes)) return *plan;
+    TuningEntry entry = rows_[i].entry;
+    if (!matches(entry, problem, nodes)) continue;
+    if (rows_[i].chunks_for_gpus) entry.chunks = chunks_for_gpus(problem, entry.algorithm);
+    if (const auto plan = plan_of(entry, problem, shape, nodes)) return *plan;
   }
   // Nothing fits, not even a whole slot. build() reports what is missing.
   Plan plan;

@@ -19,15 +19,25 @@ std::optional<Plan> plan_of(const TuningEntry& entry, const Problem& problem, co
 /// A tuning table arranged for look-ups: no allocation, a few comparisons.
 class PlanTable {
  public:
-  explicit PlanTable(const Tuning& tuning);
+  /// `by_gpus`: GPUs move the data, so that the built-in entries give the plans of GPUs.
+  explicit PlanTable(const Tuning& tuning, bool by_gpus = false);
   /// Looks up the plan for a problem. The same on all ranks that know the same about it: without
   /// Problem::max_block_bytes, its sizes are ignored.
   Plan plan(const Problem& problem, const Shape& shape, const NodeMap& nodes = {}) const;
 
  private:
-  std::vector<TuningEntry> entries_;  ///< by collective, in the table's order; the defaults last
+  struct Row {
+    TuningEntry entry;
+    bool chunks_for_gpus = false;  ///< as chunks_for_gpus(), if the entry does not say
+  };
+  std::vector<Row> rows_;  ///< by collective, in the table's order; the defaults last
   std::array<std::uint32_t, collective_count + 1> begins_{};
 };
+
+/// Plan::chunks for data that GPUs move: pieces of 1/16 of the block, or of a rank's share of it in
+/// a reduction by shares, but of 128 KB to 2 MB. Longer ones would leave the streams idle while the
+/// first and the last chunk are on their way; shorter ones cost more in operations than in copies.
+std::uint32_t chunks_for_gpus(const Problem& problem, Algorithm algorithm);
 
 /// Uses the built-in table.
 Plan default_plan(const Problem& problem, const Shape& shape);

@@ -160,6 +160,18 @@ const Tuning& default_tuning() {
   return tuning;
 }
 
+const Tuning& default_tuning_of_gpus() {
+  static const Tuning tuning = [] {
+    Tuning made = make_default();
+    // A GPU's arithmetic costs it nothing beside the copies, and each hand-over some microseconds.
+    std::erase_if(made.entries, [](const TuningEntry& entry) {
+      return entry.algorithm == Algorithm::two_shot && entry.max_ranks == 2;
+    });
+    return made;
+  }();
+  return tuning;
+}
+
 Result<void> check(const Tuning& tuning) {
   if (tuning.entries.size() > Tuning::max_entries)
     return fail(ErrorCode::invalid_argument, "{} entries, and a table holds at most {}",

@@ -56,6 +56,8 @@ struct Tuning {
 
 /// The built-in table.
 const Tuning& default_tuning();
+/// The same where GPUs move the data. Its chunks are those of chunks_for_gpus().
+const Tuning& default_tuning_of_gpus();
 
 /// Errors: invalid_argument, which names the entry (from 1) and what is needed.
 Result<void> check(const Tuning& tuning);

@@ -12,6 +12,8 @@
 #include "base/checksum.hpp"
 #include "base/environment_guard.hpp"
 #include "base/seed_in_tests.hpp"
+#include "coll/builder.hpp"
+#include "coll/plan_override.hpp"
 #include "coll/planning.hpp"
 #include "coll/tuning_store.hpp"
 #include "pool/test_pool.hpp"
@@ -62,10 +64,58 @@ TEST(Planning, TheBuiltInTableIsTheRule) {
   }
 }
 
-Plan plan_by(const std::string& text, const Problem& problem, const Shape& shape = {}) {
+Plan plan_by(const std::string& text, const Problem& problem, const Shape& shape = {},
+             bool by_gpus = false) {
   const auto tuning = parse_tuning(text);
   EXPECT_TRUE(tuning) << tuning.error().message;
-  return PlanTable(*tuning).plan(problem, shape);
+  return PlanTable(*tuning, by_gpus).plan(problem, shape);
+}
+
+TEST(Planning, ChunksOfGpusFollowTheSize) {
+  constexpr std::uint64_t kb = 1 << 10, mb = 1 << 20;
+  const Shape long_slots{.slot_bytes = 8 * mb};
+  const auto chunk_of = [](const Problem& problem, const Shape& shape) {
+    return cut_of(problem, plan_by("", problem, shape, true)).bytes;
+  };
+  Problem problem{.collective = Collective::allgather, .ranks = 4, .element_bytes = 4};
+  const std::pair<std::uint64_t, std::uint64_t> wanted[] = {
+      {64 * kb, 64 * kb}, {128 * kb, 128 * kb}, {mb, 128 * kb},     {4 * mb, 256 * kb},
+      {16 * mb, mb},      {64 * mb, 2 * mb},    {1024 * mb, 2 * mb}};
+  for (const auto& [block, chunk] : wanted) {
+    problem.max_block_bytes = block;
+    EXPECT_EQ(chunk_of(problem, long_slots), chunk) << block;
+    EXPECT_EQ(chunk_of(problem, {.slot_bytes = 96 * kb}), std::min(chunk, 96 * kb)) << block;
+  }
+  problem.max_block_bytes = 3'000'003;  // not a whole number of lines
+  EXPECT_EQ(chunk_of(problem, long_slots) % 64, 0u);
+  problem.max_block_bytes.reset();
+  EXPECT_EQ(plan_by("", problem, long_slots, true).chunks, 0u) << "not all ranks know the size";
+  problem.collective = Collective::allreduce;
+  problem.max_block_bytes = 64 * mb;
+  EXPECT_EQ(chunk_of(problem, long_slots), mb) << "a share of 16 MB";
+}
+
+TEST(Planning, TwoRanksOfGpusReduceInOneShot) {
+  Problem problem{.collective = Collective::allreduce, .ranks = 2, .element_bytes = 4};
+  problem.max_block_bytes = 1 << 20;
+  EXPECT_EQ(plan_by("", problem).algorithm, Algorithm::two_shot);
+  EXPECT_EQ(plan_by("", problem, {}, true).algorithm, Algorithm::one_shot);
+  problem.ranks = 3;
+  EXPECT_EQ(plan_by("", problem, {}, true).algorithm, Algorithm::two_shot);
+}
+
+TEST(Planning, TablesAndOverridesPrecedePlansOfGpus) {
+  Problem problem{.collective = Collective::allreduce, .ranks = 2, .element_bytes = 4};
+  problem.max_block_bytes = 64 << 20;
+  const Shape shape{.slot_bytes = 8 << 20};
+  const Plan by_table = plan_by("allreduce two_shot chunk=4M", problem, shape, true);
+  EXPECT_EQ(by_table.algorithm, Algorithm::two_shot);
+  EXPECT_EQ(cut_of(problem, by_table).bytes, 4u << 20);
+  const Plan built_in = plan_by("", problem, shape, true);
+  const auto asked = *parse_plan_override("algorithm=two_shot,chunk=8M");
+  const Plan by_user = asked.applied_to(built_in, problem, false);
+  EXPECT_EQ(by_user.algorithm, Algorithm::two_shot);
+  EXPECT_EQ(cut_of(problem, by_user).bytes, 8u << 20);
 }
 
 TEST(Planning, TakesTheFirstPossibleEntryThatMatches) {

@@ -155,7 +155,7 @@ class GpuCommunicator : public testing::Test {
   void run(std::uint32_t ranks, std::uint32_t nodes, const coll::Shape& shape,
            const std::function<void(const Rank&)>& body) {
     std::vector<std::unique_ptr<pool::Pool>> pools;
-    coll::Options options{.shape = shape, .direct = shape.direct};
+    coll::Options options{.shape = shape, .direct = shape.direct, .by_gpus = true};
     for (std::uint32_t r = 0; r < ranks; ++r) {
       auto attached = pool::Pool::attach(
           {.spec = spec_, .rank = static_cast<int>(r), .job = "gpu", .emulated_node = r % nodes});
