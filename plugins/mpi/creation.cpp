@@ -175,7 +175,8 @@ bool Making::found_full() const {
 
 /// True if the window can lie in the pool. The same on all ranks, since they check the same offers.
 bool Making::acceptable() const {
-  bool in_pool = true, apart = false, any_memory = false;
+  bool in_pool = true, apart = false;
+  std::uint64_t bytes = 0;
   for (const Offer& offer : offers_) {
     if (offer.pool_id == 0 || offer.pool_id != offers_.front().pool_id) return false;
     if (offer.unified != 0) return false;
@@ -183,14 +184,14 @@ bool Making::acceptable() const {
     apart = apart || offer.emulated != 0 || offer.node != offers_.front().node;
     in_pool = in_pool && offer.words != none &&
               (offer.offset != none || wanted_.flavor == Flavor::shared);
-    any_memory = any_memory || offer.bytes != 0;
+    bytes += offer.bytes;
   }
-  if (!apart || !any_memory) return false;
+  if (!apart || bytes == 0) return false;
   if (in_pool) return true;
   static std::atomic<bool> said{false};
   if (found_full() && rank_ == 0 && !said.exchange(true))
     base::log(base::Level::warn, "pool {} is full: windows lie in the MPI's own memory; {}",
-              at_->pool().info().spec, pool::more_space_text(at_->pool().info()));
+              at_->pool().info().spec, pool::more_space_text(at_->pool().info(), bytes));
   return false;
 }
 

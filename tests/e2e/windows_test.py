@@ -1,6 +1,7 @@
 """libpenstock-mpi.so: windows and memory of unmodified programs in the pool, whole and when somebody dies."""
 
 import os
+import re
 import subprocess
 import unittest
 from pathlib import Path
@@ -195,6 +196,9 @@ class Windows(WindowCase):
         self.assertEqual(done.stderr.count("MPI_Alloc_mem gives the MPI's own memory"), 2, done.stderr)
         self.assertIn("run the job with --size 72M", done.stderr)  # twice what there is and what was asked for
         self.assertNotIn("penstock pool", done.stderr)  # which will be gone by then
+        needed = re.search(r"windows lie in .*run the job with --size (\d+M)", done.stderr)[1]
+        done = self.run_ranks(2, "-c", WINDOW.format(bytes=20 << 20), options=["--size", needed])
+        self.assert_in_pool(done, 2)
 
     def test_a_rank_without_the_pool(self):
         """Its host cannot attach: it takes part in making windows, which then stay with the MPI."""
