@@ -16,8 +16,8 @@ void add_absent(CLI::App& parent, const std::string& name, Action& chosen) {
     chosen = [name] {
       return report({ErrorCode::unavailable,
                      fmt::format("'{}' is not in this build, which was made without the lab: run "
-                                  "'make build', or cmake -DPENSTOCK_LAB=ON",
-                                  name)});
+                                 "'make build', or cmake -DPENSTOCK_LAB=ON",
+                                 name)});
     };
   });
 }

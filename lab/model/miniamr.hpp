@@ -1,8 +1,8 @@
 // The messages of miniAMR on a mesh that does not refine, as traces that SimGrid replays: one block
 // a rank, whose faces go to its neighbours in each stage, and sums over all ranks.
-// tests/conformance/miniamr_suite.py checks the sequence against the program itself. Sources: Vaughan and
-// Barrett, Enabling Tractable Exploration of the Performance of Adaptive Mesh Refinement (2015);
-// cMPI, section 4.4, which runs it with blocks of 4 x 4 x 4 cells.
+// tests/conformance/miniamr_suite.py checks the sequence against the program itself. Sources:
+// Vaughan and Barrett, Enabling Tractable Exploration of the Performance of Adaptive Mesh
+// Refinement (2015); cMPI, section 4.4, which runs it with blocks of 4 x 4 x 4 cells.
 #pragma once
 
 #include <array>

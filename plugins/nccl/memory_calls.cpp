@@ -28,8 +28,9 @@ std::set<Window*> windows;  // the registered ones; guarded by windows_mutex
 const char* kind_of(const ncclComm& comm, bool in_pool) {
   if (comm.other != nullptr) return "the other library carries it, and does not know of it";
   if (!in_pool) return "not in the pool: calls copy it through the communicator's chunks";
-  return comm.gpu == nullptr ? "in the pool: long collectives and messages take it where it lies"
-                             : "in the pool: collectives copy it, and messages where they have slots";
+  return comm.gpu == nullptr
+             ? "in the pool: long collectives and messages take it where it lies"
+             : "in the pool: collectives copy it, and messages where they have slots";
 }
 
 Result register_memory(const char* call, Comm comm, void* data, std::size_t bytes, void** made) {

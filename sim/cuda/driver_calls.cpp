@@ -282,8 +282,8 @@ PENSTOCK_EXPORT Status cuCtxGetStreamPriorityRange(int* least, int* greatest) {
 }
 PENSTOCK_EXPORT Status cuStreamCreateWithPriority(Stream* stream, unsigned, int priority) {
   RETURN_IF_FAILED(usable());
-  *stream = new CUstream_st(current.back(),
-                            std::clamp(priority, greatest_priority, least_priority));
+  *stream =
+      new CUstream_st(current.back(), std::clamp(priority, greatest_priority, least_priority));
   return success;
 }
 PENSTOCK_EXPORT Status cuStreamCreate(Stream* stream, unsigned flags) {

@@ -1,4 +1,4 @@
-// What ranks learn from each other's offers. sim/tests/agreement_test.cpp has the rest.
+// Facts that ranks learn from each other's offers. sim/tests/agreement_test.cpp has the rest.
 #include "coll/agreement.hpp"
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ std::vector<Plan> plans_where(const std::vector<bool>& has_gpu) {
   return plans;
 }
 
-TEST(Agreement, AllRanksTakePlansOfGpusIfOneHas) {
+TEST(Agreement, TakesPlansOfGpusIfOneRankHasOne) {
   for (const auto& has_gpu : {std::vector{true, true}, std::vector{false, true}}) {
     const auto plans = plans_where(has_gpu);
     EXPECT_EQ(plans[0], plans[1]);
@@ -49,7 +49,7 @@ TEST(Agreement, AllRanksTakePlansOfGpusIfOneHas) {
   }
 }
 
-TEST(Agreement, HostsTakeTheirOwnPlans) {
+TEST(Agreement, TakesPlansOfHostsWithoutGpus) {
   const auto plans = plans_where({false, false});
   EXPECT_EQ(plans[0], plans[1]);
   EXPECT_EQ(plans[0].algorithm, Algorithm::two_shot);
