@@ -6,6 +6,7 @@
 #include "pool/flush_table.hpp"
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/lasting_copies.hpp"
+#include "sim/tests/late_stores.hpp"
 #include "sim/tests/simulated_pool.hpp"
 
 namespace penstock::sim {
@@ -162,6 +163,7 @@ Scenario written_elsewhere() {
 }
 TEST(FlushTable, WhatOneNodeWritesAnotherReads) {
   expect_held("quarantine", "random schedules", explore(written_elsewhere(), 20));
+  expect_held("quarantine", "late stores", explore(with_late_stores(written_elsewhere()), 20));
 }
 
 /// One is killed between two ticks, the next within one: then the first one's caches are emptied.

@@ -34,9 +34,13 @@ class Table {
     std::memcpy(all, bytes_.data(), ranks * bytes);
     if (rank == 0 && one_is_dead_for_rank_0 != 0)
       std::memcpy(static_cast<std::byte*>(all) + bytes + 8, &one_is_dead_for_rank_0, 8);
-    return rank == fails_on ? 5 : 0;
+    if (rank != fails_on) return 0;
+    while (fails_after_close && closed < ranks - 1) std::this_thread::yield();
+    return 5;
   }
-  std::uint32_t fails_on = ranks;            ///< on this rank alone
+  std::uint32_t fails_on = ranks;  ///< on this rank alone
+  bool fails_after_close = false;  ///< once the others have closed the communicator
+  std::atomic<std::uint32_t> closed{0};
   std::uint64_t one_is_dead_for_rank_0 = 0;  ///< a killed process, which rank 0 takes for rank 1
 
  private:
@@ -337,6 +341,37 @@ TEST_F(Comms, TellOthersWhenExchangeFailsOnOneRank) {
       }
     });
   }
+}
+
+/// The memory has passed to that rank.
+TEST_F(Comms, FreeMemoryWhenExchangeFailsAfterOthersClosed) {
+  penstock_pool_t* pool = nullptr;
+  ASSERT_EQ(penstock_pool_attach(spec_.c_str(), nullptr, &pool), PENSTOCK_OK);
+  const auto used = [pool] {
+    penstock_pool_info_t info{};
+    EXPECT_EQ(penstock_pool_info(pool, &info), PENSTOCK_OK);
+    return info.object_bytes_used;
+  };
+  const std::uint64_t before = used();
+  for (std::uint32_t failing = 1; failing < ranks; ++failing) {
+    Table table;
+    table.fails_on = failing;
+    table.fails_after_close = true;
+    std::atomic<bool> done{false};
+    open_on_all(table, [&](Rank& rank, int opened, const std::string& error) {
+      if (rank.number != failing) {
+        ASSERT_EQ(opened, PENSTOCK_OK) << error;
+        penstock_comm_close(std::exchange(rank.comm, nullptr));
+        ++table.closed;
+        while (!done) std::this_thread::yield();
+        return;
+      }
+      EXPECT_EQ(opened, PENSTOCK_UNAVAILABLE);
+      EXPECT_EQ(used(), before);
+      done = true;
+    });
+  }
+  penstock_pool_detach(pool);
 }
 
 TEST_F(Comms, WaitsEndAtTimeoutOrCancel) {

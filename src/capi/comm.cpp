@@ -69,14 +69,17 @@ void give_up_alone(const Attachment& at, coll::Agreement& agreement,
   const auto own_areas = agreement.take_areas();
   if (!own_areas.empty()) first = agreement.own();
   const bool is_known = first.pool_id == agreement.own().pool_id && first.area != coll::Offer::none;
-  if (is_known && agreement.areas(offers)) {
+  const auto areas = agreement.areas(offers);
+  if (is_known && areas) {
     coll::Options core = agreement.options(*at.pool, offers);
     core.noun = noun;
     core.switch_region.reset();
     core.registration.reset();
+    const auto tokens = core.tokens;
     if (const auto opened = coll::Communicator::open(*at.pool, std::move(core))) {
       (*opened)->give_up(error, false);
-      (*opened)->leave();
+      // the others may have left meanwhile, and passed the memory to this rank
+      own_areas.empty() ? coll::end(*at.arena, **opened, tokens, *areas) : (*opened)->leave();
     }
   }
   for (const auto& area : own_areas) at.arena->defer_reclaim(area);
