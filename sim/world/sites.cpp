@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <cstring>
@@ -38,14 +39,18 @@ Entry* shared_entries() {
   shared_entries();
 }
 
-/// A header is reached through a folder that names its module: headers/pool/pool/layout.hpp.
+/// Gives "src/pool/layout.hpp" or "lab/accelerator/leaf.cpp". A header is reached through a folder
+/// that names its module, as headers/pool/pool/layout.hpp; those of lab/ access no pool.
 std::string from_source_root(const std::string& file) {
   constexpr std::string_view headers = "headers/";
   if (const std::size_t at = file.rfind(headers); at != std::string::npos) {
     return "src" + file.substr(file.find('/', at + headers.size()));
   }
-  const std::size_t at = file.rfind("/src/");
-  return at != std::string::npos ? file.substr(at + 1) : file;
+  std::size_t root = 0;
+  for (const char* folder : {"/src/", "/lab/"})
+    if (const std::size_t at = file.rfind(folder); at != std::string::npos)
+      root = std::max(root, at + 1);
+  return file.substr(root);
 }
 
 std::string name_of(const Entry& entry) {
