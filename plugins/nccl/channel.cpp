@@ -20,8 +20,9 @@ cuda::DevicePointer device_pointer(const std::byte* data) {
 }  // namespace
 
 Result Channel::make(std::shared_ptr<const gpu::Device> device, std::uint32_t peer, bool is_send,
-                     std::uint64_t slot_bytes, std::unique_ptr<Channel>& channel) {
-  channel.reset(new Channel(std::move(device), peer, is_send, slot_bytes));
+                     std::uint64_t slot_bytes, std::uint64_t key,
+                     std::unique_ptr<Channel>& channel) {
+  channel.reset(new Channel(std::move(device), peer, is_send, slot_bytes, key));
   return channel->allocate();
 }
 
@@ -79,8 +80,9 @@ Result Channel::begin_after(Stream user) {
 }
 
 Result Channel::end_before(Stream user) {
-  // The process may end when its stream has: then the other rank has all that it needs.
-  const std::uint64_t unsent = std::exchange(last_in_pool_, 0);
+  // The process may end when its stream has: then the other rank has all that it needs. Short
+  // chunks have left as soon as they are in the pool, long ones when they are received.
+  const std::uint64_t unsent = std::exchange(last_sent_, 0);
   Result waits = success;
   if (unsent != 0) waits = wait_for(go_word, unsent + buffers());
   if (has_slots() && !is_send_) waits = wait_for(told_word, enqueued_);
@@ -105,7 +107,7 @@ Result Channel::enqueue(const Chunk& chunk) {
   const cuda::Driver& driver = device_->driver();
   const std::uint64_t number = enqueued_ + 1;
   const bool from_pool = is_send_ && in_place(chunk);
-  if (from_pool || (is_send_ && in_slot(chunk))) last_in_pool_ = number;
+  if (is_send_) last_sent_ = number;
   Result result = from_pool ? success : wait_for(go_word, number);
   if (result == success && !in_place(chunk)) {
     const cuda::DevicePointer buffered = in_slot(chunk) ? pinned_way_->at(way_->slot(enqueued_))
@@ -140,7 +142,7 @@ Result Channel::start(penstock_messenger_t* messenger) {
                                         : static_cast<void*>(buffer(started_));
   const std::uint64_t bytes = slot ? sizeof note : chunk.bytes;
   if (is_send_ && slot) {
-    note = {chunk.bytes, chunk.bytes};
+    note = {chunk.bytes, chunk.bytes ^ key_};
     if (const Result published = way_->publish(started_, chunk.bytes); published != success)
       return published;
   }
@@ -196,12 +198,12 @@ Result Channel::finish(std::uint64_t found) {
   const Chunk chunk = chunks_.front();
   chunks_.pop_front();
   const bool slot = in_slot(chunk);
-  Note note;  // which may come where this rank waits for a short message
-  if (!in_place(chunk))
+  if (has_slots() && found == sizeof(Note)) {  // a note may come where a short chunk is received
+    Note note;
     std::memcpy(&note, slot ? static_cast<void*>(&notes_[over_ % notes_.size()]) : buffer(over_),
                 sizeof note);
-  if (found == sizeof note && note.bytes == note.bytes_again && note.bytes > longest_short)
-    found = note.bytes;
+    if (note.mark == (note.bytes ^ key_)) found = note.bytes;
+  }
   ++over_;
   if (!is_send_ && found != chunk.bytes)
     return failed(invalid_usage,

@@ -28,9 +28,10 @@ class Channel {
   /// is received.
   static constexpr std::uint64_t longest_short = 64 << 10;
 
-  /// `slot_bytes`: 0 if the direction has no slots.
+  /// `slot_bytes`: 0 if the direction has no slots. `key`: the communicator's, which marks notes.
   static Result make(std::shared_ptr<const gpu::Device> device, std::uint32_t peer, bool is_send,
-                     std::uint64_t slot_bytes, std::unique_ptr<Channel>& channel);
+                     std::uint64_t slot_bytes, std::uint64_t key,
+                     std::unique_ptr<Channel>& channel);
   /// Precondition: the stream is idle, or open() was called.
   ~Channel();
   Channel(const Channel&) = delete;
@@ -81,15 +82,20 @@ class Channel {
   static constexpr std::uint64_t forth = 0, back = 1;
   /// Sent instead of a chunk that lies in a slot.
   struct Note {
-    std::uint64_t bytes = 0, bytes_again = 0;  ///< tell it from a short message
+    std::uint64_t bytes = 0;
+    std::uint64_t mark = 0;  ///< bytes ^ key: no program's 16 bytes are taken for a note
   };
   struct Requests {
     penstock_request_t* chunk = nullptr;  ///< of the chunk's message, or of the note
     penstock_request_t* free = nullptr;   ///< of the note that the slot is free, at the sender
   };
   Channel(std::shared_ptr<const gpu::Device> device, std::uint32_t peer, bool is_send,
-          std::uint64_t slot_bytes)
-      : device_(std::move(device)), peer_(peer), is_send_(is_send), slot_bytes_(slot_bytes) {}
+          std::uint64_t slot_bytes, std::uint64_t key)
+      : device_(std::move(device)),
+        peer_(peer),
+        is_send_(is_send),
+        slot_bytes_(slot_bytes),
+        key_(key) {}
   Result allocate();
   Result wait_for(std::size_t word, std::uint64_t number);
   Result checked(cuda::Status status, const char* what) const;
@@ -126,14 +132,14 @@ class Channel {
   const std::uint32_t peer_;
   const bool is_send_;
   const std::uint64_t slot_bytes_;
+  const std::uint64_t key_;
   std::optional<Way> way_;
   std::byte* memory_ = nullptr;
   std::optional<gpu::Pinned> pinned_, pinned_way_;
   cuda::Stream stream_ = nullptr;
   cuda::Event event_ = nullptr;
-  std::uint64_t last_in_pool_ =
-      0;                        ///< last chunk sent from the pool and not yet waited for; 0: none
-  std::uint64_t enqueued_ = 0;  ///< chunks since the channel was made
+  std::uint64_t last_sent_ = 0;           ///< last chunk sent and not yet waited for; 0: none
+  std::uint64_t enqueued_ = 0;            ///< chunks since the channel was made
   std::uint64_t started_ = 0, over_ = 0;  ///< chunks whose messages have started, have ended
   std::uint64_t given_back_ = 0;          ///< at the receiver: chunks whose buffers are free again
   std::deque<Chunk> chunks_;              ///< announced and not over; the first is number `over_`

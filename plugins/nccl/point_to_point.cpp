@@ -227,7 +227,8 @@ Result PointToPoint::prepare(const Transfer& transfer) {
     std::unique_ptr<Channel> made;
     const std::uint64_t slot_bytes = transfer.is_send ? ways_->slot_bytes(self_, transfer.peer)
                                                       : ways_->slot_bytes(transfer.peer, self_);
-    const Result result = Channel::make(device_, transfer.peer, transfer.is_send, slot_bytes, made);
+    const Result result =
+        Channel::make(device_, transfer.peer, transfer.is_send, slot_bytes, ways_->key(), made);
     if (result != success) return result;
     channels_[name] = std::move(made);
   }

@@ -54,6 +54,7 @@ class Ways {
   Ways& operator=(const Ways&) = delete;
 
   const Offer& own() const { return offers_[self_]; }
+  std::uint64_t key() const { return key_; }
   /// Those of all ranks, and the tokens of their processes.
   void meet(std::vector<Offer> offers, std::vector<std::uint64_t> tokens);
   /// Of each slot of the direction; 0: it has none. All ranks know it alike.

@@ -134,6 +134,19 @@ class Nccl(Switches):
                 self.assertEqual(said[1][0], 0, said[1][2])
                 self.assertIn(said[1][1], ("right\n", "an error\n"))
 
+    def test_messages_of_equal_words(self):
+        """They are not taken for notes that tell of chunks."""
+        self.program = self.compiled("nccl_messages")
+        said = self.ranks(2, "alike", True, PENSTOCK_POOL=self.pool("256M"))
+        self.assertEqual([status for status, _, _ in said], [0, 0], said)
+        self.assertRegex(said[1][1], r"^right\nright\nncclRecv: rank 0 has sent 262144 bytes where this rank receives 16: both ")
+
+    def test_sender_may_end_with_its_stream(self):
+        self.program = self.compiled("nccl_messages")
+        for size, length in (("256M", 1000), ("256M", 300000), ("32M", 300000)):  # the last has no room for slots
+            with self.subTest(size=size, length=length):
+                self.all_right(2, "ends", True, BYTES=length, PENSTOCK_POOL=self.pool(size))
+
     def test_long_messages_end_with_a_rank(self):
         self.program = self.compiled("nccl_messages")
         for gpu in (False, True):

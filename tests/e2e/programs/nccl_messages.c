@@ -1,10 +1,13 @@
-/* Long messages among all ranks, in groups:
+/* Messages between ranks:
  *
  *   nccl_messages RANK RANKS FOLDER WHAT     FOLDER passes the unique id
  *
- * WHAT: late (rank 1 receives long after the others have sent), killed (rank 1 is killed in the
- * midst), abort (rank 1 aborts in the midst), abandoned (rank 0 sends two messages and aborts; then
- * rank 1 receives the first).
+ * WHAT, of long messages among all ranks, in groups: late (rank 1 receives long after the others
+ * have sent), killed (rank 1 is killed in the midst), abort (rank 1 aborts in the midst).
+ * Of rank 0's messages: abandoned (it sends two and aborts; then rank 1 receives the first), ends
+ * (it sends BYTES bytes and ends when its stream is done; rank 1 receives them later), alike (all
+ * words of its messages are the same; the last one is longer than its receive), beside (it waits
+ * for one of rank 1, which is killed, while it sends others to rank 2).
  *
  * GPU=1: buffers are memory of the GPU that libcuda.so.1 finds. */
 #define _GNU_SOURCE
@@ -126,6 +129,68 @@ static void abandon(const char* folder) {
   CHECK(ncclCommAbort(comm));
 }
 
+static void send_and_end(void) {
+  const size_t bytes = (size_t)atol(getenv("BYTES"));
+  memset(in.host, 9, bytes);
+  put(&in, stream);
+  if (rank == 0) {
+    CHECK(ncclSend(in.device, bytes, ncclInt8, 1, comm, stream));
+    wait_for(stream);
+    printf("ok\n");
+    fflush(stdout);
+    _exit(0);
+  }
+  usleep(1000000);
+  CHECK(ncclRecv(out.device, bytes, ncclInt8, 0, comm, stream));
+  get(&out, stream);
+  ncclResult_t found = ncclSuccess;
+  CHECK(ncclCommGetAsyncError(comm, &found));
+  if (found != ncclSuccess || memcmp(in.host, out.host, bytes) != 0)
+    fprintf(stderr, "the message is lost: %s\n", ncclGetLastError(comm)), exit(1);
+  printf("ok\n");
+}
+
+static void send_words(void) {
+  static const size_t counts[] = {2, (1 << 17) + 2, 1 << 15}; /* the last one's receive: of 2 */
+  for (size_t i = 0; i < in.bytes / sizeof(double); ++i) ((double*)in.host)[i] = 1;
+  put(&in, stream);
+  ncclResult_t found = ncclSuccess;
+  for (int i = 0; i < 3; ++i) {
+    if (rank == 0)
+      CHECK(ncclSend(in.device, counts[i], ncclFloat64, 1, comm, stream));
+    else
+      CHECK(ncclRecv(out.device, i < 2 ? counts[i] : 2, ncclFloat64, 0, comm, stream));
+    if (rank == 0) continue;
+    get(&out, stream);
+    CHECK(ncclCommGetAsyncError(comm, &found));
+    if (found == ncclSuccess && memcmp(in.host, out.host, counts[i] * sizeof(double)) != 0)
+      fprintf(stderr, "message %d is wrong\n", i), exit(1);
+    printf("%s\n", found == ncclSuccess ? "right" : ncclGetLastError(comm));
+  }
+  wait_for(stream);
+  CHECK(ncclCommAbort(comm));
+}
+
+static void wait_beside_others(void) {
+  const size_t bytes = 1000;
+  ncclResult_t result = ncclSuccess, found = ncclSuccess;
+  if (rank == 1) {
+    usleep(200000);
+    kill(getpid(), SIGKILL);
+  }
+  if (rank == 0) CHECK(ncclRecv(out.device, block, ncclInt8, 1, comm, new_stream()));
+  while (result == ncclSuccess) {
+    result = rank == 0 ? ncclSend(in.device, bytes, ncclInt8, 2, comm, stream)
+                       : ncclRecv(out.device, bytes, ncclInt8, 0, comm, stream);
+    wait_for(stream);
+    if (rank == 0) usleep(10000);
+    CHECK(ncclCommGetAsyncError(comm, &found));
+    if (result == ncclSuccess) result = found;
+  }
+  printf("%s\n", ncclGetLastError(comm));
+  CHECK(ncclCommAbort(comm));
+}
+
 int main(int argc, char** argv) {
   if (argc != 5) return 2;
   open_gpu();
@@ -137,6 +202,11 @@ int main(int argc, char** argv) {
   out = new_buffer(block * (size_t)ranks);
   if (strcmp(argv[4], "abandoned") == 0) {
     abandon(argv[3]);
+    return 0;
+  }
+  if (strcmp(argv[4], "ends") == 0 || strcmp(argv[4], "alike") == 0 ||
+      strcmp(argv[4], "beside") == 0) {
+    argv[4][0] == 'e' ? send_and_end() : argv[4][0] == 'a' ? send_words() : wait_beside_others();
     return 0;
   }
   const int ends_well = strcmp(argv[4], "late") == 0;
