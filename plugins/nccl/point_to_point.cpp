@@ -184,7 +184,7 @@ Result PointToPoint::carry_by_host(const std::vector<Transfer>& transfers) {
     result = outcome(penstock_request_test(requests[i], &info), "ncclSend or ncclRecv");
     if (info.done != 0) {
       const Transfer& t = transfers[i++];
-      dead_since_.clear();
+      dead_since_.erase(t.peer);
       if (result == success && !t.is_send && info.bytes != t.bytes)
         result = failed(invalid_usage,
                         fmt::format("ncclRecv: rank {} has sent {} bytes where this rank receives "
@@ -193,7 +193,6 @@ Result PointToPoint::carry_by_host(const std::vector<Transfer>& transfers) {
       continue;
     }
     const bool moved = penstock_messenger_progress(messenger_) != 0;
-    if (moved) dead_since_.clear();
     if (!moved) {
       turn.unlock();
       std::this_thread::yield();
@@ -298,7 +297,6 @@ void PointToPoint::run() {
       continue;
     }
     idle_looks = look() ? 0 : idle_looks + 1;
-    if (idle_looks == 0) dead_since_.clear();
     if (const auto now = std::chrono::steady_clock::now(); now > check) {
       check = now + between_checks;
       check_alive(now);
@@ -318,8 +316,13 @@ bool PointToPoint::look() {
   Result result = success;
   for (const auto& [name, channel] : channels_) {
     if (result != success || channel->is_idle()) continue;
+    const std::uint32_t peer = name.first;
+    bool its_moved = false;
     result = channel->carry(
-        messenger_, [this, peer = name.first] { return meet(peer); }, moved);
+        messenger_, [this, peer] { return meet(peer); }, its_moved);
+    if (!its_moved) continue;
+    dead_since_.erase(peer);
+    moved = true;
   }
   if (penstock_messenger_progress(messenger_) != 0) moved = true;
   if (result != success) fail_with(last_error());

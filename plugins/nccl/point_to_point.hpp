@@ -87,8 +87,8 @@ class PointToPoint {
   std::map<std::pair<std::uint32_t, bool>, std::unique_ptr<Channel>> channels_;
   std::optional<std::string> error_;
   std::vector<penstock_request_t*> abandoned_;
-  /// When peers were first seen dead, without any progress since. Guarded by mutex_ or, without a
-  /// GPU, by turn_.
+  /// When peers were first seen dead, without any progress of their messages since. Guarded by
+  /// mutex_ or, without a GPU, by turn_.
   std::map<std::uint32_t, std::chrono::steady_clock::time_point> dead_since_;
   bool ends_ = false;
   std::thread thread_;

@@ -147,6 +147,12 @@ class Nccl(Switches):
             with self.subTest(size=size, length=length):
                 self.all_right(2, "ends", True, BYTES=length, PENSTOCK_POOL=self.pool(size))
 
+    def test_death_is_told_beside_other_messages(self):
+        self.program = self.compiled("nccl_messages")
+        said = self.ranks(3, "beside", True, timeout=20, PENSTOCK_POOL=self.pool("256M"))
+        self.assertEqual(said[0][0], 0, said[0][2])
+        self.assertRegex(said[0][1], r"^ncclRecv: rank 1, .* has died")
+
     def test_long_messages_end_with_a_rank(self):
         self.program = self.compiled("nccl_messages")
         for gpu in (False, True):
