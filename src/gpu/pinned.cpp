@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <condition_variable>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <mutex>
 
@@ -22,11 +24,24 @@ namespace {
 /// Ranks that share this process register the same memory of the pool, for all its GPUs.
 struct Registered {
   struct Piece {
-    int users = 0;
+    std::uint64_t bytes;
+    int users;
+    bool
+        in_driver;  ///< which registers or unregisters it; it may wait for streams of other threads
     std::shared_ptr<const Device> device;  ///< whose context, which ends the registration, is held
   };
+  /// The first piece that overlaps the bytes, or the end.
+  auto overlapping(std::byte* begin, std::uint64_t bytes) {
+    auto found = pieces.upper_bound(begin);
+    if (found != pieces.begin()) {
+      const auto before = std::prev(found);
+      if (before->first + before->second.bytes > begin) return before;
+    }
+    return found != pieces.end() && found->first < begin + bytes ? found : pieces.end();
+  }
   std::mutex mutex;
-  std::map<std::byte*, Piece> pieces;  ///< by their start
+  std::condition_variable changed;
+  std::map<std::byte*, Piece> pieces;  ///< by their start; they do not overlap
 };
 Registered& registered() {
   static auto& all = *new Registered;  // threads may end after the program's statics
@@ -53,27 +68,55 @@ Result<void> register_with(const cuda::Driver& driver, std::byte* begin, std::ui
 Result<void> Pinned::add(std::byte* begin, std::uint64_t bytes) {
   const cuda::Driver& driver = device_->driver();
   const Device::Scope scope(*device_);
-  const std::lock_guard<std::mutex> guard(registered().mutex);
-  Registered::Piece& piece = registered().pieces[begin];
-  if (piece.users == 0) {
-    PENSTOCK_TRY(register_with(driver, begin, bytes));
-    piece.device = device_;
+  Registered& all = registered();
+  std::unique_lock<std::mutex> lock(all.mutex);
+  auto found = all.overlapping(begin, bytes);
+  while (found != all.pieces.end() && found->second.in_driver) {
+    all.changed.wait(lock);
+    found = all.overlapping(begin, bytes);
   }
-  ++piece.users;
-  pieces_.push_back({.begin = begin});
-  return driver.check(driver.host_device_pointer(&pieces_.back().pointer, begin, 0),
-                      "the GPU's address of host memory");
+  if (found != all.pieces.end() &&
+      (found->first > begin || found->first + found->second.bytes < begin + bytes))
+    return fail(ErrorCode::unavailable,
+                "{} of host memory for the GPU: a part of it is still registered with the GPU, by "
+                "an earlier user: destroy communicators of which ranks have ended",
+                base::format_bytes(bytes));
+  if (found == all.pieces.end()) {
+    found = all.pieces.emplace(begin, Registered::Piece{bytes, 0, true, device_}).first;
+    lock.unlock();
+    const auto done = register_with(driver, begin, bytes);
+    lock.lock();
+    found->second.in_driver = false;
+    all.changed.notify_all();
+    if (!done) {
+      all.pieces.erase(found);
+      return done;
+    }
+  }
+  ++found->second.users;
+  const auto offset = static_cast<std::uint64_t>(begin - found->first);
+  pieces_.push_back({.begin = found->first});
+  PENSTOCK_TRY(driver.check(driver.host_device_pointer(&pieces_.back().pointer, found->first, 0),
+                            "the GPU's address of host memory"));
+  pieces_.back().pointer += offset;
+  return {};
 }
 
 Pinned::~Pinned() {
-  if (pieces_.empty()) return;
-  const std::lock_guard<std::mutex> guard(registered().mutex);
+  Registered& all = registered();
   for (const Piece& piece : pieces_) {
-    const auto entry = registered().pieces.find(piece.begin);
+    std::unique_lock<std::mutex> lock(all.mutex);
+    const auto entry = all.pieces.find(piece.begin);
     if (--entry->second.users != 0) continue;
-    const Device::Scope by_its_context(*entry->second.device);
-    (void)device_->driver().host_unregister(piece.begin);
-    registered().pieces.erase(entry);
+    entry->second.in_driver = true;
+    lock.unlock();
+    {
+      const Device::Scope by_its_context(*entry->second.device);
+      (void)device_->driver().host_unregister(piece.begin);
+    }
+    lock.lock();
+    all.pieces.erase(entry);
+    all.changed.notify_all();
   }
 }
 

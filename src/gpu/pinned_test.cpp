@@ -47,6 +47,27 @@ TEST_F(PinnedTest, TakesWholePagesInPieces) {
   EXPECT_FALSE(is_registered(4 * page));
 }
 
+TEST_F(PinnedTest, PartsAreOfThePieceThatHasThem) {
+  auto whole = Pinned::make(device_, memory_, 4 * page);
+  auto part = Pinned::make(device_, memory_ + page, 2 * page);
+  ASSERT_TRUE(whole && part) << part.error().message;
+  EXPECT_EQ(part->at(memory_ + page + 5), whole->at(memory_ + page + 5));
+  whole = fail(ErrorCode::unavailable, "gone");
+  EXPECT_TRUE(is_registered(0));
+  EXPECT_TRUE(Pinned::make(device_, memory_ + 3 * page, page));
+}
+
+TEST_F(PinnedTest, RefusesMemoryThatIsRegisteredInPart) {
+  const auto first = Pinned::make(device_, memory_ + page, 2 * page);
+  ASSERT_TRUE(first) << first.error().message;
+  for (const std::uint64_t begin : {0ull, 1ull, 2ull}) {
+    const auto longer = Pinned::make(device_, memory_ + begin * page, 3 * page);
+    ASSERT_FALSE(longer);
+    EXPECT_EQ(longer.error().code, ErrorCode::unavailable);
+  }
+  EXPECT_TRUE(Pinned::make(device_, memory_ + 3 * page, page));
+}
+
 TEST_F(PinnedTest, IsRegisteredAsLongAsOneNamesIt) {
   auto first = Pinned::make(device_, memory_, page);
   auto second = Pinned::make(device_, memory_, page);
