@@ -6,6 +6,7 @@
 
 #include "base/format.hpp"
 #include "nccl/outcome.hpp"
+#include "nccl/ways.hpp"
 
 namespace penstock::nccl {
 
@@ -40,6 +41,11 @@ Result Attached::get(const std::string& spec, std::uint64_t key, int rank, int r
   attached.reset(new Attached(pool, spec));
   attachments[spec] = attached;
   return success;
+}
+
+Attached::~Attached() {
+  Ways::forget(pool_);
+  penstock_pool_detach(pool_);
 }
 
 Result Attached::of_process(std::shared_ptr<Attached>& attached) {

@@ -23,7 +23,7 @@ class Attached {
   /// Keeps the attachment until the process ends, and with it the objects that this process leaves
   /// in the pool for ranks that arrive later.
   static void keep(const penstock_pool_t* pool);
-  ~Attached() { penstock_pool_detach(pool_); }
+  ~Attached();
   Attached(const Attached&) = delete;
   Attached& operator=(const Attached&) = delete;
 

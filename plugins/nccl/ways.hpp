@@ -2,11 +2,14 @@
 // slots for each other rank: its own GPU alone copies into them, and that of the other rank copies
 // from there. Messages of the host tell which slot is full, and which is free again.
 //
-//   line 0              failed   this rank has given up: what its slots hold is not to be used
-//   from page 1 on      `slots` slots for each of the other ranks, in the order of ranks
+//   line 0              the communicator's key; another word: this rank has given up, and what its
+//                       slots hold is not to be used
+//   line 1 + r          the key, once rank r has left, whose GPU then does not access the slots
+//   from a page on      `slots` slots for each of the other ranks, in the order of ranks
 #pragma once
 
 #include <cstdint>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -22,9 +25,10 @@ struct Way {
   penstock_pool_t* pool = nullptr;
   std::byte* begin = nullptr;  ///< of the first slot
   std::uint64_t slot_bytes = 0;
-  std::byte* failed = nullptr;  ///< the sender's line
-  std::uint64_t token = 0;      ///< of the sender's process
-  bool is_apart = false;        ///< the ranks are on different hosts
+  const std::byte* failed = nullptr;  ///< the sender's line 0
+  std::uint64_t key = 0;              ///< what it holds while the sender has not given up
+  std::uint64_t token = 0;            ///< of the sender's process
+  bool is_apart = false;              ///< the ranks are on different hosts
 
   std::byte* slot(std::uint64_t chunk) const { return begin + chunk % slots * slot_bytes; }
   /// Called by the sender when its GPU has filled a slot.
@@ -48,8 +52,11 @@ class Ways {
   /// Takes this rank's memory, a part of what is free in the pool; without a GPU, or if slots would
   /// be too short, none.
   Ways(penstock_pool_t* pool, std::uint64_t key, int rank, int ranks, bool has_gpu);
-  /// The GPUs do not access the memory any more.
+  /// This process's GPU does not access the memory any more. This rank's own is freed when all
+  /// others have left, too, and this process makes or leaves a communicator, or detaches.
   ~Ways();
+  /// Precedes the detaching of this process, which frees its memory in the pool.
+  static void forget(const penstock_pool_t* pool);
   Ways(const Ways&) = delete;
   Ways& operator=(const Ways&) = delete;
 
@@ -62,21 +69,23 @@ class Ways {
   /// Finds the slots of a direction of this rank. Errors: remote_error, where the sender has taken
   /// them back already.
   Result find(std::uint32_t peer, bool is_send, Way& way);
-  /// Tells the others that this rank has given up. Before its streams stop waiting. The memory is
-  /// then kept until the process ends: others may still look there.
+  /// Tells the others that this rank has given up. Before its streams stop waiting.
   void fail();
+  /// Whether a peer whose memory this rank may open has told so.
+  bool has_given_up(std::uint32_t peer);
 
  private:
   std::string name_of(std::uint32_t rank) const;
+  penstock_object_t* open(std::uint32_t rank);
 
   penstock_pool_t* pool_;
   std::uint64_t key_;
   std::uint32_t self_;
   std::vector<Offer> offers_;
   std::vector<std::uint64_t> tokens_;
+  std::mutex mutex_;                         ///< guards the others' objects
   std::vector<penstock_object_t*> objects_;  ///< by the sender's rank; null: not opened
   bool is_used_ = false;                     ///< this rank's GPU has stored into its slots
-  bool has_failed_ = false;
 };
 
 }  // namespace penstock::nccl

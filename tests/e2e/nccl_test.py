@@ -153,6 +153,17 @@ class Nccl(Switches):
         self.assertEqual(said[0][0], 0, said[0][2])
         self.assertRegex(said[0][1], r"^ncclRecv: rank 1, .* has died")
 
+    def test_aborted_communicators_free_their_slots(self):
+        self.program = self.compiled("nccl_messages")
+        for status, out, err in self.ranks(2, "made", True, PENSTOCK_POOL=self.pool("256M"), PENSTOCK_LOG="info"):
+            self.assertEqual((status, out), (0, "ok\n"), err)
+            self.assertEqual(set(re.findall("4 slots of (.*) for each other rank", err)), {"1 MiB"}, err)
+
+    def test_slots_stay_while_a_rank_may_use_them(self):
+        """Its GPU has them registered, and can register them as nothing else."""
+        self.program = self.compiled("nccl_messages")
+        self.all_right(2, "left", True, PENSTOCK_POOL=self.pool("64M"))
+
     def test_long_messages_end_with_a_rank(self):
         self.program = self.compiled("nccl_messages")
         for gpu in (False, True):

@@ -8,6 +8,8 @@
  * (it sends BYTES bytes and ends when its stream is done; rank 1 receives them later), alike (all
  * words of its messages are the same; the last one is longer than its receive), beside (it waits
  * for one of rank 1, which is killed, while it sends others to rank 2).
+ * Of communicators with long messages: made (many, one after the other, are aborted), left (rank 0
+ * has left one, and rank 1 allocates memory of the pool).
  *
  * GPU=1: buffers are memory of the GPU that libcuda.so.1 finds. */
 #define _GNU_SOURCE
@@ -191,6 +193,49 @@ static void wait_beside_others(void) {
   CHECK(ncclCommAbort(comm));
 }
 
+static void send_between(ncclComm_t among) {
+  CHECK(rank == 0 ? ncclSend(in.device, block, ncclInt8, 1, among, stream)
+                  : ncclRecv(out.device, block, ncclInt8, 0, among, stream));
+  wait_for(stream);
+}
+
+static void make_many(void) {
+  for (int i = 0; i < 30; ++i) {
+    ncclComm_t made;
+    CHECK(ncclCommSplit(comm, 0, rank, &made, NULL));
+    if (i % 2 == 0) send_between(made);
+    CHECK(ncclCommAbort(made));
+  }
+  printf("ok\n");
+}
+
+static void leave_first(const char* folder) {
+  char file[4096], done[4096];
+  ncclComm_t made;
+  CHECK(ncclCommSplit(comm, 0, rank, &made, NULL));
+  send_between(made);
+  snprintf(file, sizeof file, "%s/left", folder);
+  snprintf(done, sizeof done, "%s/done", folder);
+  if (rank == 0) {
+    CHECK(ncclCommDestroy(made));
+    fclose(fopen(file, "w"));
+    while (access(done, F_OK) != 0) usleep(1000);
+    printf("ok\n");
+    return;
+  }
+  while (access(file, F_OK) != 0) usleep(1000);
+  setenv("PENSTOCK_NCCL_MEMORY", "pool", 1);
+  ncclResult_t result = ncclSuccess;
+  for (int i = 0; i < 400 && result == ncclSuccess; ++i) {
+    void* memory = NULL;
+    result = ncclMemAlloc(&memory, 256 << 10);
+  }
+  fclose(fopen(done, "w"));
+  if (result != ncclSuccess && strstr(ncclGetLastError(NULL), "no space") == NULL)
+    fprintf(stderr, "%s\n", ncclGetLastError(NULL)), exit(1);
+  printf("ok\n");
+}
+
 int main(int argc, char** argv) {
   if (argc != 5) return 2;
   open_gpu();
@@ -207,6 +252,11 @@ int main(int argc, char** argv) {
   if (strcmp(argv[4], "ends") == 0 || strcmp(argv[4], "alike") == 0 ||
       strcmp(argv[4], "beside") == 0) {
     argv[4][0] == 'e' ? send_and_end() : argv[4][0] == 'a' ? send_words() : wait_beside_others();
+    return 0;
+  }
+  if (strcmp(argv[4], "made") == 0 || strcmp(argv[4], "left") == 0) {
+    argv[4][0] == 'm' ? make_many() : leave_first(argv[3]);
+    CHECK(ncclCommDestroy(comm));
     return 0;
   }
   const int ends_well = strcmp(argv[4], "late") == 0;
