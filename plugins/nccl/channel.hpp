@@ -27,6 +27,8 @@ class Channel {
   /// Longer chunks go in slots, where there are any. Also the longest message that leaves before it
   /// is received.
   static constexpr std::uint64_t longest_short = 64 << 10;
+  /// Of the chunks of a direction that has no slots, if one of its ranks has a GPU.
+  static constexpr std::uint64_t longest_staged = 1 << 20;
 
   /// `slot_bytes`: 0 if the direction has no slots. `key`: the communicator's, which marks notes.
   static Result make(std::shared_ptr<const gpu::Device> device, std::uint32_t peer, bool is_send,
@@ -77,7 +79,6 @@ class Channel {
   }
 
  private:
-  static constexpr std::uint64_t longest_staged = 1 << 20;
   /// Tags of messages: chunks and notes in their place; notes that a slot is free.
   static constexpr std::uint64_t forth = 0, back = 1;
   /// Sent instead of a chunk that lies in a slot.

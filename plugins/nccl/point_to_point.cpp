@@ -161,9 +161,24 @@ Result PointToPoint::meet(std::uint32_t peer) {
   return outcome(penstock_messenger_meet(messenger_, peer, &addresses_[peer]), "ncclSend");
 }
 
+/// Of a rank without a GPU: a peer with one cuts its messages into chunks.
+std::vector<Transfer> PointToPoint::pieces_of(const std::vector<Transfer>& transfers) const {
+  std::vector<Transfer> pieces;
+  for (const Transfer& t : transfers) {
+    const std::uint64_t longest = ways_->has_gpu(t.peer) ? Channel::longest_staged : t.bytes;
+    for (std::uint64_t at = 0; at < t.bytes; at += longest) {
+      pieces.push_back(t);
+      pieces.back().data += at;
+      pieces.back().bytes = std::min(longest, t.bytes - at);
+    }
+  }
+  return pieces;
+}
+
 /// Without a GPU: this thread carries its messages until all are done. Between two polls it lets
 /// another thread carry its own.
-Result PointToPoint::carry_by_host(const std::vector<Transfer>& transfers) {
+Result PointToPoint::carry_by_host(const std::vector<Transfer>& messages) {
+  const std::vector<Transfer> transfers = pieces_of(messages);
   std::unique_lock<std::mutex> turn(turn_);
   std::vector<penstock_request_t*> requests;
   Result result = success;

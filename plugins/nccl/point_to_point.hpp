@@ -59,7 +59,8 @@ class PointToPoint {
   Result copy_after_send(const Transfer& send, const Transfer& receive);
   Result copy_within(const std::vector<Transfer>& transfers);
   Result issue(const std::vector<Transfer>& transfers);
-  Result carry_by_host(const std::vector<Transfer>& transfers);
+  std::vector<Transfer> pieces_of(const std::vector<Transfer>& transfers) const;
+  Result carry_by_host(const std::vector<Transfer>& messages);
   Channel& channel(std::uint32_t peer, bool is_send);
   Result prepare(const Transfer& transfer);
   void fail_with(const std::string& why);

@@ -62,6 +62,7 @@ class Ways {
 
   const Offer& own() const { return offers_[self_]; }
   std::uint64_t key() const { return key_; }
+  bool has_gpu(std::uint32_t rank) const { return offers_[rank].has_gpu != 0; }
   /// Those of all ranks, and the tokens of their processes.
   void meet(std::vector<Offer> offers, std::vector<std::uint64_t> tokens);
   /// Of each slot of the direction; 0: it has none. All ranks know it alike.

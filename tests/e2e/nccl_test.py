@@ -164,6 +164,11 @@ class Nccl(Switches):
         self.program = self.compiled("nccl_messages")
         self.all_right(2, "left", True, PENSTOCK_POOL=self.pool("64M"))
 
+    def test_long_messages_between_a_host_and_a_gpu(self):
+        self.program = self.compiled("nccl_messages")
+        self.all_right(3, "late", (True, False, True), PENSTOCK_POOL=self.pool("256M"))
+        self.all_right(3, "late", (False, True, False), PENSTOCK_POOL=self.pool("256M"))
+
     def test_long_messages_end_with_a_rank(self):
         self.program = self.compiled("nccl_messages")
         for gpu in (False, True):
