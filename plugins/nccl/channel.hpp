@@ -17,10 +17,19 @@
 
 #include "gpu/pinned.hpp"
 #include "nccl/abi.hpp"
+#include "nccl/outcome.hpp"
 #include "nccl/ways.hpp"
 #include "penstock/messages.h"
 
 namespace penstock::nccl {
+
+/// A part of a message, of at most Channel::chunk_bytes().
+struct ChannelChunk {
+  std::byte* data = nullptr;  ///< address on the GPU
+  std::uint64_t bytes = 0;
+  std::byte* in_pool = nullptr;  ///< this process's address if the chunk lies in the pool; without
+                                 ///< slots it is then sent or received in place; else null
+};
 
 class Channel {
  public:
@@ -41,6 +50,8 @@ class Channel {
 
   std::uint32_t peer() const { return peer_; }
   bool is_idle() const { return chunks_.empty() && free_.empty(); }
+  /// Whether the next chunk waits for a slot that the peer fills, or gives back.
+  bool waits_for_slot() const { return !chunks_.empty() && in_slot(chunks_.front()); }
   std::uint64_t chunk_bytes() const { return has_slots() ? slot_bytes_ : longest_staged; }
   /// Whether a message of so many bytes needs slots that take() has not got yet: a rank that has
   /// sent short messages only may have left.
@@ -49,14 +60,7 @@ class Channel {
   }
   Result take(const Way& way);
 
-  /// A part of a message, of at most chunk_bytes().
-  struct Chunk {
-    std::byte* data = nullptr;  ///< address on the GPU
-    std::uint64_t bytes = 0;
-    std::byte* in_pool =
-        nullptr;  ///< this process's address if the chunk lies in the pool; without
-                  ///< slots it is then sent or received in place; else null
-  };
+  using Chunk = ChannelChunk;
 
   // Called by the thread that enqueues. Every chunk is announced, under PointToPoint's lock, before
   // it is enqueued.
@@ -64,6 +68,14 @@ class Channel {
   Result begin_after(Stream user);
   /// Precedes the next `count` chunks: enqueues a signal that the channel may write their memory.
   Result reach(std::uint64_t count);
+  /// Whether so much is enqueued that the driver might let a thread wait for the stream: it does so
+  /// from 1024 operations on, and a chunk has three.
+  bool is_full() const { return enqueued_ - done() >= 512 / 3; }
+  /// Errors: the driver's, if the GPU has failed: then nothing on the stream ends.
+  Result check_stream() const {
+    const auto asked = gpu::is_capturing(device_->driver(), stream_);
+    return asked ? success : outcome(unexpected(asked.error()));
+  }
   /// Enqueues the next chunk on the stream.
   Result enqueue(const Chunk& chunk);
   Result end_before(Stream user);

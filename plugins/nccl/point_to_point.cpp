@@ -234,7 +234,8 @@ Channel& PointToPoint::channel(std::uint32_t peer, bool is_send) {
   return *channels_.at({peer, is_send});
 }
 
-/// Finds the channel of a transfer, or makes it, with slots if the transfer needs them.
+/// Finds the channel of a transfer, or makes it, with slots if the transfer needs them. The driver
+/// may wait meanwhile, so the caller holds turn_ only. Without it nobody changes channels_.
 Result PointToPoint::prepare(const Transfer& transfer) {
   const std::pair name{transfer.peer, transfer.is_send};
   if (!channels_.contains(name)) {
@@ -244,55 +245,73 @@ Result PointToPoint::prepare(const Transfer& transfer) {
     const Result result =
         Channel::make(device_, transfer.peer, transfer.is_send, slot_bytes, ways_->key(), made);
     if (result != success) return result;
+    const std::lock_guard<std::mutex> guard(mutex_);
+    // A channel made after stop() would never be released.
+    if (error_) return failed(remote_error, *error_);
     channels_[name] = std::move(made);
   }
-  Channel& there = *channels_[name];
+  Channel& there = *channels_.at(name);
   if (!there.lacks_slots(transfer.bytes)) return success;
   Way way;
   const Result found = ways_->find(transfer.peer, transfer.is_send, way);
   return found == success ? there.take(way) : found;
 }
 
+/// Cuts the transfers into chunks, which the thread that carries them expects from now on.
+Result PointToPoint::announce(const std::vector<Transfer>& transfers, Parts& parts) {
+  const std::lock_guard<std::mutex> guard(mutex_);
+  if (error_) return failed(remote_error, *error_);
+  for (const Transfer& t : transfers) {
+    Channel& there = channel(t.peer, t.is_send);
+    std::byte* const in_pool = in_pool_memory(t.data, t.bytes);
+    for (std::uint64_t at = 0; at < t.bytes; at += there.chunk_bytes()) {
+      const std::uint64_t bytes = std::min(there.chunk_bytes(), t.bytes - at);
+      const Channel::Chunk chunk{t.data + at, bytes, in_pool == nullptr ? nullptr : in_pool + at};
+      parts[&there].push_back(chunk);
+      there.announce(chunk);
+    }
+  }
+  return success;
+}
+
+/// Enqueues one chunk of each channel in turn. Where all streams are full this thread waits for
+/// one, outside the driver, so that an error ends the wait.
+Result PointToPoint::enqueue(Parts& parts) {
+  for (;;) {
+    bool is_over = true, moved = false;
+    for (auto& [to, left] : parts) {
+      if (left.empty()) continue;
+      is_over = false;
+      if (to->is_full()) {
+        if (const Result found = to->check_stream(); found != success) return found;
+        continue;
+      }
+      if (const Result result = to->enqueue(left.front()); result != success) return result;
+      left.pop_front();
+      moved = true;
+    }
+    if (is_over) return success;
+    if (moved) continue;
+    if (const auto words = error()) return failed(remote_error, *words);
+    std::this_thread::sleep_for(sleep_time);
+  }
+}
+
 Result PointToPoint::issue(const std::vector<Transfer>& transfers) {
   const std::lock_guard<std::mutex> turn(turn_);
   const gpu::Device::Scope scope(*device_);
   const gpu::BesideCaptures beside(device_->driver());
-  std::map<Channel*, std::deque<Channel::Chunk>> parts;
-  {
-    const std::lock_guard<std::mutex> guard(mutex_);
-    // A channel made after stop() would never be released.
-    if (error_) return failed(remote_error, *error_);
-    for (const Transfer& t : transfers)
-      if (const Result result = prepare(t); result != success)
-        return result;  // no chunk was announced yet
-    for (const Transfer& t : transfers) {
-      auto& made = channels_[{t.peer, t.is_send}];
-      std::byte* const in_pool = in_pool_memory(t.data, t.bytes);
-      for (std::uint64_t at = 0; at < t.bytes; at += made->chunk_bytes()) {
-        const std::uint64_t bytes = std::min(made->chunk_bytes(), t.bytes - at);
-        const Channel::Chunk chunk{t.data + at, bytes, in_pool == nullptr ? nullptr : in_pool + at};
-        parts[made.get()].push_back(chunk);
-        made->announce(chunk);
-      }
-    }
-  }
-  changed_.notify_all();
+  Parts parts;
   Result result = success;
+  for (const Transfer& t : transfers)
+    if (result == success) result = prepare(t);
+  if (result == success) result = announce(transfers, parts);
+  if (result == success) changed_.notify_all();
   for (const Transfer& t : transfers)
     if (result == success) result = channel(t.peer, t.is_send).begin_after(t.stream);
   for (const auto& [to, all] : parts)
     if (result == success) result = to->reach(all.size());
-  // One chunk of each channel in turn: a full stream blocks this thread, and must not keep other
-  // channels from proceeding.
-  for (bool more = true; more && result == success;) {
-    more = false;
-    for (auto& [to, left] : parts) {
-      if (left.empty() || result != success) continue;
-      result = to->enqueue(left.front());
-      left.pop_front();
-      more = true;
-    }
-  }
+  if (result == success) result = enqueue(parts);
   for (const Transfer& t : transfers)
     if (result == success) result = channel(t.peer, t.is_send).end_before(t.stream);
   if (result != success) stop(last_error());
@@ -356,11 +375,13 @@ std::optional<std::string> PointToPoint::drained(std::uint32_t peer,
 void PointToPoint::check_alive(std::chrono::steady_clock::time_point now) {
   for (const auto& [name, channel] : channels_) {
     if (channel->is_idle()) continue;
-    const auto who = drained(name.first, now);
-    if (!who) continue;
-    fail_with(fmt::format("{}: rank {}, {}, has died", name.second ? "ncclSend" : "ncclRecv",
-                          name.first, *who));
-    return;
+    const auto [peer, is_send] = name;
+    const auto* const call = is_send ? "ncclSend" : "ncclRecv";
+    // What has left its sender as a message is still received.
+    if (channel->waits_for_slot() && ways_->has_given_up(peer))
+      return fail_with(fmt::format("{}: rank {} has given up", call, peer));
+    if (const auto who = drained(peer, now))
+      return fail_with(fmt::format("{}: rank {}, {}, has died", call, peer, *who));
   }
 }
 

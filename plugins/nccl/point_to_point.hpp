@@ -33,6 +33,7 @@ struct Transfer {
 
 /// One direction between two ranks; carries its messages in order.
 class Channel;
+struct ChannelChunk;
 
 class PointToPoint {
  public:
@@ -55,6 +56,7 @@ class PointToPoint {
   void drain();
 
  private:
+  using Parts = std::map<Channel*, std::deque<ChannelChunk>>;
   Result refuse_capture(const std::vector<Transfer>& transfers);
   Result copy_after_send(const Transfer& send, const Transfer& receive);
   Result copy_within(const std::vector<Transfer>& transfers);
@@ -63,6 +65,8 @@ class PointToPoint {
   Result carry_by_host(const std::vector<Transfer>& messages);
   Channel& channel(std::uint32_t peer, bool is_send);
   Result prepare(const Transfer& transfer);
+  Result announce(const std::vector<Transfer>& transfers, Parts& parts);
+  Result enqueue(Parts& parts);
   void fail_with(const std::string& why);
   Result meet(std::uint32_t peer);
   void run();

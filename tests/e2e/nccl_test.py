@@ -164,6 +164,18 @@ class Nccl(Switches):
         self.program = self.compiled("nccl_messages")
         self.all_right(2, "left", True, PENSTOCK_POOL=self.pool("64M"))
 
+    def test_messages_wait_outside_the_driver(self):
+        """There an error of another rank would not end the wait."""
+        self.program = self.compiled("nccl_messages")
+        self.all_right(2, "full", True, timeout=20, PENSTOCK_POOL=self.pool("64M"), STANDIN_FULL_QUEUE_ABORTS=1)
+        said = self.ranks(2, "deaf", True, timeout=20, PENSTOCK_POOL=self.pool("64M"), STANDIN_FULL_QUEUE_ABORTS=1)
+        self.assertEqual([out for _, out, _ in said], ["ncclSend: rank 1 has given up\n", "ok\n"], said)
+
+    def test_receiver_is_told_that_its_sender_gave_up(self):
+        self.program = self.compiled("nccl_messages")
+        said = self.ranks(2, "mute", True, timeout=20, PENSTOCK_POOL=self.pool("256M"))
+        self.assertEqual([out for _, out, _ in said], ["ok\n", "ncclRecv: rank 0 has given up\n"], said)
+
     def test_long_messages_between_a_host_and_a_gpu(self):
         self.program = self.compiled("nccl_messages")
         self.all_right(3, "late", (True, False, True), PENSTOCK_POOL=self.pool("256M"))

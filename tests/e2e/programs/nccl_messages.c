@@ -10,6 +10,9 @@
  * for one of rank 1, which is killed, while it sends others to rank 2).
  * Of communicators with long messages: made (many, one after the other, are aborted), left (rank 0
  * has left one, and rank 1 allocates memory of the pool).
+ * Of rank 1, when rank 0 has sent more than a stream's queue holds: full (it receives all), deaf
+ * (it aborts, and lives on); and mute (it receives a message of rank 0, which aborts, and lives
+ * on).
  *
  * GPU=1: buffers are memory of the GPU that libcuda.so.1 finds. */
 #define _GNU_SOURCE
@@ -236,6 +239,31 @@ static void leave_first(const char* folder) {
   printf("ok\n");
 }
 
+/* The one who waits tells the other when it may end. */
+static void send_much(const char* folder, const char* how) {
+  char file[4096];
+  const int sender = 0, waits = strcmp(how, "mute") == 0 ? 1 : 0;
+  const int messages = strcmp(how, "mute") == 0 ? 1 : 40;
+  ncclResult_t result = ncclSuccess, found = ncclSuccess;
+  snprintf(file, sizeof file, "%s/told", folder);
+  if (rank != waits) usleep(500000);
+  if (rank != waits && strcmp(how, "full") != 0) {
+    CHECK(ncclCommAbort(comm));
+    while (access(file, F_OK) != 0) usleep(1000);
+    printf("ok\n");
+    return;
+  }
+  for (int i = 0; i < messages && result == ncclSuccess; ++i)
+    result = rank == sender ? ncclSend(in.device, block, ncclInt8, 1, comm, stream)
+                            : ncclRecv(out.device, block, ncclInt8, 0, comm, stream);
+  wait_for(stream);
+  CHECK(ncclCommGetAsyncError(comm, &found));
+  if (result == ncclSuccess) result = found;
+  printf("%s\n", result == ncclSuccess ? "ok" : ncclGetLastError(comm));
+  CHECK(ncclCommAbort(comm));
+  fclose(fopen(file, "w"));
+}
+
 int main(int argc, char** argv) {
   if (argc != 5) return 2;
   open_gpu();
@@ -257,6 +285,11 @@ int main(int argc, char** argv) {
   if (strcmp(argv[4], "made") == 0 || strcmp(argv[4], "left") == 0) {
     argv[4][0] == 'm' ? make_many() : leave_first(argv[3]);
     CHECK(ncclCommDestroy(comm));
+    return 0;
+  }
+  if (strcmp(argv[4], "full") == 0 || strcmp(argv[4], "deaf") == 0 ||
+      strcmp(argv[4], "mute") == 0) {
+    send_much(argv[3], argv[4]);
     return 0;
   }
   const int ends_well = strcmp(argv[4], "late") == 0;
