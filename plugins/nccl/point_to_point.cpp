@@ -377,7 +377,7 @@ void PointToPoint::check_alive(std::chrono::steady_clock::time_point now) {
     if (channel->is_idle()) continue;
     const auto [peer, is_send] = name;
     const auto* const call = is_send ? "ncclSend" : "ncclRecv";
-    // What has left its sender as a message is still received.
+    // A message that has left its sender is still received.
     if (channel->waits_for_slot() && ways_->has_given_up(peer))
       return fail_with(fmt::format("{}: rank {} has given up", call, peer));
     if (const auto who = drained(peer, now))

@@ -20,7 +20,7 @@ constexpr std::uint64_t pool_part = 16;  ///< of the free space, for the slots o
 
 constexpr std::uint64_t line_bytes = 64;
 
-/// What precedes the slots: a line for the owner, and one for each rank.
+/// Bytes before the slots: a line for the owner, and one for each rank.
 std::uint64_t head_bytes(std::uint64_t ranks) {
   return base::align_up((1 + ranks) * line_bytes, page);
 }
@@ -39,7 +39,7 @@ struct Left {
   penstock_pool_t* pool;
   penstock_object_t* object;
   std::uint64_t key;
-  std::vector<Other> others;  ///< of whom it is not known that they have left
+  std::vector<Other> others;  ///< not known to have left
 };
 
 std::mutex left_mutex;

@@ -40,7 +40,7 @@ std::vector<Plan> plans_where(const std::vector<bool>& has_gpu) {
   return plans;
 }
 
-TEST(Agreement, TakesPlansOfGpusIfOneRankHasOne) {
+TEST(Agreement, TakesPlansOfGpusIfOneHasGpu) {
   for (const auto& has_gpu : {std::vector{true, true}, std::vector{false, true}}) {
     const auto plans = plans_where(has_gpu);
     EXPECT_EQ(plans[0], plans[1]);

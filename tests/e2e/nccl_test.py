@@ -159,7 +159,7 @@ class Nccl(Switches):
             self.assertEqual((status, out), (0, "ok\n"), err)
             self.assertEqual(set(re.findall("4 slots of (.*) for each other rank", err)), {"1 MiB"}, err)
 
-    def test_slots_stay_while_a_rank_may_use_them(self):
+    def test_slots_stay_while_ranks_may_use_them(self):
         """Its GPU has them registered, and can register them as nothing else."""
         self.program = self.compiled("nccl_messages")
         self.all_right(2, "left", True, PENSTOCK_POOL=self.pool("64M"))
@@ -171,12 +171,12 @@ class Nccl(Switches):
         said = self.ranks(2, "deaf", True, timeout=20, PENSTOCK_POOL=self.pool("64M"), STANDIN_FULL_QUEUE_ABORTS=1)
         self.assertEqual([out for _, out, _ in said], ["ncclSend: rank 1 has given up\n", "ok\n"], said)
 
-    def test_receiver_is_told_that_its_sender_gave_up(self):
+    def test_receiver_is_told_when_sender_gives_up(self):
         self.program = self.compiled("nccl_messages")
         said = self.ranks(2, "mute", True, timeout=20, PENSTOCK_POOL=self.pool("256M"))
         self.assertEqual([out for _, out, _ in said], ["ok\n", "ncclRecv: rank 0 has given up\n"], said)
 
-    def test_long_messages_between_a_host_and_a_gpu(self):
+    def test_long_messages_between_host_and_gpu(self):
         self.program = self.compiled("nccl_messages")
         self.all_right(3, "late", (True, False, True), PENSTOCK_POOL=self.pool("256M"))
         self.all_right(3, "late", (False, True, False), PENSTOCK_POOL=self.pool("256M"))
