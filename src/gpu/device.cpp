@@ -16,6 +16,16 @@ namespace {
 std::mutex mutex;
 std::map<cuda::Context, std::weak_ptr<const Device>> open_devices;
 
+/// Of the stream, or of this thread for a default stream; null: this thread has none.
+Result<cuda::Context> context_of(const cuda::Driver& driver, cuda::Stream stream) {
+  cuda::Context context = nullptr;
+  if (cuda::is_default(stream))
+    PENSTOCK_TRY(driver.check(driver.context_current(&context), "the thread's context"));
+  else
+    PENSTOCK_TRY(driver.check(driver.stream_context(stream, &context), "the stream's context"));
+  return context;
+}
+
 Result<cuda::Device> device_of(const cuda::Driver& driver, cuda::Context context) {
   cuda::Device number = 0;
   PENSTOCK_TRY(driver.check(driver.context_push(context), "a context"));
@@ -28,18 +38,12 @@ Result<cuda::Device> device_of(const cuda::Driver& driver, cuda::Context context
 }  // namespace
 
 Result<std::shared_ptr<const Device>> Device::current() {
-  const cuda::Driver& driver = *PENSTOCK_TRY(cuda::driver());
-  cuda::Context context = nullptr;
-  PENSTOCK_TRY(driver.check(driver.context_current(&context), "the thread's context"));
-  return of_context(driver, context);
+  return of(nullptr);
 }
 
 Result<std::shared_ptr<const Device>> Device::of(cuda::Stream stream) {
-  if (cuda::is_default(stream)) return current();
   const cuda::Driver& driver = *PENSTOCK_TRY(cuda::driver());
-  cuda::Context context = nullptr;
-  PENSTOCK_TRY(driver.check(driver.stream_context(stream, &context), "the stream's context"));
-  return of_context(driver, context);
+  return of_context(driver, PENSTOCK_TRY(context_of(driver, stream)));
 }
 
 /// `context`: null for the first GPU's.
@@ -85,11 +89,7 @@ Result<void> Device::need_stream_words() const {
 }
 
 Result<void> Device::need_own(cuda::Stream stream, const char* call) const {
-  cuda::Context context = nullptr;
-  if (cuda::is_default(stream))
-    PENSTOCK_TRY(driver_.check(driver_.context_current(&context), "the thread's context"));
-  else
-    PENSTOCK_TRY(driver_.check(driver_.stream_context(stream, &context), "the stream's context"));
+  cuda::Context context = PENSTOCK_TRY(context_of(driver_, stream));
   if (context == context_ || context == nullptr) return {};
   const cuda::Device found = PENSTOCK_TRY(device_of(driver_, context));
   if (found == number_) return {};
