@@ -67,10 +67,8 @@ bool matches(const TuningEntry& entry, const Problem& problem, const NodeMap& no
   return *problem.max_block_bytes >= entry.min_bytes && *problem.max_block_bytes <= entry.max_bytes;
 }
 
-}  // namespace
-
-std::optional<Plan> plan_of(const TuningEntry& entry, const Problem& problem, const Shape& shape,
-                            const NodeMap& nodes) {
+std::optional<Plan> plan_of(const TuningEntry& entry, std::uint32_t chunks, const Problem& problem,
+                            const Shape& shape, const NodeMap& nodes) {
   Plan plan{.algorithm = entry.algorithm, .variant = entry.variant, .turns = entry.turns};
   plan.slot_bytes = shape.slot_bytes;
   plan.slots = shape.slots;
@@ -80,8 +78,15 @@ std::optional<Plan> plan_of(const TuningEntry& entry, const Problem& problem, co
   // With an unknown block size the number of chunks is unknown too, so use as few as possible.
   if (entry.chunk_bytes != 0 && problem.max_block_bytes)
     plan.slot_bytes = std::min(entry.chunk_bytes, shape.slot_bytes);
-  if (problem.max_block_bytes) plan.chunks = entry.chunks;
+  if (problem.max_block_bytes) plan.chunks = chunks;
   return can_be(problem, plan, shape, nodes) ? std::optional(plan) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Plan> plan_of(const TuningEntry& entry, const Problem& problem, const Shape& shape,
+                            const NodeMap& nodes) {
+  return plan_of(entry, entry.chunks, problem, shape, nodes);
 }
 
 std::uint32_t chunks_for_gpus(const Problem& problem, Algorithm algorithm) {
@@ -112,10 +117,10 @@ PlanTable::PlanTable(const Tuning& tuning, bool by_gpus) {
 Plan PlanTable::plan(const Problem& problem, const Shape& shape, const NodeMap& nodes) const {
   const auto collective = static_cast<std::size_t>(problem.collective);
   for (std::uint32_t i = begins_[collective]; i < begins_[collective + 1]; ++i) {
-    TuningEntry entry = rows_[i].entry;
+    const auto& [entry, by_size] = rows_[i];
     if (!matches(entry, problem, nodes)) continue;
-    if (rows_[i].chunks_for_gpus) entry.chunks = chunks_for_gpus(problem, entry.algorithm);
-    if (const auto plan = plan_of(entry, problem, shape, nodes)) return *plan;
+    const auto chunks = by_size ? chunks_for_gpus(problem, entry.algorithm) : entry.chunks;
+    if (const auto plan = plan_of(entry, chunks, problem, shape, nodes)) return *plan;
   }
   // Nothing fits, not even a whole slot. build() reports what is missing.
   Plan plan;
