@@ -52,6 +52,7 @@ Result Channel::allocate() {
   const Result stream =
       checked(device_->driver().stream_create(&stream_, cuda::stream_non_blocking), "a stream");
   if (stream != success) return stream;
+  if (const auto opened = outstanding_.open(); !opened) return outcome(opened);
   return checked(device_->driver().event_create(&event_, cuda::event_disable_timing), "an event");
 }
 
@@ -103,6 +104,12 @@ Result Channel::reach(std::uint64_t count) {
                  "a word that tells of a message's memory");
 }
 
+Result Channel::has_room(bool& room) {
+  const auto found = outstanding_.has_room(operations_of_chunk);
+  room = found && *found;
+  return found ? success : outcome(unexpected(found.error()));
+}
+
 Result Channel::enqueue(const Chunk& chunk) {
   const cuda::Driver& driver = device_->driver();
   const std::uint64_t number = enqueued_ + 1;
@@ -119,9 +126,10 @@ Result Channel::enqueue(const Chunk& chunk) {
   }
   if (result != success) return result;
   ++enqueued_;
-  return checked(
+  result = checked(
       driver.write_value(stream_, pinned_->at(word(done_word)), number, cuda::write_value_default),
       "a word that tells of a message");
+  return result == success ? outcome(outstanding_.count(stream_, operations_of_chunk)) : result;
 }
 
 /// True if the next chunk's message can start: the stream has filled the buffer (send) or emptied

@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 
+#include "gpu/outstanding.hpp"
 #include "gpu/pinned.hpp"
 #include "nccl/abi.hpp"
 #include "nccl/outcome.hpp"
@@ -68,14 +69,8 @@ class Channel {
   Result begin_after(Stream user);
   /// Precedes the next `count` chunks: enqueues a signal that the channel may write their memory.
   Result reach(std::uint64_t count);
-  /// Whether so much is enqueued that the driver might let a thread wait for the stream: it does so
-  /// from 1024 operations on, and a chunk has three.
-  bool is_full() const { return enqueued_ - done() >= 512 / 3; }
-  /// Errors: the driver's, if the GPU has failed: then nothing on the stream ends.
-  Result check_stream() const {
-    const auto asked = gpu::is_capturing(device_->driver(), stream_);
-    return asked ? success : outcome(unexpected(asked.error()));
-  }
+  /// Whether the stream takes another chunk at once. Errors: the driver's, if the GPU has failed.
+  Result has_room(bool& room);
   /// Enqueues the next chunk on the stream.
   Result enqueue(const Chunk& chunk);
   Result end_before(Stream user);
@@ -108,7 +103,8 @@ class Channel {
         peer_(peer),
         is_send_(is_send),
         slot_bytes_(slot_bytes),
-        key_(key) {}
+        key_(key),
+        outstanding_(*device_) {}
   Result allocate();
   Result wait_for(std::size_t word, std::uint64_t number);
   Result checked(cuda::Status status, const char* what) const;
@@ -139,6 +135,7 @@ class Channel {
                    bool& moved);
 
   static constexpr std::uint64_t page = 4096;
+  static constexpr std::uint64_t operations_of_chunk = 3;  ///< a wait, a copy, a word
   static constexpr std::size_t go_word = 0, done_word = 1, reached_word = 2, told_word = 3;
 
   std::shared_ptr<const gpu::Device> device_;
@@ -151,6 +148,7 @@ class Channel {
   std::optional<gpu::Pinned> pinned_, pinned_way_;
   cuda::Stream stream_ = nullptr;
   cuda::Event event_ = nullptr;
+  gpu::Outstanding outstanding_;          ///< on the stream
   std::uint64_t last_sent_ = 0;           ///< last chunk sent and not yet waited for; 0: none
   std::uint64_t enqueued_ = 0;            ///< chunks since the channel was made
   std::uint64_t started_ = 0, over_ = 0;  ///< chunks whose messages have started, have ended

@@ -282,10 +282,9 @@ Result PointToPoint::enqueue(Parts& parts) {
     for (auto& [to, left] : parts) {
       if (left.empty()) continue;
       is_over = false;
-      if (to->is_full()) {
-        if (const Result found = to->check_stream(); found != success) return found;
-        continue;
-      }
+      bool room = false;
+      if (const Result found = to->has_room(room); found != success) return found;
+      if (!room) continue;
       if (const Result result = to->enqueue(left.front()); result != success) return result;
       left.pop_front();
       moved = true;

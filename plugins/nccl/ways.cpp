@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "base/checked.hpp"
@@ -29,6 +30,13 @@ std::byte* line_of(penstock_object_t* object, std::uint32_t rank) {
   return static_cast<std::byte*>(penstock_object_data(object)) + (1 + rank) * line_bytes;
 }
 
+/// The first word of a line; nullopt: it cannot be read.
+std::optional<std::uint64_t> word_of(penstock_pool_t* pool, const void* line) {
+  std::uint64_t found = 0;
+  if (penstock_read(pool, &found, line, sizeof found) != PENSTOCK_OK) return std::nullopt;
+  return found;
+}
+
 /// Memory of a rank that has left its communicator, while others have not: their GPUs have it
 /// registered, and it must not become a part of what they register next.
 struct Left {
@@ -50,10 +58,7 @@ std::vector<Left>& all_left() {
 
 bool is_free(Left& left) {
   std::erase_if(left.others, [&](const Left::Other& other) {
-    std::uint64_t found = 0;
-    const auto status =
-        penstock_read(left.pool, &found, line_of(left.object, other.rank), sizeof found);
-    return (status == PENSTOCK_OK && found == left.key) ||
+    return word_of(left.pool, line_of(left.object, other.rank)) == left.key ||
            penstock_pool_alive(left.pool, other.token, nullptr, 0) == 0;
   });
   return left.others.empty();
@@ -89,9 +94,7 @@ Result Way::observe(std::uint64_t chunk, std::uint64_t bytes) const {
 }
 
 bool Way::has_failed() const {
-  std::uint64_t found = 0;
-  if (penstock_read(pool, &found, failed, sizeof found) != PENSTOCK_OK || found != key) return true;
-  return penstock_pool_alive(pool, token, nullptr, 0) == 0;
+  return word_of(pool, failed) != key || penstock_pool_alive(pool, token, nullptr, 0) == 0;
 }
 
 Ways::Ways(penstock_pool_t* pool, std::uint64_t key, int rank, int ranks, bool has_gpu)
@@ -218,10 +221,8 @@ void Ways::fail() {
 bool Ways::has_given_up(std::uint32_t peer) {
   if (slot_bytes(peer, self_) == 0) return false;
   penstock_object_t* const object = open(peer);
-  std::uint64_t found = 0;
-  return object != nullptr &&
-         penstock_read(pool_, &found, penstock_object_data(object), sizeof found) == PENSTOCK_OK &&
-         found != key_;
+  if (object == nullptr) return false;
+  return word_of(pool_, penstock_object_data(object)).value_or(key_) != key_;
 }
 
 }  // namespace penstock::nccl
