@@ -9,10 +9,10 @@ CMAKE_ARGS ?=
 FUZZ_SECONDS ?= 600
 PROVE_MINUTES ?= 5
 QEMU_ARGS ?=
-CONFIGURED = cmake -G Ninja -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=$(CONFIG)
-CONFIGURE = $(CONFIGURED) -DPENSTOCK_LAB=ON $(CMAKE_ARGS)
+CONFIGURE_ANY = cmake -G Ninja -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=$(CONFIG)
+CONFIGURE = $(CONFIGURE_ANY) -DPENSTOCK_LAB=ON $(CMAKE_ARGS)
 # A fresh build of the demo leaves out the commands of lab/; one that is there stays as it is.
-CONFIGURE_DEMO = $(CONFIGURED) $(if $(wildcard $(BUILD)/build.ninja),,-DPENSTOCK_LAB=OFF) $(CMAKE_ARGS)
+CONFIGURE_DEMO = $(CONFIGURE_ANY) $(if $(wildcard $(BUILD)/build.ninja),,-DPENSTOCK_LAB=OFF) $(CMAKE_ARGS)
 PRODUCT = penstock penstock_shared penstock_fi penstock_mpi penstock_nccl penstock_ncclnet penstock_bench_programs
 DEMO = penstock penstock_fi penstock_mpi
 RELEASE = $(BUILD)/release

@@ -30,7 +30,7 @@ bundle() {
 # OUT LIBRARIES: what measures and tests, in C
 programs() {
   for program in lab/bench/nccl_perf.c lab/bench/gpu_limits.c tests/e2e/programs/nccl_calls.c; do
-    cc -std=c11 -O2 -Ibench -Itests/e2e "$program" -o "$1/$(basename "$program" .c)" -L"$2/penstock/nccl" -Wl,--as-needed -l:libnccl.so.2 -pthread \
+    cc -std=c11 -O2 -Itests/e2e "$program" -o "$1/$(basename "$program" .c)" -L"$2/penstock/nccl" -Wl,--as-needed -l:libnccl.so.2 -pthread \
       -Wl,-rpath-link,"$2" -ldl
   done
 }

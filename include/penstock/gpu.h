@@ -6,9 +6,9 @@
  * Order      All ranks of a communicator enqueue the same calls in the same order, whichever
  *            streams they use. The calls of one communicator are done in that order.
  * Threads    One thread at a time enqueues; any thread may call error and abort at any time.
- * Device     A communicator's GPU is that of the first stream on which a call is enqueued; a
- * default stream is the current device's. A process may have several GPUs, and communicators on
- *            each.
+ * Device     A communicator's GPU is that of the first stream on which a call is enqueued, or the
+ *            current one for a default stream. A process may have several GPUs, and communicators
+ *            on each.
  * Memory     Buffers are memory of that GPU, or host memory that it reaches (cudaHostAlloc,
  *            cudaHostRegister). A call is ordered on its stream as a kernel is.
  * Form       The streams themselves wait for words of the pool (the direct form) in hardware and

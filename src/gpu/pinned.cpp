@@ -26,8 +26,8 @@ struct Registered {
   struct Piece {
     std::uint64_t bytes;
     int users;
-    bool
-        in_driver;  ///< which registers or unregisters it; it may wait for streams of other threads
+    /// While the driver registers or unregisters it. It may wait for streams of other threads.
+    bool in_driver;
     std::shared_ptr<const Device> device;  ///< whose context, which ends the registration, is held
   };
   /// The first piece that overlaps the bytes, or the end.
