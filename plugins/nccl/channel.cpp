@@ -163,7 +163,7 @@ Result Channel::start(penstock_messenger_t* messenger) {
                                       sizeof freed_[0], &begun.free);
   requests_.push_back(begun);
   ++started_;
-  return outcome(status, is_send_ ? "ncclSend" : "ncclRecv");
+  return message_outcome(status, is_send_, peer_);
 }
 
 /// Whether the request, if there is one, is done. `bytes`: of its message.
@@ -174,7 +174,7 @@ Result Channel::is_done(const penstock_request_t* request, bool& done, std::uint
   const auto status = penstock_request_test(request, &info);
   done = info.done != 0;
   bytes = info.bytes;
-  return outcome(status, is_send_ ? "ncclSend" : "ncclRecv");
+  return message_outcome(status, is_send_, peer_);
 }
 
 Result Channel::carry(penstock_messenger_t* messenger, const std::function<Result()>& meet,
@@ -238,7 +238,7 @@ Result Channel::give_back(penstock_messenger_t* messenger, const std::function<R
       if (const Result met = meet(); met != success) return met;
       const auto status = penstock_message_send(messenger, peer_, back, &given_back_,
                                                 sizeof given_back_, &first.note);
-      if (status != PENSTOCK_OK) return outcome(status, "ncclRecv");
+      if (status != PENSTOCK_OK) return message_outcome(status, false, peer_);
     }
     bool is_told = false;
     std::uint64_t unused = 0;

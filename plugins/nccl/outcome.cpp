@@ -51,4 +51,11 @@ Result outcome(penstock_status_t status, const char* call) {
   return failed(result_of(status), named ? words : fmt::format("{}: {}", call, words));
 }
 
+Result message_outcome(penstock_status_t status, bool is_send, std::uint32_t peer) {
+  if (status == PENSTOCK_OK) return success;
+  const std::string call =
+      fmt::format("{} rank {}", is_send ? "ncclSend to" : "ncclRecv from", peer);
+  return outcome(status, call.c_str());
+}
+
 }  // namespace penstock::nccl

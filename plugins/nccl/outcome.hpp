@@ -1,6 +1,7 @@
 // Results of NCCL's interface, and their messages for ncclGetLastError().
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "base/status.hpp"
@@ -17,5 +18,7 @@ Result failed(Result result, const std::string& words);
 Result outcome(const penstock::Result<void>& done);
 /// Converts the status of a call to the C interface; the message is penstock_last_error().
 Result outcome(penstock_status_t status, const char* call);
+/// The same for a message to or from a rank: the words always name that rank.
+Result message_outcome(penstock_status_t status, bool is_send, std::uint32_t peer);
 
 }  // namespace penstock::nccl

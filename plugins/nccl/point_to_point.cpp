@@ -158,7 +158,7 @@ Result PointToPoint::copy_within(const std::vector<Transfer>& transfers) {
 Result PointToPoint::meet(std::uint32_t peer) {
   if (known_[peer]) return success;
   known_[peer] = true;
-  return outcome(penstock_messenger_meet(messenger_, peer, &addresses_[peer]), "ncclSend");
+  return message_outcome(penstock_messenger_meet(messenger_, peer, &addresses_[peer]), true, peer);
 }
 
 /// Of a rank without a GPU: a peer with one cuts its messages into chunks.
@@ -186,17 +186,18 @@ Result PointToPoint::carry_by_host(const std::vector<Transfer>& messages) {
     penstock_request_t* request = nullptr;
     if (t.is_send) result = meet(t.peer);
     if (result == success)
-      result = outcome(
+      result = message_outcome(
           t.is_send ? penstock_message_send(messenger_, t.peer, 0, t.data, t.bytes, &request)
                     : penstock_message_receive(messenger_, t.peer, 0, t.data, t.bytes, &request),
-          "ncclSend or ncclRecv");
+          t.is_send, t.peer);
     if (result != success) break;
     requests.push_back(request);
   }
   auto check = std::chrono::steady_clock::now() + between_checks;
   for (std::size_t i = 0; i < requests.size() && result == success;) {
     penstock_request_info_t info{};
-    result = outcome(penstock_request_test(requests[i], &info), "ncclSend or ncclRecv");
+    result = message_outcome(penstock_request_test(requests[i], &info), transfers[i].is_send,
+                             transfers[i].peer);
     if (info.done != 0) {
       const Transfer& t = transfers[i++];
       dead_since_.erase(t.peer);
