@@ -162,8 +162,13 @@ def notices(test, site, draw, runs):
         environment["PENSTOCK_SIM_RUNS"] = str(runs)
     status = test.run(**environment)
     if status == "timeout":  # says nothing: the unweakened test may take as long
-        return not runs and test.baseline < TIMEOUT_S / 10
+        return not runs and test.baseline < TIMEOUT_S / 10 and ends_soon(test)
     return status != 0
+
+
+def ends_soon(test):
+    """Returns True if the unweakened test is quick at this moment: on a busy machine any test may be late."""
+    return test.run() != "timeout" and test.seconds < TIMEOUT_S / 10
 
 
 def kill(site, tests, draws, budget_s, likely):

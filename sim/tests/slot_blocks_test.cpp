@@ -210,8 +210,7 @@ void expect_one_to_find_the_other(const std::string& name, Look apart, Look lock
 }
 
 void show_apart(const Parts& parts) {
-  parts.attaching.publish(0, {.generation = 1, .beat = 1, .unlocked = 1});
-  parts.attaching.full_fence();
+  parts.attaching.publish_before_loads(0, {.generation = 1, .beat = 1, .unlocked = 1});
 }
 
 TEST(SlotBlocks, BlockTakerFindsSlotTaker) {

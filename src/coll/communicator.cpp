@@ -414,14 +414,14 @@ void Communicator::drop_copies_of_own_slots() {
   State& state = impl_->state;
   const coherence::Memory& memory = state.group.memory;
   if (!memory.loads_may_be_stale()) return;
-  state.slots.invalidate(memory, state.self());
+  state.slots.invalidate_slots_of(memory, state.self());
   impl_->in_switch.drop_copies_of_operands();
   memory.load_fence();
 }
 
 void Communicator::write_back_own_slots() {
   const State& state = impl_->state;
-  state.slots.write_back(state.group.memory, state.self());
+  state.slots.write_back_slots_of(state.group.memory, state.self());
 }
 
 std::optional<TakenSlots> Communicator::taken_slots() const {

@@ -75,11 +75,11 @@ void Slots::for_each_of(std::uint32_t rank, const Use& use) const {
   }
 }
 
-void Slots::invalidate(const coherence::Memory& memory, std::uint32_t rank) const {
+void Slots::invalidate_slots_of(const coherence::Memory& memory, std::uint32_t rank) const {
   for_each_of(rank, [&](std::byte* slot) { memory.invalidate(slot, slot_bytes()); });
 }
 
-void Slots::write_back(const coherence::Memory& memory, std::uint32_t rank) const {
+void Slots::write_back_slots_of(const coherence::Memory& memory, std::uint32_t rank) const {
   if (!memory.loads_may_be_stale()) return;
   for_each_of(rank, [&](std::byte* slot) { memory.write_back(slot, slot_bytes()); });
   memory.store_fence();

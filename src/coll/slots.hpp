@@ -35,9 +35,9 @@ class Slots {
     __atomic_store_n(&slot_bytes_, slot_bytes, __ATOMIC_RELAXED);
   }
   /// Invalidates all slots of `rank`. The caller does the fence.
-  void invalidate(const coherence::Memory& memory, std::uint32_t rank) const;
+  void invalidate_slots_of(const coherence::Memory& memory, std::uint32_t rank) const;
   /// Writes all slots of `rank` back, where other nodes need that, with a store fence.
-  void write_back(const coherence::Memory& memory, std::uint32_t rank) const;
+  void write_back_slots_of(const coherence::Memory& memory, std::uint32_t rank) const;
   bool has(std::uint32_t used) const { return placing_.has(used); }
   std::uint32_t device_of(std::uint32_t used, std::uint64_t rank, std::uint64_t chunk) const {
     return coll::device_of(place_of(rank), ranks_, chunk, used);

@@ -31,6 +31,11 @@ void AttachingTable::publish(std::uint64_t number, const AttachingLine& line) co
   publish_checksummed_line(memory_, base_, place(number), line);
 }
 
+void AttachingTable::publish_before_loads(std::uint64_t number, const AttachingLine& line) const {
+  publish(number, line);
+  memory_.full_fence();
+}
+
 /// Repeats the look if the process was stopped after it: the visit may have been declared dead and
 /// the line have a new owner.
 void AttachingTable::leave(std::uint64_t token) const {
@@ -45,11 +50,6 @@ void AttachingTable::leave(std::uint64_t token) const {
   line->unlocked = 0;
   publish(number, *line);
   memory_.store_fence();
-}
-
-void Visit::begin() const {
-  table_.publish(number_, line_);
-  table_.full_fence();
 }
 
 void Visit::beat(bool unlocked) {

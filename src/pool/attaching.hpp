@@ -56,7 +56,8 @@ class AttachingTable {
   AttachingLine next(std::uint32_t number, const HostIdentity& host, const ProcessIdentity& process,
                      std::uint64_t id = 0) const;
   void publish(std::uint64_t number, const AttachingLine& line) const;
-  void full_fence() const { memory_.full_fence(); }
+  /// Orders later loads behind the publish, also those of processes that see the line.
+  void publish_before_loads(std::uint64_t number, const AttachingLine& line) const;
   /// Ends the visit of `token`: the last store to the line. No effect if another visit has begun.
   void leave(std::uint64_t token) const;
   /// The line as last published; nullopt: never written, unreadable, or `number` is out of range.
@@ -92,9 +93,7 @@ class Visit {
   Visit(const AttachingTable& table, std::uint32_t number, const AttachingLine& line)
       : table_(table), number_(number), line_(line) {}
   std::uint64_t token() const { return attaching_token(line_.generation, number_); }
-  /// Publishes with a full fence: loads after it are newer, also those of processes that see the
-  /// line.
-  void begin() const;
+  void begin() const { table_.publish_before_loads(number_, line_); }
   /// Renews the heartbeat. The process must not be declared dead already. The caller does the store
   /// fence. `unlocked`: see AttachingLine.
   void beat(bool unlocked);
