@@ -1,5 +1,5 @@
-// Another node finds the statistics that an endpoint publishes for each of its peers: in the rows of
-// its slot, and for further peers in objects of its own.
+// Another node finds the statistics that an endpoint publishes for each of its peers: in the rows
+// of its slot, and for further peers in objects of its own.
 #include "transport/peer_statistics.hpp"
 
 #include <gtest/gtest.h>
