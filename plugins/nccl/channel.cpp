@@ -77,7 +77,8 @@ Channel::~Channel() {
 }
 
 Result Channel::begin_after(Stream user) {
-  return outcome(gpu::go_after(device_->driver(), event_, user, stream_, "a message's begin"));
+  const auto begun = gpu::go_after(device_->driver(), event_, user, stream_, "a message's begin");
+  return begun ? outcome(outstanding_.count(stream_, 1)) : outcome(begun);
 }
 
 Result Channel::end_before(Stream user) {
@@ -88,7 +89,8 @@ Result Channel::end_before(Stream user) {
   if (unsent != 0) waits = wait_for(go_word, unsent + buffers());
   if (has_slots() && !is_send_) waits = wait_for(told_word, enqueued_);
   if (waits != success) return waits;
-  return outcome(gpu::go_after(device_->driver(), event_, stream_, user, "a message's end"));
+  const auto ended = gpu::go_after(device_->driver(), event_, stream_, user, "a message's end");
+  return ended ? outcome(outstanding_.count(stream_, operations_of_end)) : outcome(ended);
 }
 
 Result Channel::wait_for(std::size_t which, std::uint64_t number) {
@@ -99,9 +101,11 @@ Result Channel::wait_for(std::size_t which, std::uint64_t number) {
 
 Result Channel::reach(std::uint64_t count) {
   if (is_send_) return success;
-  return checked(device_->driver().write_value(stream_, pinned_->at(word(reached_word)),
-                                               enqueued_ + count, cuda::write_value_default),
-                 "a word that tells of a message's memory");
+  const Result told =
+      checked(device_->driver().write_value(stream_, pinned_->at(word(reached_word)),
+                                            enqueued_ + count, cuda::write_value_default),
+              "a word that tells of a message's memory");
+  return told == success ? outcome(outstanding_.count(stream_, 1)) : told;
 }
 
 Result Channel::has_room(bool& room) {

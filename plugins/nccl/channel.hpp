@@ -136,6 +136,7 @@ class Channel {
 
   static constexpr std::uint64_t page = 4096;
   static constexpr std::uint64_t operations_of_chunk = 3;  ///< a wait, a copy, a word
+  static constexpr std::uint64_t operations_of_end = 2;    ///< a wait, an event
   static constexpr std::size_t go_word = 0, done_word = 1, reached_word = 2, told_word = 3;
 
   std::shared_ptr<const gpu::Device> device_;

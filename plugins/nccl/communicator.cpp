@@ -7,6 +7,7 @@
 #include "base/format.hpp"
 #include "base/log.hpp"
 #include "nccl/channel.hpp"
+#include "nccl/issue.hpp"
 #include "nccl/outcome.hpp"
 
 namespace penstock::nccl {
@@ -248,7 +249,7 @@ nccl::Result ncclComm::run(const penstock_call_t& call, nccl::Stream stream) {
 nccl::Result ncclComm::transfer(const std::vector<nccl::Transfer>& transfers) {
   const InCall in(*this);
   if (other != nullptr) return transfer_by_other(transfers);
-  return mail->begin(transfers);
+  return gpu != nullptr ? nccl::begin_together({{this, transfers}}) : mail->carry(transfers);
 }
 
 nccl::Result ncclComm::transfer_by_other(const std::vector<nccl::Transfer>& transfers) {

@@ -11,6 +11,7 @@
 #include "nccl/communicator.hpp"
 #include "nccl/context_of.hpp"
 #include "nccl/export.hpp"
+#include "nccl/issue.hpp"
 #include "nccl/outcome.hpp"
 
 namespace penstock::nccl {
@@ -60,7 +61,8 @@ Result both(Result first, Result second) {
   return is_error(first) || second == success ? first : second;
 }
 
-Result run_bodies(const Calls& calls) {
+/// Runs the calls, with their messages.
+Result run_all(const Calls& calls) {
   Result result = success;
   for (const auto& body : calls.bodies) result = both(result, body());
   if (!is_error(result) && !calls.transfers.empty())
@@ -68,13 +70,24 @@ Result run_bodies(const Calls& calls) {
   return result;
 }
 
-Result run_calls(const Calls& calls) {
-  const Result result =
-      calls.comm->posts(calls.waits)
-          ? calls.comm->begin([calls] { return run_bodies(calls); }, calls.waits)
-          : calls.comm->begin([&calls] { return run_bodies(calls); }, calls.waits);
-  if (calls.destroys) delete calls.comm;
+Result post(const Calls& calls) {
+  return calls.comm->begin([calls] { return run_all(calls); }, calls.waits);
+}
+
+/// Runs the calls. Messages that a GPU carries are moved to `messages`: they begin when the calls
+/// of all communicators have.
+Result run_calls(Calls& calls, Messages& messages) {
+  if (calls.comm->posts(calls.waits)) return post(calls);
+  if (calls.comm->gpu != nullptr && calls.comm->other == nullptr)
+    messages = {calls.comm, std::exchange(calls.transfers, {})};
+  const Result result = calls.comm->begin([&calls] { return run_all(calls); }, calls.waits);
+  if (is_error(result)) messages = {};
   return result;
+}
+
+Result begin_messages(std::vector<Messages> all) {
+  std::erase_if(all, [](const Messages& one) { return one.transfers.empty(); });
+  return begin_together(all);
 }
 
 /// Begins the calls of communicators that do not block, and removes them from `all`.
@@ -82,7 +95,8 @@ Result post_calls(std::vector<Calls>& all) {
   Result result = success;
   std::erase_if(all, [&result](const Calls& calls) {
     if (!calls.comm->posts(calls.waits)) return false;
-    result = both(result, run_calls(calls));
+    result = both(result, post(calls));
+    if (calls.destroys) delete calls.comm;
     return true;
   });
   return result;
@@ -116,24 +130,42 @@ bool can_run_one_by_one(const Group& ended) {
 }
 
 /// Runs the calls in order. Calls that another library carries form a group of that library too.
-Result run_one_by_one(const std::vector<Calls>& all) {
+Result run_one_by_one(std::vector<Calls>& all) {
   const OtherLibrary* by = nullptr;
   for (const Calls& calls : all)
     if (calls.comm->other != nullptr && !calls.destroys) by = calls.comm->library;
   Result result =
       by != nullptr ? by->passed_on(by->GroupStart(), "ncclGroupStart", nullptr) : success;
-  for (const Calls& calls : all) result = both(result, run_calls(calls));
-  if (by == nullptr) return result;
-  const Result ended = by->passed_on(by->GroupEnd(), "ncclGroupEnd", nullptr);
-  return both(result, ended);
+  std::vector<Messages> messages(all.size());
+  for (std::size_t i = 0; i < all.size(); ++i)
+    result = both(result, run_calls(all[i], messages[i]));
+  if (by != nullptr) result = both(result, by->passed_on(by->GroupEnd(), "ncclGroupEnd", nullptr));
+  return both(result, begin_messages(std::move(messages)));
 }
 
-Result run_rest(const Group& ended) {
-  if (can_run_one_by_one(ended)) return run_one_by_one(ended.calls);
+Result run_in_threads(Group& ended) {
   std::vector<std::function<Result()>> bodies = ended.independent;
-  for (const Calls& calls : ended.calls) bodies.emplace_back([&calls] { return run_calls(calls); });
-  if (bodies.size() == 1) return bodies[0]();
-  return run_side_by_side(bodies);
+  std::vector<Messages> messages(ended.calls.size());
+  for (std::size_t i = 0; i < ended.calls.size(); ++i)
+    bodies.emplace_back([&, i] { return run_calls(ended.calls[i], messages[i]); });
+  const Result result = bodies.size() == 1 ? bodies[0]() : run_side_by_side(bodies);
+  return both(result, begin_messages(std::move(messages)));
+}
+
+/// All ranks run the calls of communicators in the same order, whichever the program names first.
+void sort(std::vector<Calls>& all) {
+  std::sort(all.begin(), all.end(), [](const Calls& a, const Calls& b) {
+    return std::pair(a.comm->key, a.comm->rank) < std::pair(b.comm->key, b.comm->rank);
+  });
+}
+
+Result run_rest(Group& ended) {
+  sort(ended.calls);
+  const Result result =
+      can_run_one_by_one(ended) ? run_one_by_one(ended.calls) : run_in_threads(ended);
+  for (const Calls& calls : ended.calls)
+    if (calls.destroys) delete calls.comm;
+  return result;
 }
 
 }  // namespace

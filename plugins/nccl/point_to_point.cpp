@@ -15,7 +15,7 @@ namespace {
 
 constexpr int looks_before_sleep = 4000;
 constexpr std::chrono::microseconds sleep_time{50};
-constexpr std::chrono::milliseconds between_checks{50};
+constexpr std::chrono::milliseconds check_interval{50};
 /// Messages that a peer had sent before it ended may need several rounds of polling, some 200 ms in
 /// all. Without any for this long there are none.
 constexpr std::chrono::milliseconds drain_time{1000};
@@ -85,22 +85,18 @@ void PointToPoint::drain() {
   }
 }
 
-Result PointToPoint::begin(const std::vector<Transfer>& transfers) {
+Result PointToPoint::carry(const std::vector<Transfer>& transfers) {
   if (const auto words = error()) return failed(remote_error, *words);
-  if (const Result refused = refuse_capture(transfers); refused != success) return refused;
   if (const Result copied = copy_within(transfers); copied != success) return copied;
   std::vector<Transfer> others;
   for (const Transfer& transfer : transfers)
     if (transfer.peer != self_ && transfer.bytes != 0) others.push_back(transfer);
-  if (others.empty()) return success;
-  return device_ == nullptr ? carry_by_host(others) : issue(others);
+  return others.empty() ? success : carry_by_host(others);
 }
 
 /// Errors: invalid_usage if a stream captures a graph: the thread that carries messages would not
 /// be part of the graph.
 Result PointToPoint::refuse_capture(const std::vector<Transfer>& transfers) {
-  if (device_ == nullptr) return success;
-  const gpu::Device::Scope scope(*device_);
   for (const Transfer& transfer : transfers) {
     const auto captures = gpu::is_capturing(device_->driver(), transfer.stream);
     if (!captures) return outcome(unexpected(captures.error()));
@@ -193,7 +189,7 @@ Result PointToPoint::carry_by_host(const std::vector<Transfer>& messages) {
     if (result != success) break;
     requests.push_back(request);
   }
-  auto check = std::chrono::steady_clock::now() + between_checks;
+  auto check = std::chrono::steady_clock::now() + check_interval;
   for (std::size_t i = 0; i < requests.size() && result == success;) {
     penstock_request_info_t info{};
     result = message_outcome(penstock_request_test(requests[i], &info), transfers[i].is_send,
@@ -218,7 +214,7 @@ Result PointToPoint::carry_by_host(const std::vector<Transfer>& messages) {
     const auto now = std::chrono::steady_clock::now();
     if (result != success || now < check) continue;
     const std::uint32_t peer = transfers[i].peer;
-    check = now + between_checks;
+    check = now + check_interval;
     if (const auto who = drained(peer, now))
       result = failed(remote_error, fmt::format("a message: rank {}, {}, has died", peer, *who));
   }
@@ -258,66 +254,6 @@ Result PointToPoint::prepare(const Transfer& transfer) {
   return found == success ? there.take(way) : found;
 }
 
-/// Cuts the transfers into chunks, which the thread that carries them expects from now on.
-Result PointToPoint::announce(const std::vector<Transfer>& transfers, Parts& parts) {
-  const std::lock_guard<std::mutex> guard(mutex_);
-  if (error_) return failed(remote_error, *error_);
-  for (const Transfer& t : transfers) {
-    Channel& there = channel(t.peer, t.is_send);
-    std::byte* const in_pool = in_pool_memory(t.data, t.bytes);
-    for (std::uint64_t at = 0; at < t.bytes; at += there.chunk_bytes()) {
-      const std::uint64_t bytes = std::min(there.chunk_bytes(), t.bytes - at);
-      const Channel::Chunk chunk{t.data + at, bytes, in_pool == nullptr ? nullptr : in_pool + at};
-      parts[&there].push_back(chunk);
-      there.announce(chunk);
-    }
-  }
-  return success;
-}
-
-/// Enqueues one chunk of each channel in turn. Where all streams are full this thread waits for
-/// one, outside the driver, so that an error ends the wait.
-Result PointToPoint::enqueue(Parts& parts) {
-  for (;;) {
-    bool is_over = true, moved = false;
-    for (auto& [to, left] : parts) {
-      if (left.empty()) continue;
-      is_over = false;
-      bool room = false;
-      if (const Result found = to->has_room(room); found != success) return found;
-      if (!room) continue;
-      if (const Result result = to->enqueue(left.front()); result != success) return result;
-      left.pop_front();
-      moved = true;
-    }
-    if (is_over) return success;
-    if (moved) continue;
-    if (const auto words = error()) return failed(remote_error, *words);
-    std::this_thread::sleep_for(sleep_time);
-  }
-}
-
-Result PointToPoint::issue(const std::vector<Transfer>& transfers) {
-  const std::lock_guard<std::mutex> turn(turn_);
-  const gpu::Device::Scope scope(*device_);
-  const gpu::BesideCaptures beside(device_->driver());
-  Parts parts;
-  Result result = success;
-  for (const Transfer& t : transfers)
-    if (result == success) result = prepare(t);
-  if (result == success) result = announce(transfers, parts);
-  if (result == success) changed_.notify_all();
-  for (const Transfer& t : transfers)
-    if (result == success) result = channel(t.peer, t.is_send).begin_after(t.stream);
-  for (const auto& [to, all] : parts)
-    if (result == success) result = to->reach(all.size());
-  if (result == success) result = enqueue(parts);
-  for (const Transfer& t : transfers)
-    if (result == success) result = channel(t.peer, t.is_send).end_before(t.stream);
-  if (result != success) stop(last_error());
-  return result;
-}
-
 void PointToPoint::run() {
   const gpu::Device::Scope scope(*device_);
   std::unique_lock<std::mutex> lock(mutex_);
@@ -332,7 +268,7 @@ void PointToPoint::run() {
     }
     idle_looks = look() ? 0 : idle_looks + 1;
     if (const auto now = std::chrono::steady_clock::now(); now > check) {
-      check = now + between_checks;
+      check = now + check_interval;
       check_alive(now);
     }
     lock.unlock();

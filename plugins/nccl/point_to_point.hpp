@@ -7,7 +7,6 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -33,12 +32,11 @@ struct Transfer {
 
 /// One direction between two ranks; carries its messages in order.
 class Channel;
-struct ChannelChunk;
+class Issue;
 
 class PointToPoint {
  public:
-  /// Takes ownership of `messenger`. `device` is null without a GPU; begin() then returns when all
-  /// messages are done.
+  /// Takes ownership of `messenger`. `device` is null without a GPU.
   PointToPoint(penstock_messenger_t* messenger, std::uint32_t self,
                std::vector<penstock_address_t> addresses, std::vector<std::uint64_t> tokens,
                penstock_pool_t* pool, std::shared_ptr<const gpu::Device> device,
@@ -47,8 +45,9 @@ class PointToPoint {
   PointToPoint(const PointToPoint&) = delete;
   PointToPoint& operator=(const PointToPoint&) = delete;
 
-  /// Begins all transfers. Errors after that are reported by error().
-  Result begin(const std::vector<Transfer>& transfers);
+  /// Without a GPU: carries all transfers; returns when they are done. With a GPU begin_together()
+  /// begins them (issue.hpp), and error() reports errors after that.
+  Result carry(const std::vector<Transfer>& transfers);
   /// The message of the first error, if any. After an error no stream or thread waits any more.
   std::optional<std::string> error() const;
   void stop(const std::string& why);
@@ -56,17 +55,14 @@ class PointToPoint {
   void drain();
 
  private:
-  using Parts = std::map<Channel*, std::deque<ChannelChunk>>;
+  friend class Issue;
   Result refuse_capture(const std::vector<Transfer>& transfers);
   Result copy_after_send(const Transfer& send, const Transfer& receive);
   Result copy_within(const std::vector<Transfer>& transfers);
-  Result issue(const std::vector<Transfer>& transfers);
   std::vector<Transfer> pieces_of(const std::vector<Transfer>& transfers) const;
   Result carry_by_host(const std::vector<Transfer>& messages);
   Channel& channel(std::uint32_t peer, bool is_send);
   Result prepare(const Transfer& transfer);
-  Result announce(const std::vector<Transfer>& transfers, Parts& parts);
-  Result enqueue(Parts& parts);
   void fail_with(const std::string& why);
   Result meet(std::uint32_t peer);
   void run();

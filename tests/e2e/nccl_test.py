@@ -176,6 +176,13 @@ class Nccl(Switches):
         said = self.ranks(2, "mute", True, timeout=20, PENSTOCK_POOL=self.pool("256M"))
         self.assertEqual([out for _, out, _ in said], ["ok\n", "ncclRecv: rank 0 has given up\n"], said)
 
+    def test_calls_of_a_group_do_not_wait_for_each_other(self):
+        """Ranks may name its communicators in any order, also with messages that are longer than a stream's queue."""
+        self.program = self.compiled("nccl_crossed")
+        for what, length in (("messages", 70_000_000), ("one_stream", 4_000_000), ("both_ways", 4_000_000), ("collectives", 4_000_000)):
+            with self.subTest(what=what):
+                self.all_right(2, what, True, timeout=20, BYTES=length, PENSTOCK_POOL=self.pool("48M"))
+
     def test_long_messages_between_host_and_gpu(self):
         self.program = self.compiled("nccl_messages")
         self.all_right(3, "late", (True, False, True), PENSTOCK_POOL=self.pool("256M"))
