@@ -38,8 +38,9 @@ class Table {
     while (fails_after_close && closed < ranks - 1) std::this_thread::yield();
     return 5;
   }
-  std::uint32_t fails_on = ranks;  ///< on this rank alone
-  bool fails_after_close = false;  ///< once the others have closed the communicator
+  std::uint32_t fails_on = ranks;     ///< on this rank alone
+  std::uint32_t compares_on = ranks;  ///< this rank alone asks for its calls to be compared
+  bool fails_after_close = false;     ///< once the others have closed the communicator
   std::atomic<std::uint32_t> closed{0};
   std::uint64_t one_is_dead_for_rank_0 = 0;  ///< a killed process, which rank 0 takes for rank 1
 
@@ -134,6 +135,7 @@ class Comms : public ::testing::Test {
     options.ranks = ranks;
     options.name = "group of the test";
     options.exchange = exchange;
+    options.check = number == table.compares_on ? 1 : 0;
     options.user = &seat;
     const int opened = penstock_comm_open(rank.pool, &options, &rank.comm);
     body(rank, opened, opened == PENSTOCK_OK ? "" : penstock_last_error());
@@ -341,6 +343,29 @@ TEST_F(Comms, TellOthersWhenExchangeFailsOnOneRank) {
       }
     });
   }
+}
+
+/// The rank whose exchange fails does not know that, and says in the memory that it gives up. It
+/// may have looked for the memory before rank 0 failed.
+TEST_F(Comms, KeepMemoryWhenRank0AloneFindsAMismatch) {
+  Table table;
+  table.fails_on = 1;
+  table.compares_on = 2;
+  table.fails_after_close = true;
+  penstock_pool_t* pool = nullptr;
+  ASSERT_EQ(penstock_pool_attach(spec_.c_str(), nullptr, &pool), PENSTOCK_OK);
+  const auto used = [pool] {
+    penstock_pool_info_t info{};
+    EXPECT_EQ(penstock_pool_info(pool, &info), PENSTOCK_OK);
+    return info.object_bytes_used;
+  };
+  const std::uint64_t before = used();
+  open_on_all(table, [&](Rank& rank, int opened, const std::string& error) {
+    EXPECT_EQ(opened, rank.number == 1 ? PENSTOCK_UNAVAILABLE : PENSTOCK_MISMATCH) << error;
+    if (rank.number == 0) EXPECT_GT(used(), before);
+    ++table.closed;
+  });
+  penstock_pool_detach(pool);
 }
 
 /// The memory has passed to that rank.

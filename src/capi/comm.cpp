@@ -113,11 +113,15 @@ Result<std::unique_ptr<penstock_comm>> open_comm(std::shared_ptr<Attachment> att
   std::vector<coll::Offer> offers(options.ranks);
   const int exchanged =
       options.exchange(options.user, &agreement.own(), offers.data(), sizeof offers[0]);
+  if (!made) {
+    agreement.give_back();
+    return unexpected(made.error());
+  }
+  // A rank whose exchange has failed alone may still store to the memory.
   const auto give_up = [&](const Error& error) {
-    agreement.give_back();  // unused: all ranks fail here alike
+    for (const auto& area : agreement.take_areas()) comm->attachment->arena->defer_reclaim(area);
     return unexpected(error);
   };
-  if (!made) return give_up(made.error());
   if (exchanged != 0) {
     const Error error{ErrorCode::unavailable,
                       fmt::format("{}: the exchange function failed ({})", noun, exchanged)};
