@@ -5,8 +5,8 @@
 #include <set>
 
 #include "base/format.hpp"
+#include "nccl/message_slots.hpp"
 #include "nccl/outcome.hpp"
-#include "nccl/ways.hpp"
 
 namespace penstock::nccl {
 
@@ -44,7 +44,7 @@ Result Attached::get(const std::string& spec, std::uint64_t key, int rank, int r
 }
 
 Attached::~Attached() {
-  Ways::forget(pool_);
+  MessageSlots::forget(pool_);
   penstock_pool_detach(pool_);
 }
 

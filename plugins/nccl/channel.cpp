@@ -26,11 +26,11 @@ Result Channel::make(std::shared_ptr<const gpu::Device> device, std::uint32_t pe
   return channel->allocate();
 }
 
-Result Channel::take(const Way& way) {
-  auto slots = gpu::Pinned::make(device_, way.begin, Way::slots * way.slot_bytes);
+Result Channel::take(const SlotRing& ring) {
+  auto slots = gpu::Pinned::make(device_, ring.begin, SlotRing::slots * ring.slot_bytes);
   if (!slots) return outcome(unexpected(slots.error()));
-  pinned_way_ = std::move(*slots);
-  way_ = way;
+  pinned_ring_ = std::move(*slots);
+  ring_ = ring;
   return success;
 }
 
@@ -71,7 +71,7 @@ Channel::~Channel() {
     penstock_request_free(requests.free);
   }
   for (const Free& freed : free_) penstock_request_free(freed.note);
-  pinned_way_.reset();
+  pinned_ring_.reset();
   pinned_.reset();
   if (memory_ != nullptr) munmap(memory_, memory_bytes());
 }
@@ -121,7 +121,7 @@ Result Channel::enqueue(const Chunk& chunk) {
   if (is_send_) last_sent_ = number;
   Result result = from_pool ? success : wait_for(go_word, number);
   if (result == success && !in_place(chunk)) {
-    const cuda::DevicePointer buffered = in_slot(chunk) ? pinned_way_->at(way_->slot(enqueued_))
+    const cuda::DevicePointer buffered = in_slot(chunk) ? pinned_ring_->at(ring_->slot(enqueued_))
                                                         : pinned_->at(buffer(enqueued_)),
                               there = device_pointer(chunk.data);
     result = checked(is_send_ ? driver.copy(buffered, there, chunk.bytes, stream_)
@@ -155,7 +155,7 @@ Result Channel::start(penstock_messenger_t* messenger) {
   const std::uint64_t bytes = slot ? sizeof note : chunk.bytes;
   if (is_send_ && slot) {
     note = {chunk.bytes, chunk.bytes ^ key_};
-    if (const Result published = way_->publish(started_, chunk.bytes); published != success)
+    if (const Result published = ring_->publish(started_, chunk.bytes); published != success)
       return published;
   }
   Requests begun;
@@ -223,7 +223,7 @@ Result Channel::finish(std::uint64_t found) {
                               "both must name the same count and type",
                               peer_, found, chunk.bytes));
   if (!is_send_ && slot)
-    if (const Result seen = way_->observe(over_ - 1, chunk.bytes); seen != success) return seen;
+    if (const Result seen = ring_->observe(over_ - 1, chunk.bytes); seen != success) return seen;
   if (!is_send_ && has_slots()) free_.push_back({.in_slot = slot});
   go().store(is_send_ ? over_ + buffers() : over_, std::memory_order_release);
   return success;
@@ -237,7 +237,7 @@ Result Channel::give_back(penstock_messenger_t* messenger, const std::function<R
     Free& first = free_.front();
     if (first.note == nullptr && done() <= given_back_) return success;
     if (first.in_slot && first.note == nullptr) {
-      if (way_->has_failed())
+      if (ring_->has_failed())
         return failed(remote_error, fmt::format("ncclRecv: rank {} has given up", peer_));
       if (const Result met = meet(); met != success) return met;
       const auto status = penstock_message_send(messenger, peer_, back, &given_back_,

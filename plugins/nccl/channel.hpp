@@ -1,8 +1,8 @@
 // One direction between two ranks: a ring of buffers, a stream that copies to or from them, and the
 // chunks in flight. A chunk goes in one of three forms, which both ranks know from its length:
-// - in a slot of the pool (ways.hpp), into which the sender's stream copies and from which the
-//   receiver's does. Instead of the chunk the sender's thread sends a note, and the receiver's one
-//   sends a note back when the slot is free again;
+// - in a slot of the pool (message_slots.hpp), into which the sender's stream copies and from which
+//   the receiver's does. Instead of the chunk the sender's thread sends a note, and the receiver's
+//   one sends a note back when the slot is free again;
 // - short ones as a message of the host, through staging memory;
 // - where the direction has no slots, all of them so. Memory of the program in the pool is then not
 //   staged: the stream only signals that it is ready, and waits until it is sent or received.
@@ -18,8 +18,8 @@
 #include "gpu/outstanding.hpp"
 #include "gpu/pinned.hpp"
 #include "nccl/abi.hpp"
+#include "nccl/message_slots.hpp"
 #include "nccl/outcome.hpp"
-#include "nccl/ways.hpp"
 #include "penstock/messages.h"
 
 namespace penstock::nccl {
@@ -57,9 +57,9 @@ class Channel {
   /// Whether a message of so many bytes needs slots that take() has not got yet: a rank that has
   /// sent short messages only may have left.
   bool lacks_slots(std::uint64_t bytes) const {
-    return has_slots() && bytes > longest_short && !way_;
+    return has_slots() && bytes > longest_short && !ring_;
   }
-  Result take(const Way& way);
+  Result take(const SlotRing& ring);
 
   using Chunk = ChannelChunk;
 
@@ -111,7 +111,7 @@ class Channel {
   bool has_slots() const { return slot_bytes_ != 0; }
   bool in_slot(const Chunk& chunk) const { return has_slots() && chunk.bytes > longest_short; }
   bool in_place(const Chunk& chunk) const { return !has_slots() && chunk.in_pool != nullptr; }
-  std::uint64_t buffers() const { return has_slots() ? Way::slots : 2; }
+  std::uint64_t buffers() const { return has_slots() ? SlotRing::slots : 2; }
   std::uint64_t staged_bytes() const { return has_slots() ? longest_short : longest_staged; }
   std::uint64_t memory_bytes() const { return buffers() * staged_bytes() + page; }
   std::byte* buffer(std::uint64_t chunk) const {
@@ -144,9 +144,9 @@ class Channel {
   const bool is_send_;
   const std::uint64_t slot_bytes_;
   const std::uint64_t key_;
-  std::optional<Way> way_;
+  std::optional<SlotRing> ring_;
   std::byte* memory_ = nullptr;
-  std::optional<gpu::Pinned> pinned_, pinned_way_;
+  std::optional<gpu::Pinned> pinned_, pinned_ring_;
   cuda::Stream stream_ = nullptr;
   cuda::Event event_ = nullptr;
   gpu::Outstanding outstanding_;          ///< on the stream
@@ -163,8 +163,8 @@ class Channel {
     penstock_request_t* note = nullptr;
   };
   std::deque<Free> free_;
-  std::array<Note, Way::slots> notes_{};  ///< by chunk
-  std::array<std::uint64_t, Way::slots> freed_{};
+  std::array<Note, SlotRing::slots> notes_{};  ///< by chunk
+  std::array<std::uint64_t, SlotRing::slots> freed_{};
 };
 
 }  // namespace penstock::nccl

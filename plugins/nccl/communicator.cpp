@@ -21,7 +21,7 @@ constexpr std::uint64_t of_core = 1, of_mail = 2, of_other = 3;
 struct Place {
   penstock_address_t address{};
   std::uint64_t token = 0;
-  Ways::Offer ways;
+  MessageSlots::Offer slots;
 };
 
 struct ExchangeIn {
@@ -67,9 +67,9 @@ Result open_mail(ncclComm& comm) {
   if (opened == PENSTOCK_OK) penstock_messenger_address(messenger, &own.address);
   const Result failed_here = outcome(opened, "ncclCommInitRank");  // met below: the others wait
   own.token = penstock_comm_token(comm.core, static_cast<std::uint32_t>(comm.rank));
-  auto ways = std::make_unique<Ways>(comm.attached->pool(), comm.key, comm.rank, comm.ranks,
-                                     comm.gpu != nullptr);
-  own.ways = ways->own();
+  auto slots = std::make_unique<MessageSlots>(comm.attached->pool(), comm.key, comm.rank,
+                                              comm.ranks, comm.gpu != nullptr);
+  own.slots = slots->own();
   std::vector<Place> all(static_cast<std::size_t>(comm.ranks));
   Meeting meeting(comm.attached->pool(), derived_key(comm.key, of_mail), comm.rank, comm.ranks,
                   [&comm] {
@@ -83,16 +83,16 @@ Result open_mail(ncclComm& comm) {
   }
   std::vector<penstock_address_t> addresses;
   std::vector<std::uint64_t> tokens;
-  std::vector<Ways::Offer> offers;
+  std::vector<MessageSlots::Offer> offers;
   for (const Place& place : all) {
-    offers.push_back(place.ways);
+    offers.push_back(place.slots);
     addresses.push_back(place.address);
     tokens.push_back(place.token);
   }
-  ways->meet(std::move(offers), tokens);
+  slots->meet(std::move(offers), tokens);
   comm.mail = std::make_unique<PointToPoint>(messenger, options.rank, std::move(addresses),
                                              std::move(tokens), comm.attached->pool(), comm.gpu,
-                                             std::move(ways));
+                                             std::move(slots));
   return success;
 }
 

@@ -25,7 +25,8 @@ constexpr std::chrono::milliseconds drain_time{1000};
 PointToPoint::PointToPoint(penstock_messenger_t* messenger, std::uint32_t self,
                            std::vector<penstock_address_t> addresses,
                            std::vector<std::uint64_t> tokens, penstock_pool_t* pool,
-                           std::shared_ptr<const gpu::Device> device, std::unique_ptr<Ways> ways)
+                           std::shared_ptr<const gpu::Device> device,
+                           std::unique_ptr<MessageSlots> slots)
     : messenger_(messenger),
       self_(self),
       addresses_(std::move(addresses)),
@@ -33,7 +34,7 @@ PointToPoint::PointToPoint(penstock_messenger_t* messenger, std::uint32_t self,
       known_(tokens_.size()),
       pool_(pool),
       device_(std::move(device)),
-      ways_(std::move(ways)) {
+      slots_(std::move(slots)) {
   if (device_ != nullptr)
     thread_ = base::start_service_thread(
         "penstock-p2p", [this] { run(); }, device_->numa_node());
@@ -66,7 +67,7 @@ void PointToPoint::stop(const std::string& why) {
 void PointToPoint::fail_with(const std::string& why) {
   if (!error_) {
     error_ = why;
-    ways_->fail();
+    slots_->fail();
   }
   for (const auto& [name, channel] : channels_) channel->open();
 }
@@ -161,7 +162,7 @@ Result PointToPoint::meet(std::uint32_t peer) {
 std::vector<Transfer> PointToPoint::pieces_of(const std::vector<Transfer>& transfers) const {
   std::vector<Transfer> pieces;
   for (const Transfer& t : transfers) {
-    const std::uint64_t longest = ways_->has_gpu(t.peer) ? Channel::longest_staged : t.bytes;
+    const std::uint64_t longest = slots_->has_gpu(t.peer) ? Channel::longest_staged : t.bytes;
     for (std::uint64_t at = 0; at < t.bytes; at += longest) {
       pieces.push_back(t);
       pieces.back().data += at;
@@ -237,10 +238,10 @@ Result PointToPoint::prepare(const Transfer& transfer) {
   const std::pair name{transfer.peer, transfer.is_send};
   if (!channels_.contains(name)) {
     std::unique_ptr<Channel> made;
-    const std::uint64_t slot_bytes = transfer.is_send ? ways_->slot_bytes(self_, transfer.peer)
-                                                      : ways_->slot_bytes(transfer.peer, self_);
+    const std::uint64_t slot_bytes = transfer.is_send ? slots_->slot_bytes(self_, transfer.peer)
+                                                      : slots_->slot_bytes(transfer.peer, self_);
     const Result result =
-        Channel::make(device_, transfer.peer, transfer.is_send, slot_bytes, ways_->key(), made);
+        Channel::make(device_, transfer.peer, transfer.is_send, slot_bytes, slots_->key(), made);
     if (result != success) return result;
     const std::lock_guard<std::mutex> guard(mutex_);
     // A channel made after stop() would never be released.
@@ -249,9 +250,9 @@ Result PointToPoint::prepare(const Transfer& transfer) {
   }
   Channel& there = *channels_.at(name);
   if (!there.lacks_slots(transfer.bytes)) return success;
-  Way way;
-  const Result found = ways_->find(transfer.peer, transfer.is_send, way);
-  return found == success ? there.take(way) : found;
+  SlotRing ring;
+  const Result found = slots_->find(transfer.peer, transfer.is_send, ring);
+  return found == success ? there.take(ring) : found;
 }
 
 void PointToPoint::run() {
@@ -314,7 +315,7 @@ void PointToPoint::check_alive(std::chrono::steady_clock::time_point now) {
     const auto [peer, is_send] = name;
     const auto* const call = is_send ? "ncclSend" : "ncclRecv";
     // A message that has left its sender is still received.
-    if (channel->waits_for_slot() && ways_->has_given_up(peer))
+    if (channel->waits_for_slot() && slots_->has_given_up(peer))
       return fail_with(fmt::format("{}: rank {} has given up", call, peer));
     if (const auto who = drained(peer, now))
       return fail_with(fmt::format("{}: rank {}, {}, has died", call, peer, *who));

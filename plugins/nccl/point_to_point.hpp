@@ -1,8 +1,8 @@
 // ncclSend and ncclRecv as messages (penstock/messages.h), which a thread of the communicator
-// carries. GPU memory passes in chunks through slots of the pool (ways.hpp), or short ones through
-// staging buffers of the host (channel.hpp): one stream per peer and direction copies to or from
-// them, and waits on words that only increase.
-// NCCL requires all messages of a group to proceed concurrently, whatever their order.
+// carries. GPU memory passes in chunks through slots of the pool (message_slots.hpp), or short ones
+// through staging buffers of the host (channel.hpp): one stream per peer and direction copies to or
+// from them, and waits on words that only increase. NCCL requires all messages of a group to
+// proceed concurrently, whatever their order.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,7 @@
 
 #include "gpu/pinned.hpp"
 #include "nccl/abi.hpp"
-#include "nccl/ways.hpp"
+#include "nccl/message_slots.hpp"
 #include "penstock/messages.h"
 
 namespace penstock::nccl {
@@ -40,7 +40,7 @@ class PointToPoint {
   PointToPoint(penstock_messenger_t* messenger, std::uint32_t self,
                std::vector<penstock_address_t> addresses, std::vector<std::uint64_t> tokens,
                penstock_pool_t* pool, std::shared_ptr<const gpu::Device> device,
-               std::unique_ptr<Ways> ways);
+               std::unique_ptr<MessageSlots> slots);
   ~PointToPoint();
   PointToPoint(const PointToPoint&) = delete;
   PointToPoint& operator=(const PointToPoint&) = delete;
@@ -84,7 +84,7 @@ class PointToPoint {
   std::mutex turn_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::unique_ptr<Ways> ways_;  ///< outlives the channels, which access its memory
+  std::unique_ptr<MessageSlots> slots_;  ///< outlives the channels, which access its memory
   std::map<std::pair<std::uint32_t, bool>, std::unique_ptr<Channel>> channels_;
   std::optional<std::string> error_;
   std::vector<penstock_request_t*> abandoned_;

@@ -19,7 +19,7 @@
 namespace penstock::nccl {
 
 /// The slots from one rank to another.
-struct Way {
+struct SlotRing {
   static constexpr std::uint64_t slots = 4;
 
   penstock_pool_t* pool = nullptr;
@@ -40,7 +40,7 @@ struct Way {
   bool has_failed() const;
 };
 
-class Ways {
+class MessageSlots {
  public:
   /// A rank's memory, for the other ranks.
   struct Offer {
@@ -51,14 +51,14 @@ class Ways {
 
   /// Takes this rank's memory, a part of what is free in the pool; without a GPU, or if slots would
   /// be too short, none.
-  Ways(penstock_pool_t* pool, std::uint64_t key, int rank, int ranks, bool has_gpu);
+  MessageSlots(penstock_pool_t* pool, std::uint64_t key, int rank, int ranks, bool has_gpu);
   /// This process's GPU does not access the memory any more. This rank's own is freed when all
   /// others have left, too, and this process makes or leaves a communicator, or detaches.
-  ~Ways();
+  ~MessageSlots();
   /// Precedes the detaching of this process, which frees its memory in the pool.
   static void forget(const penstock_pool_t* pool);
-  Ways(const Ways&) = delete;
-  Ways& operator=(const Ways&) = delete;
+  MessageSlots(const MessageSlots&) = delete;
+  MessageSlots& operator=(const MessageSlots&) = delete;
 
   const Offer& own() const { return offers_[self_]; }
   std::uint64_t key() const { return key_; }
@@ -69,7 +69,7 @@ class Ways {
   std::uint64_t slot_bytes(std::uint32_t from, std::uint32_t to) const;
   /// Finds the slots of a direction of this rank. Errors: remote_error, where the sender has taken
   /// them back already.
-  Result find(std::uint32_t peer, bool is_send, Way& way);
+  Result find(std::uint32_t peer, bool is_send, SlotRing& ring);
   /// Tells the others that this rank has given up. Before its streams stop waiting.
   void fail();
   /// Whether a peer whose memory this rank may open has told so.

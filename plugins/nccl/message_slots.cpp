@@ -1,4 +1,4 @@
-#include "nccl/ways.hpp"
+#include "nccl/message_slots.hpp"
 
 #include <unistd.h>
 
@@ -77,27 +77,29 @@ void free_what_is_left() {
 std::uint64_t slot_bytes_for(const penstock_pool_info_t& info, std::uint64_t ranks) {
   const std::uint64_t left =
       info.object_bytes_total - std::min(info.object_bytes_used, info.object_bytes_total);
-  const std::uint64_t wanted = left / pool_part / (ranks * (ranks - 1) * Way::slots) / page * page;
+  const std::uint64_t wanted =
+      left / pool_part / (ranks * (ranks - 1) * SlotRing::slots) / page * page;
   return wanted < min_slot ? 0 : std::min(wanted, max_slot);
 }
 
 }  // namespace
 
-Result Way::publish(std::uint64_t chunk, std::uint64_t bytes) const {
+Result SlotRing::publish(std::uint64_t chunk, std::uint64_t bytes) const {
   if (!is_apart) return success;
   return outcome(penstock_publish(pool, slot(chunk), bytes), "ncclSend");
 }
 
-Result Way::observe(std::uint64_t chunk, std::uint64_t bytes) const {
+Result SlotRing::observe(std::uint64_t chunk, std::uint64_t bytes) const {
   if (!is_apart) return success;
   return outcome(penstock_observe(pool, slot(chunk), bytes), "ncclRecv");
 }
 
-bool Way::has_failed() const {
+bool SlotRing::has_failed() const {
   return word_of(pool, failed) != key || penstock_pool_alive(pool, token, nullptr, 0) == 0;
 }
 
-Ways::Ways(penstock_pool_t* pool, std::uint64_t key, int rank, int ranks, bool has_gpu)
+MessageSlots::MessageSlots(penstock_pool_t* pool, std::uint64_t key, int rank, int ranks,
+                           bool has_gpu)
     : pool_(pool),
       key_(key),
       self_(static_cast<std::uint32_t>(rank)),
@@ -119,7 +121,7 @@ Ways::Ways(penstock_pool_t* pool, std::uint64_t key, int rank, int ranks, bool h
   options.alignment = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
   options.skip_zeroing = 1;
   const std::uint64_t head = head_bytes(others + 1);
-  const std::uint64_t bytes = head + others * Way::slots * slot_bytes;
+  const std::uint64_t bytes = head + others * SlotRing::slots * slot_bytes;
   if (penstock_arena_create(pool_, name_of(self_).c_str(), bytes, &options, &objects_[self_]) !=
       PENSTOCK_OK)
     return;
@@ -128,10 +130,10 @@ Ways::Ways(penstock_pool_t* pool, std::uint64_t key, int rank, int ranks, bool h
   (void)penstock_write(pool_, penstock_object_data(objects_[self_]), lines.data(), head);
   mine.slot_bytes = slot_bytes;
   base::log(base::Level::info, "NCCL messages of GPUs: {} slots of {} for each other rank",
-            Way::slots, base::format_bytes(slot_bytes));
+            SlotRing::slots, base::format_bytes(slot_bytes));
 }
 
-Ways::~Ways() {
+MessageSlots::~MessageSlots() {
   const bool has_met = !tokens_.empty();
   Left mine{.pool = pool_, .object = objects_[self_], .key = key_, .others = {}};
   for (std::uint32_t rank = 0; rank < objects_.size(); ++rank) {
@@ -155,7 +157,7 @@ Ways::~Ways() {
   free_what_is_left();
 }
 
-void Ways::forget(const penstock_pool_t* pool) {
+void MessageSlots::forget(const penstock_pool_t* pool) {
   const std::lock_guard<std::mutex> guard(left_mutex);
   std::erase_if(all_left(), [&](const Left& left) {
     if (left.pool == pool) penstock_arena_close(left.object);
@@ -163,21 +165,21 @@ void Ways::forget(const penstock_pool_t* pool) {
   });
 }
 
-void Ways::meet(std::vector<Offer> offers, std::vector<std::uint64_t> tokens) {
+void MessageSlots::meet(std::vector<Offer> offers, std::vector<std::uint64_t> tokens) {
   offers_ = std::move(offers);
   tokens_ = std::move(tokens);
 }
 
-std::string Ways::name_of(std::uint32_t rank) const {
+std::string MessageSlots::name_of(std::uint32_t rank) const {
   return fmt::format("penstock.nccl.slots.{:x}.{}", key_, rank);
 }
 
-std::uint64_t Ways::slot_bytes(std::uint32_t from, std::uint32_t to) const {
+std::uint64_t MessageSlots::slot_bytes(std::uint32_t from, std::uint32_t to) const {
   return offers_[to].has_gpu != 0 ? offers_[from].slot_bytes : 0;
 }
 
 /// The memory of a rank, or null.
-penstock_object_t* Ways::open(std::uint32_t rank) {
+penstock_object_t* MessageSlots::open(std::uint32_t rank) {
   const std::lock_guard<std::mutex> guard(mutex_);
   penstock_object_t*& object = objects_[rank];
   if (object == nullptr &&
@@ -186,39 +188,39 @@ penstock_object_t* Ways::open(std::uint32_t rank) {
   return object;
 }
 
-Result Ways::find(std::uint32_t peer, bool is_send, Way& way) {
+Result MessageSlots::find(std::uint32_t peer, bool is_send, SlotRing& ring) {
   const std::uint32_t from = is_send ? self_ : peer, to = is_send ? peer : self_;
   penstock_object_t* const object = open(from);
   if (object == nullptr)
     return failed(remote_error, fmt::format("ncclRecv: rank {} has left the communicator: {}", from,
                                             penstock_last_error()));
   const std::uint64_t head = head_bytes(offers_.size());
-  const std::uint64_t bytes = Way::slots * offers_[from].slot_bytes;
+  const std::uint64_t bytes = SlotRing::slots * offers_[from].slot_bytes;
   auto* const data = static_cast<std::byte*>(penstock_object_data(object));
   const std::uint64_t place = to > from ? to - 1 : to;
   if (head + (place + 1) * bytes > penstock_object_bytes(object))
     return failed(internal_error, fmt::format("rank {} has {} bytes of slots", from,
                                               penstock_object_bytes(object)));
-  way = {.pool = pool_,
-         .begin = data + head + place * bytes,
-         .slot_bytes = offers_[from].slot_bytes,
-         .failed = data,
-         .key = key_,
-         .token = tokens_[from],
-         .is_apart = offers_[peer].node != offers_[self_].node};
+  ring = {.pool = pool_,
+          .begin = data + head + place * bytes,
+          .slot_bytes = offers_[from].slot_bytes,
+          .failed = data,
+          .key = key_,
+          .token = tokens_[from],
+          .is_apart = offers_[peer].node != offers_[self_].node};
   if (!is_send) return success;
   is_used_ = true;
   // An earlier owner's data in this host's caches would be merged with what the GPU stores.
-  return outcome(penstock_observe(pool_, way.begin, bytes), "ncclSend");
+  return outcome(penstock_observe(pool_, ring.begin, bytes), "ncclSend");
 }
 
-void Ways::fail() {
+void MessageSlots::fail() {
   const std::uint64_t value = ~key_;
   if (objects_[self_] != nullptr)
     (void)penstock_write(pool_, penstock_object_data(objects_[self_]), &value, sizeof value);
 }
 
-bool Ways::has_given_up(std::uint32_t peer) {
+bool MessageSlots::has_given_up(std::uint32_t peer) {
   if (slot_bytes(peer, self_) == 0) return false;
   penstock_object_t* const object = open(peer);
   if (object == nullptr) return false;
