@@ -19,34 +19,15 @@ constexpr std::uint64_t page = 4096;
 constexpr std::uint64_t min_slot = 128 << 10, max_slot = 1 << 20;
 constexpr std::uint64_t pool_part = 16;  ///< of the free space, for the slots of all ranks
 
-constexpr std::uint64_t line_bytes = 64;
-
-/// Bytes before the slots: a line for the owner, and one for each rank.
-std::uint64_t head_bytes(std::uint64_t ranks) {
-  return base::align_up((1 + ranks) * line_bytes, page);
-}
-
-std::byte* line_of(penstock_object_t* object, std::uint32_t rank) {
-  return static_cast<std::byte*>(penstock_object_data(object)) + (1 + rank) * line_bytes;
-}
-
-/// The first word of a line; nullopt: it cannot be read.
-std::optional<std::uint64_t> word_of(penstock_pool_t* pool, const void* line) {
-  std::uint64_t found = 0;
-  if (penstock_read(pool, &found, line, sizeof found) != PENSTOCK_OK) return std::nullopt;
-  return found;
-}
-
 /// Memory of a rank that has left its communicator, while others have not: their GPUs have it
 /// registered, and it must not become a part of what they register next.
 struct Left {
   struct Other {
-    std::uint32_t rank;
     std::uint64_t token;
+    std::optional<SlotMemory> memory;
   };
   penstock_pool_t* pool;
   penstock_object_t* object;
-  std::uint64_t key;
   std::vector<Other> others;  ///< not known to have left
 };
 
@@ -58,7 +39,7 @@ std::vector<Left>& all_left() {
 
 bool is_free(Left& left) {
   std::erase_if(left.others, [&](const Left::Other& other) {
-    return word_of(left.pool, line_of(left.object, other.rank)) == left.key ||
+    return (other.memory && other.memory->has_left()) ||
            penstock_pool_alive(left.pool, other.token, nullptr, 0) == 0;
   });
   return left.others.empty();
@@ -84,20 +65,6 @@ std::uint64_t slot_bytes_for(const penstock_pool_info_t& info, std::uint64_t ran
 
 }  // namespace
 
-Result SlotRing::publish(std::uint64_t chunk, std::uint64_t bytes) const {
-  if (!is_apart) return success;
-  return outcome(penstock_publish(pool, slot(chunk), bytes), "ncclSend");
-}
-
-Result SlotRing::observe(std::uint64_t chunk, std::uint64_t bytes) const {
-  if (!is_apart) return success;
-  return outcome(penstock_observe(pool, slot(chunk), bytes), "ncclRecv");
-}
-
-bool SlotRing::has_failed() const {
-  return word_of(pool, failed) != key || penstock_pool_alive(pool, token, nullptr, 0) == 0;
-}
-
 MessageSlots::MessageSlots(penstock_pool_t* pool, std::uint64_t key, int rank, int ranks,
                            bool has_gpu)
     : pool_(pool),
@@ -114,42 +81,38 @@ MessageSlots::MessageSlots(penstock_pool_t* pool, std::uint64_t key, int rank, i
   if (!has_gpu || ranks == 1) return;
   const auto others = static_cast<std::uint64_t>(ranks) - 1;
   const std::uint64_t slot_bytes = slot_bytes_for(info, others + 1);
-  if (slot_bytes == 0) return;
   penstock_object_options_t options{};
   options.struct_bytes = sizeof options;
   options.lifetime = PENSTOCK_LIFETIME_PROCESS;
   options.alignment = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
   options.skip_zeroing = 1;
-  const std::uint64_t head = head_bytes(others + 1);
-  const std::uint64_t bytes = head + others * SlotRing::slots * slot_bytes;
-  if (penstock_arena_create(pool_, name_of(self_).c_str(), bytes, &options, &objects_[self_]) !=
-      PENSTOCK_OK)
+  if (penstock_arena_create(pool_, name_of(self_).c_str(), SlotMemory::bytes(others, slot_bytes),
+                            &options, &objects_[self_]) != PENSTOCK_OK)
     return;
-  std::vector<std::uint64_t> lines(head / sizeof(std::uint64_t));
-  lines.front() = key_;
-  (void)penstock_write(pool_, penstock_object_data(objects_[self_]), lines.data(), head);
+  memory(objects_[self_]).begin();
+  mine.has_memory = 1;
   mine.slot_bytes = slot_bytes;
+  if (slot_bytes == 0) return;
   base::log(base::Level::info, "NCCL messages of GPUs: {} slots of {} for each other rank",
             SlotRing::slots, base::format_bytes(slot_bytes));
 }
 
 MessageSlots::~MessageSlots() {
   const bool has_met = !tokens_.empty();
-  Left mine{.pool = pool_, .object = objects_[self_], .key = key_, .others = {}};
+  Left mine{.pool = pool_, .object = objects_[self_], .others = {}};
   for (std::uint32_t rank = 0; rank < objects_.size(); ++rank) {
-    if (rank == self_ || !has_met) continue;
-    if (slot_bytes(self_, rank) != 0) mine.others.push_back({.rank = rank, .token = tokens_[rank]});
-    if (slot_bytes(rank, self_) == 0) continue;
-    if (penstock_object_t* const object = open(rank); object != nullptr)
-      (void)penstock_write(pool_, line_of(object, self_), &key_, sizeof key_);
-    penstock_arena_close(objects_[rank]);
+    if (rank == self_ || !has_met || slot_bytes(self_, rank) == 0) continue;
+    const penstock_object_t* const object = offers_[rank].has_memory != 0 ? open(rank) : nullptr;
+    if (object != nullptr)
+      mine.others.push_back({tokens_[rank], memory(object)});
+    else if (offers_[rank].has_memory == 0)
+      mine.others.push_back({tokens_[rank], std::nullopt});
   }
+  for (std::uint32_t rank = 0; rank < objects_.size(); ++rank)
+    if (rank != self_) penstock_arena_close(objects_[rank]);
   if (mine.object == nullptr) return;
-  // Stores of the GPU may lie in this host's caches, and must not come after a new owner's.
-  const std::uint64_t head = head_bytes(offers_.size());
-  if (is_used_)
-    (void)penstock_publish(pool_, static_cast<std::byte*>(penstock_object_data(mine.object)) + head,
-                           penstock_object_bytes(mine.object) - head);
+  if (is_used_) memory(mine.object).write_back(penstock_object_bytes(mine.object));
+  memory(mine.object).leave();
   {
     const std::lock_guard<std::mutex> guard(left_mutex);
     all_left().push_back(std::move(mine));
@@ -178,6 +141,10 @@ std::uint64_t MessageSlots::slot_bytes(std::uint32_t from, std::uint32_t to) con
   return offers_[to].has_gpu != 0 ? offers_[from].slot_bytes : 0;
 }
 
+SlotMemory MessageSlots::memory(const penstock_object_t* object) const {
+  return {pool_, static_cast<std::byte*>(penstock_object_data(object)), key_};
+}
+
 /// The memory of a rank, or null.
 penstock_object_t* MessageSlots::open(std::uint32_t rank) {
   const std::lock_guard<std::mutex> guard(mutex_);
@@ -194,37 +161,26 @@ Result MessageSlots::find(std::uint32_t peer, bool is_send, SlotRing& ring) {
   if (object == nullptr)
     return failed(remote_error, fmt::format("ncclRecv: rank {} has left the communicator: {}", from,
                                             penstock_last_error()));
-  const std::uint64_t head = head_bytes(offers_.size());
-  const std::uint64_t bytes = SlotRing::slots * offers_[from].slot_bytes;
-  auto* const data = static_cast<std::byte*>(penstock_object_data(object));
   const std::uint64_t place = to > from ? to - 1 : to;
-  if (head + (place + 1) * bytes > penstock_object_bytes(object))
+  if (SlotMemory::bytes(place + 1, offers_[from].slot_bytes) > penstock_object_bytes(object))
     return failed(internal_error, fmt::format("rank {} has {} bytes of slots", from,
                                               penstock_object_bytes(object)));
-  ring = {.pool = pool_,
-          .begin = data + head + place * bytes,
-          .slot_bytes = offers_[from].slot_bytes,
-          .failed = data,
-          .key = key_,
-          .token = tokens_[from],
-          .is_apart = offers_[peer].node != offers_[self_].node};
+  ring = memory(object).ring(place, offers_[from].slot_bytes);
+  ring.token = tokens_[from];
+  ring.is_apart = offers_[peer].node != offers_[self_].node;
   if (!is_send) return success;
   is_used_ = true;
-  // An earlier owner's data in this host's caches would be merged with what the GPU stores.
-  return outcome(penstock_observe(pool_, ring.begin, bytes), "ncclSend");
+  return ring.drop_copies();
 }
 
 void MessageSlots::fail() {
-  const std::uint64_t value = ~key_;
-  if (objects_[self_] != nullptr)
-    (void)penstock_write(pool_, penstock_object_data(objects_[self_]), &value, sizeof value);
+  if (objects_[self_] != nullptr) memory(objects_[self_]).give_up();
 }
 
 bool MessageSlots::has_given_up(std::uint32_t peer) {
   if (slot_bytes(peer, self_) == 0) return false;
-  penstock_object_t* const object = open(peer);
-  if (object == nullptr) return false;
-  return word_of(pool_, penstock_object_data(object)).value_or(key_) != key_;
+  const penstock_object_t* const object = open(peer);
+  return object != nullptr && memory(object).has_given_up();
 }
 
 }  // namespace penstock::nccl

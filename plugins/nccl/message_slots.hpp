@@ -1,11 +1,5 @@
-// Memory of the pool through which long messages of GPUs go. Each rank has an object with a few
-// slots for each other rank: its own GPU alone copies into them, and that of the other rank copies
-// from there. Messages of the host tell which slot is full, and which is free again.
-//
-//   line 0              the communicator's key; another word: this rank has given up, and what its
-//                       slots hold is not to be used
-//   line 1 + r          the key, once rank r has left, whose GPU then does not access the slots
-//   from a page on      `slots` slots for each of the other ranks, in the order of ranks
+// The slots of a communicator: each rank with a GPU has an object in the pool (slot_memory.hpp).
+// Messages of the host tell which slot is full, and which is free again.
 #pragma once
 
 #include <cstdint>
@@ -14,31 +8,10 @@
 #include <vector>
 
 #include "nccl/abi.hpp"
+#include "nccl/slot_memory.hpp"
 #include "penstock/penstock.h"
 
 namespace penstock::nccl {
-
-/// The slots from one rank to another.
-struct SlotRing {
-  static constexpr std::uint64_t slots = 4;
-
-  penstock_pool_t* pool = nullptr;
-  std::byte* begin = nullptr;  ///< of the first slot
-  std::uint64_t slot_bytes = 0;
-  const std::byte* failed = nullptr;  ///< the sender's line 0
-  std::uint64_t key = 0;              ///< what it holds while the sender has not given up
-  std::uint64_t token = 0;            ///< of the sender's process
-  bool is_apart = false;              ///< the ranks are on different hosts
-
-  std::byte* slot(std::uint64_t chunk) const { return begin + chunk % slots * slot_bytes; }
-  /// Called by the sender when its GPU has filled a slot.
-  Result publish(std::uint64_t chunk, std::uint64_t bytes) const;
-  /// Called by the receiver before its GPU reads a slot.
-  Result observe(std::uint64_t chunk, std::uint64_t bytes) const;
-  /// Called by the receiver when its GPU has read a slot: whether the sender has given up or died,
-  /// so that the slot may have been overwritten before.
-  bool has_failed() const;
-};
 
 class MessageSlots {
  public:
@@ -46,7 +19,8 @@ class MessageSlots {
   struct Offer {
     std::uint64_t slot_bytes = 0;  ///< 0: it has none
     std::uint32_t node = 0;
-    std::uint32_t has_gpu = 0;
+    std::uint16_t has_gpu = 0;
+    std::uint16_t has_memory = 0;  ///< if not, nobody learns of its leaving before it has ended
   };
 
   /// Takes this rank's memory, a part of what is free in the pool; without a GPU, or if slots would
@@ -78,6 +52,7 @@ class MessageSlots {
  private:
   std::string name_of(std::uint32_t rank) const;
   penstock_object_t* open(std::uint32_t rank);
+  SlotMemory memory(const penstock_object_t* object) const;
 
   penstock_pool_t* pool_;
   std::uint64_t key_;

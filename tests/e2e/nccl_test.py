@@ -106,6 +106,19 @@ class Nccl(Switches):
                     self.assertEqual(self.outcomes(job, 60), [(0, "ok\n", "")] * 2)
                     self.assertEqual(user.communicate(timeout=60)[0], "0 changed\n")
 
+    def test_slots_of_one_who_ended_are_left_alone(self):
+        """Their memory has another owner when the last rank leaves the communicator."""
+        self.program = self.compiled("nccl_ends")
+        pool = self.pool("64M")
+        folder = self.folder / "slots-gone"
+        folder.mkdir()
+        job = self.begin(2, "gone", True, folder, PENSTOCK_POOL=pool, LONG=1)
+        self.wait_for((folder / "ended").exists, "rank 1 to end")
+        user = self.filler(738, 65536, pool)
+        (folder / "go").touch()
+        self.assertEqual(self.outcomes(job, 60), [(0, "ok\n", "")] * 2)
+        self.assertEqual(user.communicate(timeout=60)[0], "0 changed\n")
+
     def test_long_messages_wait_for_their_receive(self):
         """No chunk comes before it, into memory from which it would have to be copied again."""
         self.program = self.compiled("nccl_messages")

@@ -4,6 +4,7 @@
  * gone or fork
  *
  * ALONE=1: each rank first makes a communicator of its own, so that no two have the same first one.
+ * LONG=1: rank 1 first sends a long message to rank 0.
  * GPU=1: buffers are memory of the GPU that libcuda.so.1 finds. */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -46,6 +47,16 @@ static void mark_the_end(const char* file) {
   while (getppid() == parent) usleep(1000);
   fclose(fopen(file, "w"));
   _exit(0);
+}
+
+/* By slots of the sender's, which the receiver's GPU has registered from then on. */
+static void pass_a_long_message(ncclComm_t comm, int rank) {
+  void* const stream = new_stream();
+  struct buffer b = new_buffer(1 << 20);
+  CHECK(rank == 1 ? ncclSend(b.device, b.bytes, ncclInt8, 0, comm, stream)
+                  : ncclRecv(b.device, b.bytes, ncclInt8, 1, comm, stream));
+  wait_for(stream);
+  free_buffer(&b);
 }
 
 /* Rank 1 has sent, destroyed its communicator and ended when rank 0 receives, once there is a file
@@ -121,6 +132,7 @@ int main(int argc, char** argv) {
   if (strcmp(argv[4], "nocolor") == 0) split(comm, rank, ranks);
   if (strcmp(argv[4], "shrink") == 0) split_after_shrink(comm, rank, ranks);
   if (strcmp(argv[4], "fork") == 0) fork_a_child(comm);
+  if (getenv("LONG") != NULL) pass_a_long_message(comm, rank);
   if (strcmp(argv[4], "gone") == 0) pass_messages(comm, rank, argv[3]);
   CHECK(ncclCommDestroy(comm));
   if (alone != NULL) CHECK(ncclCommDestroy(alone));
