@@ -23,8 +23,9 @@ inline constexpr std::uint64_t segment_bytes = 5000;
 /// A pool with little room.
 class SmallPool : public SimulatedPool {
  public:
-  explicit SmallPool(std::uint64_t room_wanted = room)
-      : SimulatedPool({.max_processes = 24, .max_nodes = nodes + 3}) {
+  explicit SmallPool(std::uint64_t room_wanted = room,
+                     std::uint32_t lease_ms = PoolOptions{}.lease_ms)
+      : SimulatedPool({.max_processes = 24, .max_nodes = nodes + 3, .lease_ms = lease_ms}) {
     once([this, room_wanted](World& world) {
       const auto attached = attach(world);
       const auto arena = open_arena(world, *attached);
@@ -83,8 +84,8 @@ struct SpaceUser {
 // ---- steps of cases ---------------------------------------------------------------------------
 
 inline void wait_for_death(World& world) {
-  constexpr std::uint64_t an_hour_ns = 3'600'000'000'000;
-  world.sleep(an_hour_ns);
+  constexpr std::uint64_t long_ns = 3'600'000'000'000;
+  world.sleep(long_ns);
 }
 
 inline std::vector<Object> fill_and_publish(World& world, SpaceUser& worker, int most = 60) {

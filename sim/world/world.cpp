@@ -7,6 +7,8 @@
 #include <exception>
 #include <new>
 
+#include "base/interruptible.hpp"
+
 namespace penstock::sim {
 
 namespace {
@@ -260,7 +262,9 @@ Thread* World::choose_next() {
 
 void World::switch_away() {
   Fiber& mine = *running_->fiber;
+  const auto* const check = base::Interruptible::exchange(nullptr);
   scheduler_.enter(mine);
+  base::Interruptible::exchange(check);
 }
 
 void World::count_step() {

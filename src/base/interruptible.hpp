@@ -14,6 +14,10 @@ class Interruptible {
   Interruptible(const Interruptible&) = delete;
   Interruptible& operator=(const Interruptible&) = delete;
 
+  /// For a program that switches between threads of its own: makes `check` this thread's, and
+  /// returns the one before. Null: none.
+  static const DeadCheck* exchange(const DeadCheck* check);
+
  private:
   const DeadCheck* outer_;
 };

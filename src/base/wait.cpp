@@ -75,6 +75,10 @@ void sleep_for(std::uint64_t ns) {
 Interruptible::Interruptible(const DeadCheck& check)
     : outer_(std::exchange(interruption, &check)) {}
 
+const DeadCheck* Interruptible::exchange(const DeadCheck* check) {
+  return std::exchange(interruption, check);
+}
+
 Interruptible::~Interruptible() {
   interruption = outer_;
 }
