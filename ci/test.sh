@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What make test runs once all is built: the tests, and the short proof beside them. Jobs of several ranks take turns, and
-# often sleep; the simulations only compute, and take what the jobs leave of the cores.
+# What make test runs once all is built: the tests, and the short proof beside them. Two tests at a time leave cores idle, for
+# jobs of several ranks often sleep; the simulations only compute, and take what is left.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 build=${BUILD:-build}
