@@ -1,5 +1,5 @@
 // A rank's memory in the pool, through which its long messages of GPUs go. Only this rank and its
-// GPU store there, so that none of the others stores into memory that has another owner.
+// GPU store there: a rank that goes on late never stores into memory that has a new owner.
 //
 //   line 0           the communicator's key; another word: this rank has given up, and what its
 //                    slots hold is not to be used

@@ -30,13 +30,13 @@ constexpr std::uint64_t key = 0x5eed, slot_bytes = 192, chunk_bytes = 150, chunk
 constexpr std::uint64_t note_at = 2 * 64;  ///< in the memory of its writer
 constexpr std::uint32_t sender_node = 0, user_node = 1, receiver_node = 2;
 
-/// What the ranks do as channels of plugins/nccl do; a part is left out to see that it is needed.
+/// The steps of the ranks, as channels of plugins/nccl take them. A test leaves out each in turn.
 struct Steps {
   bool publish = true, observe = true, look_for_failure = true, write_back = true;
   bool give_up_first = true;  ///< before the streams run on
 };
 
-/// What ranks tell each other when they meet, and facts outside the pool.
+/// Facts outside the pool: those that ranks exchange when they meet, and those of the test.
 struct Facts {
   std::uint64_t sender_at = 0, receiver_at = 0;  ///< offsets of their memory; 0: not made yet
   std::uint64_t sender_token = 0, receiver_token = 0;
@@ -194,11 +194,11 @@ void stay(World& world, const SmallPool& pool, const Hour& hour) {
 
 /// Fills all space that is free, again and again, until both ranks have done what they can.
 void own_next(World& world, const SmallPool& pool, Facts& facts) {
-  constexpr int most_rounds = 8;
+  constexpr int round_limit = 8;
   SpaceUser user(world, pool, "user");
   for (int round = 0; !facts.is_over; ++round) {
     const bool may_visit = facts.hour == nullptr || facts.hour->over_or_gone();
-    const bool is_last = round >= most_rounds && may_visit;
+    const bool is_last = round >= round_limit && may_visit;
     if (is_last) pool.visit_nodes(world, nodes);
     (void)user.arena->collect();
     const auto made = fill_and_publish(world, user);
@@ -208,7 +208,7 @@ void own_next(World& world, const SmallPool& pool, Facts& facts) {
     world.evict_all_dirty();
     for (const Object& object : made) user.require_whole(object, "when all has left the caches");
     for (const Object& object : made) (void)user.arena->destroy(object);
-    world.sleep(round < most_rounds ? 50'000'000 : an_hour_ns / 6);
+    world.sleep(round < round_limit ? 50'000'000 : an_hour_ns / 6);
     facts.is_over = is_last;
   }
 }
@@ -248,8 +248,8 @@ Scenario passing(const SmallPool& pool, std::string name, Late victim,
 TEST(SlotMemory, PassesChunksAndLeavesMemoryAtRest) {
   const SmallPool pool;
   const Scenario scenario = passing(pool, "both live", Late::nobody);
-  expect_held("NCCL slots", "random schedules", explore(scenario, 40));
-  expect_held("NCCL slots", "random schedules", explore(with_late_stores(scenario), 20));
+  expect_held("NCCL slots", "random schedules", explore(scenario, 20));
+  expect_held("NCCL slots", "random schedules", explore(with_late_stores(scenario), 10));
   expect_held("NCCL slots", "random schedules", explore(with_lasting_copies(scenario), 20));
 }
 
@@ -257,7 +257,7 @@ TEST(SlotMemory, NeedsEachStepOfTheRanks) {
   const SmallPool pool;
   const auto fails_without = [&](const char* what, const Steps& steps) {
     const Scenario scenario = passing(pool, what, Late::nobody, {}, steps);
-    EXPECT_FALSE(explore(scenario, 40).held() && explore(with_lasting_copies(scenario), 20).held())
+    EXPECT_FALSE(explore(scenario, 20).held() && explore(with_lasting_copies(scenario), 20).held())
         << what;
   };
   fails_without("no publish", {.publish = false});
@@ -270,13 +270,13 @@ TEST(SlotMemory, NeedsEachStepOfTheRanks) {
 TEST(SlotMemory, SenderMayDieAnywhere) {
   const SmallPool pool;
   expect_held("NCCL slots", "crash points",
-              crash_everywhere(passing(pool, "the sender dies", Late::sender), 80));
+              crash_everywhere(passing(pool, "the sender dies", Late::sender), 40));
 }
 
 TEST(SlotMemory, ReceiverMayDieAnywhere) {
   const SmallPool pool;
   expect_held("NCCL slots", "crash points",
-              crash_everywhere(passing(pool, "the receiver dies", Late::receiver), 80));
+              crash_everywhere(passing(pool, "the receiver dies", Late::receiver), 40));
 }
 
 TEST(SlotMemory, EitherRankMayStopForAnHour) {
@@ -289,7 +289,7 @@ TEST(SlotMemory, EitherRankMayStopForAnHour) {
                           fmt::format("the {} is stopped for an hour, {}",
                                       late == Late::sender ? "sender" : "receiver", text_of(who)),
                           late, who),
-                  who == Stopped::alone ? 4 : 20));
+                  who == Stopped::alone ? 2 : 10));
 }
 
 }  // namespace

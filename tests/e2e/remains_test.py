@@ -2,24 +2,25 @@
 
 import time
 import unittest
+from unittest import mock
 
-from remains import SHM, remove_remains
+import remains
 from support import Case, unique
 
 
 class Remains(Case):
     def segment(self):
-        path = SHM / f"mpich_shm_{unique('remains')}"
+        path = self.folder / f"mpich_shm_{unique('remains')}"
         path.write_bytes(b"a")
-        self.addCleanup(path.unlink, missing_ok=True)
         return path
 
     def test_files_of_dead_processes_go(self):
         before, since = self.segment(), time.time() + 1
         time.sleep(1.5)
         dead, held = self.segment(), self.segment()
-        with held.open():
-            remove_remains(since)
+        # A folder of its own: other tests remove remains too, at the same time.
+        with held.open(), mock.patch.object(remains, "SHM", self.folder):
+            remains.remove_remains(since)
         self.assertEqual([path.exists() for path in (before, dead, held)], [True, False, True])
 
 
