@@ -29,6 +29,8 @@ EXCEPTIONS = {
         "a process that was declared dead: its locks and memory have other owners, and the program stores there by itself",
     ("tools/job_processes.cpp", "/dev/shm/mpich_"):
         "MPICH's name, not a pool's: what it leaves behind after a crash",
+    ("lab/bench/gpu/probe.cu", "stands outside src/arch"):
+        "part of a plain CUDA program, which measures the instructions themselves",
     ("lab/bench/mpi/raw_copy.h", "stands outside src/arch"):
         "part of a plain MPI program, which can have nothing of Penstock's",
 }

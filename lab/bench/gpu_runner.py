@@ -33,18 +33,31 @@ def gpu_name():
     return name.value.decode()
 
 
-def run_within(jobs, seconds):
+def run_within(jobs, seconds, on_late=None):
     """Returns the output and status of each process. None of them, nor of their children, is
-    left running."""
+    left running. `on_late` gets the numbers of the processes that exceed the time, before they
+    end; what all have said is then in the exception's `said`."""
     end = time.monotonic() + seconds
+    said, late = [], None
     try:
-        said = [job.communicate(timeout=max(0.1, end - time.monotonic())) for job in jobs]
+        for job in jobs:
+            try:
+                said.append(job.communicate(timeout=max(0.1, end - time.monotonic())))
+            except subprocess.TimeoutExpired as expired:
+                late = expired
+                break
+        if late is not None and on_late is not None:
+            on_late([job.pid for job in jobs if job.poll() is None])
     finally:
         for job in jobs:
             if job.poll() is None:
                 os.killpg(job.pid, signal.SIGKILL)
-                job.communicate()
-    return [(job.returncode, out, err) for job, (out, err) in zip(jobs, said)]
+        said += [job.communicate() for job in jobs[len(said):]]
+    outcomes = [(job.returncode, out, err) for job, (out, err) in zip(jobs, said)]
+    if late is not None:
+        late.said = outcomes
+        raise late
+    return outcomes
 
 
 class Runner:
@@ -52,6 +65,8 @@ class Runner:
         self.bundle, self.out, self.gpu, self.only = options.bundle, options.out, gpu, options.only
         self.until = time.monotonic() + options.seconds
         self.said_aside = ""
+        self.on_late = None  # as in run_within()
+        self.keep_said = None  # gets the name, status, output and standard error of each rank of each job
         self.results = {"gpu": gpu or "stand-in", "parts": [], "measured": [], "limits": [], "nccl_tests": [], "training": [],
                         "utilization": [], "small": [],
                         "multiprocessors": []}
@@ -107,12 +122,22 @@ class Runner:
         jobs = [subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                  start_new_session=True, env=environment)
                 for command, environment in zip(commands, environments)]
-        said = run_within(jobs, self.left(limit))
+        try:
+            said = run_within(jobs, self.left(limit), self.on_late)
+        except subprocess.TimeoutExpired as late:
+            self.keep(commands, late.said)
+            raise
+        self.keep(commands, said)
         for rank, (status, out, err) in enumerate(said):
             if status != 0:
                 raise RuntimeError(f"rank {rank}: status {status}: {(err.strip() or out.strip())[-800:]}")
         self.said_aside = said[0][2]
         return said[0][1]
+
+    def keep(self, commands, said):
+        for command, (status, out, err) in zip(commands, said):
+            if self.keep_said is not None:
+                self.keep_said(" ".join(map(str, command)), status, out, err)
 
     def ranks(self, number, program, *arguments, limit=60, prefix=(), **more):
         """Runs a program of the bundle as a job whose ranks share a folder in memory."""

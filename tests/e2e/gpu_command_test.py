@@ -65,7 +65,7 @@ class GpuCommand(Case):
         """As ci/gpu.sh --bundle makes it."""
         bundle = self.folder / "gpu"
         (bundle / "bin").mkdir(parents=True)
-        for name in ("lib", "standin", "bin/gpu_test"):
+        for name in ("lib", "standin", "bin/gpu_test", "bin/penstock"):
             (bundle / name).symlink_to(os.path.join(BUILD, name))
         (self.folder / "python").symlink_to(os.path.join(BUILD, "python"))
         subprocess.run([SOURCE / "ci/gpu.sh", "--programs", bundle / "bin", f"{BUILD}/lib"], check=True)
@@ -109,6 +109,42 @@ class GpuCommand(Case):
         self.assertEqual(done.returncode, 1)
         self.assertIn("penstock, 2 ranks, turn 1: FAILED: rank 0: status 3", done.stdout)
         self.assertIn("limits, 2 processes: 32 measurements", done.stdout)
+
+    def experiments(self, *arguments):
+        bundle = self.bundle()
+        done = subprocess.run([SOURCE / "lab/bench/gpu_run.py", "--bundle", bundle, "--before", bundle, "--out", self.folder / "out", *arguments],
+                              capture_output=True, text=True, timeout=300, env=clean_environment())
+        results = json.loads((self.folder / "out/gpu-run.json").read_text())
+        return done, results, {part["name"]: part["outcome"] for part in results["parts"]}
+
+    def test_experiments_run_without_a_gpu(self):
+        done, results, outcomes = self.experiments()
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        for name in ("flush", "hops", "read", "queue"):
+            self.assertEqual(outcomes[f"probe {name}"], "left out: it needs a GPU")
+        for ranks in (2, 3):
+            self.assertEqual(outcomes[f"right answers, hardware, {ranks} ranks"], "ok")
+        measured = {(row["library"], row["operation"]) for row in results["measured"]}
+        for name in ("large calls, software", "large calls, hardware, by a thread", "before, software", "after, hardware"):
+            self.assertIn((name, "reduce_scatter"), measured)
+        for name in ("alltoall of 8 MB", "alltoall of 64 MB, malloc keeps its pages"):
+            self.assertIn((name, "alltoall"), measured)
+        page = (self.folder / "out/gpu-run.md").read_text()
+        self.assertIn("the times mean nothing", page)
+        self.assertRegex(page, r"\| hardware \| all_gather \| 2 \| 64 KB \| [\d.]+ \| [\d.]+ \| [\d.]+ \|")
+        self.assertIn("status 0: lscpu", (self.folder / "out/log.txt").read_text())
+
+    def test_late_experiment_is_looked_at(self):
+        bundle = self.bundle()
+        (bundle / "bin/gpu_test").unlink()
+        (bundle / "bin/gpu_test").write_text("#!/bin/sh\necho begun\nexec sleep 100\n")
+        (bundle / "bin/gpu_test").chmod(0o700)
+        done = subprocess.run([SOURCE / "lab/bench/gpu_run.py", "--bundle", bundle, "--seconds", "1", "--out", self.folder / "out", "--only", "the other tests"],
+                              capture_output=True, text=True, timeout=300, env=clean_environment())
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("the other tests of src/gpu: FAILED: it exceeded its time limit", done.stdout)
+        self.assertRegex((self.folder / "out/stacks.txt").read_text(), r"== late: process \d+\n.")
+        self.assertIn("begun", (self.folder / "out/log.txt").read_text())
 
     def test_gpu_page_says_which_bars_are_met(self):
         copies = [{"operation": "pinned copy", "way": way, "bytes": 1 << 20, "streams": 1, "parts": 1, "processes": 1, "same_part": 1,
