@@ -185,7 +185,8 @@ class Nccl(Switches):
     def test_messages_wait_outside_the_driver(self):
         """There an error of another rank would not end the wait."""
         self.program = self.compiled("nccl_messages")
-        self.all_right(2, "full", True, timeout=20, PENSTOCK_POOL=self.pool("64M"), STANDIN_FULL_QUEUE_ABORTS=1)
+        for what in ("full", "small"):
+            self.all_right(2, what, True, timeout=20, PENSTOCK_POOL=self.pool("64M"), STANDIN_FULL_QUEUE_ABORTS=1)
         said = self.ranks(2, "deaf", True, timeout=20, PENSTOCK_POOL=self.pool("64M"), STANDIN_FULL_QUEUE_ABORTS=1)
         self.assertEqual(said[1][1], "ok\n", said)
         self.assertRegex(said[0][1], self.gone(1), said)

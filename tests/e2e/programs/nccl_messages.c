@@ -11,8 +11,8 @@
  * Of communicators with long messages: made (many, one after the other, are aborted), left (rank 0
  * has left one, and rank 1 allocates memory of the pool).
  * Of rank 1, when rank 0 has sent more than a stream's queue holds: full (it receives all), deaf
- * (it aborts, and lives on); and mute (it receives a message of rank 0, which aborts, and lives
- * on).
+ * (it aborts, and lives on); mute (it receives a message of rank 0, which aborts, and lives on);
+ * and small (it receives many short ones, long before rank 0 sends them).
  *
  * GPU=1: buffers are memory of the GPU that libcuda.so.1 finds. */
 #define _GNU_SOURCE
@@ -242,20 +242,22 @@ static void leave_first(const char* folder) {
 /* The one who waits tells the other when it may end. */
 static void send_much(const char* folder, const char* how) {
   char file[4096];
-  const int sender = 0, waits = strcmp(how, "mute") == 0 ? 1 : 0;
-  const int messages = strcmp(how, "mute") == 0 ? 1 : 40;
+  const int small = strcmp(how, "small") == 0, sender = 0;
+  const int waits = small || strcmp(how, "mute") == 0 ? 1 : 0;
+  const int messages = small ? 700 : strcmp(how, "mute") == 0 ? 1 : 40;
+  const size_t bytes = small ? 1000 : block;
   ncclResult_t result = ncclSuccess, found = ncclSuccess;
   snprintf(file, sizeof file, "%s/told", folder);
   if (rank != waits) usleep(500000);
-  if (rank != waits && strcmp(how, "full") != 0) {
+  if (rank != waits && strcmp(how, "full") != 0 && !small) {
     CHECK(ncclCommAbort(comm));
     while (access(file, F_OK) != 0) usleep(1000);
     printf("ok\n");
     return;
   }
   for (int i = 0; i < messages && result == ncclSuccess; ++i)
-    result = rank == sender ? ncclSend(in.device, block, ncclInt8, 1, comm, stream)
-                            : ncclRecv(out.device, block, ncclInt8, 0, comm, stream);
+    result = rank == sender ? ncclSend(in.device, bytes, ncclInt8, 1, comm, stream)
+                            : ncclRecv(out.device, bytes, ncclInt8, 0, comm, stream);
   wait_for(stream);
   CHECK(ncclCommGetAsyncError(comm, &found));
   if (result == ncclSuccess) result = found;
@@ -288,7 +290,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (strcmp(argv[4], "full") == 0 || strcmp(argv[4], "deaf") == 0 ||
-      strcmp(argv[4], "mute") == 0) {
+      strcmp(argv[4], "mute") == 0 || strcmp(argv[4], "small") == 0) {
     send_much(argv[3], argv[4]);
     return 0;
   }
