@@ -139,7 +139,7 @@ class GpuCommand(Case):
         (bundle / "bin/gpu_test").unlink()
         (bundle / "bin/gpu_test").write_text("#!/bin/sh\necho begun\nexec sleep 100\n")
         (bundle / "bin/gpu_test").chmod(0o700)
-        done = subprocess.run([SOURCE / "lab/bench/gpu_run.py", "--bundle", bundle, "--seconds", "1", "--out", self.folder / "out", "--only", "the other tests"],
+        done = subprocess.run([SOURCE / "lab/bench/gpu_run.py", "--bundle", bundle, "--seconds", "6", "--out", self.folder / "out", "--only", "the other tests"],
                               capture_output=True, text=True, timeout=300, env=clean_environment())
         self.assertEqual(done.returncode, 1)
         self.assertIn("the other tests of src/gpu: FAILED: it exceeded its time limit", done.stdout)
