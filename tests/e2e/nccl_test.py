@@ -106,7 +106,7 @@ class Nccl(Switches):
                     self.assertEqual(self.outcomes(job, 60), [(0, "ok\n", "")] * 2)
                     self.assertEqual(user.communicate(timeout=60)[0], "0 changed\n")
 
-    def test_slots_of_one_who_ended_are_left_alone(self):
+    def test_slots_of_ended_ranks_stay_untouched(self):
         """Their memory has another owner when the last rank leaves the communicator."""
         self.program = self.compiled("nccl_ends")
         pool = self.pool("64M")
@@ -197,7 +197,7 @@ class Nccl(Switches):
         self.assertEqual(said[0][1], "ok\n", said)
         self.assertRegex(said[1][1], self.gone(0), said)
 
-    def test_calls_of_a_group_do_not_wait_for_each_other(self):
+    def test_group_calls_do_not_block_each_other(self):
         """Ranks may name its communicators in any order, also with messages that are longer than a stream's queue."""
         self.program = self.compiled("nccl_crossed")
         for what, length in (("messages", 70_000_000), ("one_stream", 4_000_000), ("both_ways", 4_000_000), ("collectives", 4_000_000)):
