@@ -77,8 +77,8 @@ Channel::~Channel() {
 }
 
 Result Channel::begin_after(Stream user) {
-  const auto begun = gpu::go_after(device_->driver(), event_, user, stream_, "a message's begin");
-  return begun ? outcome(outstanding_.count(stream_, 1)) : outcome(begun);
+  return counted(
+      outcome(gpu::go_after(device_->driver(), event_, user, stream_, "a message's begin")), 1);
 }
 
 Result Channel::end_before(Stream user) {
@@ -89,8 +89,9 @@ Result Channel::end_before(Stream user) {
   if (unsent != 0) waits = wait_for(go_word, unsent + buffers());
   if (has_slots() && !is_send_) waits = wait_for(told_word, enqueued_);
   if (waits != success) return waits;
-  const auto ended = gpu::go_after(device_->driver(), event_, stream_, user, "a message's end");
-  return ended ? outcome(outstanding_.count(stream_, operations_of_end)) : outcome(ended);
+  return counted(
+      outcome(gpu::go_after(device_->driver(), event_, stream_, user, "a message's end")),
+      operations_of_end);
 }
 
 Result Channel::wait_for(std::size_t which, std::uint64_t number) {
@@ -101,11 +102,16 @@ Result Channel::wait_for(std::size_t which, std::uint64_t number) {
 
 Result Channel::reach(std::uint64_t count) {
   if (is_send_) return success;
-  const Result told =
+  return counted(
       checked(device_->driver().write_value(stream_, pinned_->at(word(reached_word)),
                                             enqueued_ + count, cuda::write_value_default),
-              "a word that tells of a message's memory");
-  return told == success ? outcome(outstanding_.count(stream_, 1)) : told;
+              "a word that tells of a message's memory"),
+      1);
+}
+
+/// Counts operations that the stream has got, if it has.
+Result Channel::counted(Result result, std::uint64_t operations) {
+  return result == success ? outcome(outstanding_.count(stream_, operations)) : result;
 }
 
 Result Channel::has_room(bool& room) {
@@ -130,10 +136,10 @@ Result Channel::enqueue(const Chunk& chunk) {
   }
   if (result != success) return result;
   ++enqueued_;
-  result = checked(
-      driver.write_value(stream_, pinned_->at(word(done_word)), number, cuda::write_value_default),
-      "a word that tells of a message");
-  return result == success ? outcome(outstanding_.count(stream_, operations_of_chunk)) : result;
+  return counted(checked(driver.write_value(stream_, pinned_->at(word(done_word)), number,
+                                            cuda::write_value_default),
+                         "a word that tells of a message"),
+                 operations_of_chunk);
 }
 
 /// True if the next chunk's message can start: the stream has filled the buffer (send) or emptied
@@ -237,8 +243,7 @@ Result Channel::give_back(penstock_messenger_t* messenger, const std::function<R
     Free& first = free_.front();
     if (first.note == nullptr && done() <= given_back_) return success;
     if (first.in_slot && first.note == nullptr) {
-      if (ring_->has_failed())
-        return failed(remote_error, fmt::format("ncclRecv: rank {} has given up", peer_));
+      if (ring_->has_failed()) return given_up(false, peer_);
       if (const Result met = meet(); met != success) return met;
       const auto status = penstock_message_send(messenger, peer_, back, &given_back_,
                                                 sizeof given_back_, &first.note);

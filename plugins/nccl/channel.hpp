@@ -106,6 +106,7 @@ class Channel {
         key_(key),
         outstanding_(*device_) {}
   Result allocate();
+  Result counted(Result result, std::uint64_t operations);
   Result wait_for(std::size_t word, std::uint64_t number);
   Result checked(cuda::Status status, const char* what) const;
   bool has_slots() const { return slot_bytes_ != 0; }

@@ -58,4 +58,9 @@ Result message_outcome(penstock_status_t status, bool is_send, std::uint32_t pee
   return outcome(status, call.c_str());
 }
 
+Result given_up(bool is_send, std::uint32_t peer) {
+  return failed(remote_error,
+                fmt::format("{}: rank {} has given up", is_send ? "ncclSend" : "ncclRecv", peer));
+}
+
 }  // namespace penstock::nccl

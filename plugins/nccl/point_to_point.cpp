@@ -287,10 +287,12 @@ bool PointToPoint::look() {
   Result result = success;
   for (const auto& [name, channel] : channels_) {
     if (result != success || channel->is_idle()) continue;
-    const std::uint32_t peer = name.first;
+    const auto [peer, is_send] = name;
     bool its_moved = false;
     result = channel->carry(
-        messenger_, [this, peer] { return meet(peer); }, its_moved);
+        messenger_, [this, to = peer] { return meet(to); }, its_moved);
+    // It gives up before its endpoint leaves, which may be seen first.
+    if (result == remote_error && slots_->has_given_up(peer)) result = given_up(is_send, peer);
     if (!its_moved) continue;
     dead_since_.erase(peer);
     moved = true;
@@ -315,8 +317,10 @@ void PointToPoint::check_alive(std::chrono::steady_clock::time_point now) {
     const auto [peer, is_send] = name;
     const auto* const call = is_send ? "ncclSend" : "ncclRecv";
     // A message that has left its sender is still received.
-    if (channel->waits_for_slot() && slots_->has_given_up(peer))
-      return fail_with(fmt::format("{}: rank {} has given up", call, peer));
+    if (channel->waits_for_slot() && slots_->has_given_up(peer)) {
+      (void)given_up(is_send, peer);
+      return fail_with(last_error());
+    }
     if (const auto who = drained(peer, now))
       return fail_with(fmt::format("{}: rank {}, {}, has died", call, peer, *who));
   }

@@ -177,25 +177,18 @@ class Nccl(Switches):
         self.program = self.compiled("nccl_messages")
         self.all_right(2, "left", True, PENSTOCK_POOL=self.pool("64M"))
 
-    @staticmethod
-    def gone(rank):
-        """The words about a rank that has aborted: a slow one finds first that its endpoint has left."""
-        return rf"^nccl(Send|Recv).* rank {rank}\b.*has (given up|left)\n$"
-
     def test_messages_wait_outside_the_driver(self):
         """There an error of another rank would not end the wait."""
         self.program = self.compiled("nccl_messages")
         for what in ("full", "small"):
             self.all_right(2, what, True, timeout=20, PENSTOCK_POOL=self.pool("64M"), STANDIN_FULL_QUEUE_ABORTS=1)
         said = self.ranks(2, "deaf", True, timeout=20, PENSTOCK_POOL=self.pool("64M"), STANDIN_FULL_QUEUE_ABORTS=1)
-        self.assertEqual(said[1][1], "ok\n", said)
-        self.assertRegex(said[0][1], self.gone(1), said)
+        self.assertEqual([out for _, out, _ in said], ["ncclSend: rank 1 has given up\n", "ok\n"], said)
 
     def test_receiver_is_told_when_sender_gives_up(self):
         self.program = self.compiled("nccl_messages")
         said = self.ranks(2, "mute", True, timeout=20, PENSTOCK_POOL=self.pool("256M"))
-        self.assertEqual(said[0][1], "ok\n", said)
-        self.assertRegex(said[1][1], self.gone(0), said)
+        self.assertEqual([out for _, out, _ in said], ["ok\n", "ncclRecv: rank 0 has given up\n"], said)
 
     def test_group_calls_do_not_block_each_other(self):
         """Ranks may name its communicators in any order, also with messages that are longer than a stream's queue."""
