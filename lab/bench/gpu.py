@@ -7,15 +7,13 @@ Several ranks share the one GPU. Without a GPU everything runs on the stand-in f
 the times mean nothing. Each part has a time limit, and so do all parts together; a part that fails does not stop the
 others. `--only PATTERN` runs the parts whose names contain it.
 """
-import argparse
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import gpu_page
 import gpu_parts
-from gpu_runner import SOURCE, Runner, gpu_name
+from gpu_runner import begin, options_of
 
 
 def plots(run, out):
@@ -31,17 +29,8 @@ def plots(run, out):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bundle", type=Path, default=SOURCE / "build/gpu")
-    parser.add_argument("--out", type=Path, default=SOURCE / "build/gpu-results")
-    parser.add_argument("--python", help="that has torch")
-    parser.add_argument("--seconds", type=int, default=500, help="of all parts together")
-    parser.add_argument("--only", metavar="PATTERN", help="only parts in whose names it is found")
-    options = parser.parse_args()
-    gpu = gpu_name()
-    print(f"GPU: {gpu}" if gpu else "no GPU here: the stand-in's form", flush=True)
-    options.out.mkdir(parents=True, exist_ok=True)
-    run = Runner(options, gpu)
+    options = options_of(__doc__, "gpu-results", 500).parse_args()
+    run = begin(options)
     try:
         gpu_parts.run_all(run)
     finally:

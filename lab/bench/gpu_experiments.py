@@ -9,6 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import gpu_page
 import gpu_parts
 from gpu_parts import GB, KB, MB, json_lines
 from gpu_runner import LeftOut, run_within
@@ -28,8 +29,7 @@ def compared(rows):
         mode = row["library"].removeprefix("after, ")
         was = before.get((mode, row["operation"], row["ranks"], row["bytes"])) if mode != row["library"] else None
         if was is not None:
-            size = f"{row['bytes'] / MB:g} MB" if row["bytes"] >= MB else f"{row['bytes'] / KB:g} KB"
-            found.append((mode, row["operation"], row["ranks"], size, f"{was * 1e6:.1f}", f"{row['seconds'] * 1e6:.1f}", f"{was / row['seconds']:.2f}"))
+            found.append((mode, row["operation"], row["ranks"], gpu_page.size_name(row["bytes"]), f"{was * 1e6:.1f}", f"{row['seconds'] * 1e6:.1f}", f"{was / row['seconds']:.2f}"))
     return found
 
 

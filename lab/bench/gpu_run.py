@@ -7,14 +7,13 @@ Takes the bundle of ci/gpu.sh --bundle, and that of an earlier commit if ci/gpu.
 runs on the stand-in for NVIDIA's driver, in short form, and the times mean nothing. `--only PATTERN` runs the parts whose names
 contain it.
 """
-import argparse
 import json
 import sys
 from pathlib import Path
 
 import gpu_experiments
 import gpu_page
-from gpu_runner import SOURCE, Runner, gpu_name
+from gpu_runner import SOURCE, begin, options_of
 
 
 def page(results):
@@ -33,20 +32,12 @@ def page(results):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bundle", type=Path, default=SOURCE / "build/gpu")
+    parser = options_of(__doc__, "gpu-run", 560)
     parser.add_argument("--before", type=Path, default=SOURCE / "build/gpu-before", help="bundle of an earlier commit")
-    parser.add_argument("--out", type=Path, default=SOURCE / "build/gpu-run")
-    parser.add_argument("--python", help="that has torch")
-    parser.add_argument("--seconds", type=int, default=560, help="of all parts together")
-    parser.add_argument("--only", metavar="PATTERN", help="only parts in whose names it is found")
     options = parser.parse_args()
-    gpu = gpu_name()
-    print(f"GPU: {gpu}" if gpu else "no GPU here: the stand-in's form", flush=True)
-    options.out.mkdir(parents=True, exist_ok=True)
+    run = begin(options)
     for name in gpu_experiments.FILES:
         (options.out / name).unlink(missing_ok=True)
-    run = Runner(options, gpu)
     experiments = gpu_experiments.Experiments(run, options.before if options.before.is_dir() else None)
     try:
         experiments.run_all()

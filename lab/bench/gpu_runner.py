@@ -1,5 +1,6 @@
-"""Runs the parts of gpu.py: jobs whose ranks share the GPU, each within a time limit; finds NVIDIA's libraries and tools."""
+"""Runs the parts of gpu.py and gpu_run.py: jobs whose ranks share the GPU, each within a time limit; finds NVIDIA's libraries and tools."""
 
+import argparse
 import ctypes
 import glob
 import os
@@ -58,6 +59,25 @@ def run_within(jobs, seconds, on_late=None):
         late.said = outcomes
         raise late
     return outcomes
+
+
+def options_of(description, name, seconds):
+    """The parser of a command whose results go to build/`name`."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bundle", type=Path, default=SOURCE / "build/gpu")
+    parser.add_argument("--out", type=Path, default=SOURCE / "build" / name)
+    parser.add_argument("--python", help="that has torch")
+    parser.add_argument("--seconds", type=int, default=seconds, help="of all parts together")
+    parser.add_argument("--only", metavar="PATTERN", help="only parts in whose names it is found")
+    return parser
+
+
+def begin(options):
+    """Says which GPU there is, and makes the folder of the results. Returns the Runner."""
+    gpu = gpu_name()
+    print(f"GPU: {gpu}" if gpu else "no GPU here: the stand-in's form", flush=True)
+    options.out.mkdir(parents=True, exist_ok=True)
+    return Runner(options, gpu)
 
 
 class Runner:

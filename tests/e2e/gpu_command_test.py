@@ -110,15 +110,15 @@ class GpuCommand(Case):
         self.assertIn("penstock, 2 ranks, turn 1: FAILED: rank 0: status 3", done.stdout)
         self.assertIn("limits, 2 processes: 32 measurements", done.stdout)
 
-    def experiments(self, *arguments):
-        bundle = self.bundle()
-        done = subprocess.run([SOURCE / "lab/bench/gpu_run.py", "--bundle", bundle, "--before", bundle, "--out", self.folder / "out", *arguments],
+    def experiments(self, bundle, *arguments):
+        return subprocess.run([SOURCE / "lab/bench/gpu_run.py", "--bundle", bundle, "--out", self.folder / "out", *arguments],
                               capture_output=True, text=True, timeout=300, env=clean_environment())
-        results = json.loads((self.folder / "out/gpu-run.json").read_text())
-        return done, results, {part["name"]: part["outcome"] for part in results["parts"]}
 
     def test_experiments_run_without_a_gpu(self):
-        done, results, outcomes = self.experiments()
+        bundle = self.bundle()
+        done = self.experiments(bundle, "--before", bundle)
+        results = json.loads((self.folder / "out/gpu-run.json").read_text())
+        outcomes = {part["name"]: part["outcome"] for part in results["parts"]}
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         for name in ("flush", "hops", "read", "queue"):
             self.assertEqual(outcomes[f"probe {name}"], "left out: it needs a GPU")
@@ -139,8 +139,7 @@ class GpuCommand(Case):
         (bundle / "bin/gpu_test").unlink()
         (bundle / "bin/gpu_test").write_text("#!/bin/sh\necho begun\nexec sleep 100\n")
         (bundle / "bin/gpu_test").chmod(0o700)
-        done = subprocess.run([SOURCE / "lab/bench/gpu_run.py", "--bundle", bundle, "--seconds", "6", "--out", self.folder / "out", "--only", "the other tests"],
-                              capture_output=True, text=True, timeout=300, env=clean_environment())
+        done = self.experiments(bundle, "--seconds", "6", "--only", "the other tests")
         self.assertEqual(done.returncode, 1)
         self.assertIn("the other tests of src/gpu: FAILED: it exceeded its time limit", done.stdout)
         self.assertRegex((self.folder / "out/stacks.txt").read_text(), r"== late: process \d+\n.")
