@@ -11,7 +11,6 @@
 
 namespace penstock::sim {
 
-inline constexpr std::uint64_t an_hour_ns = 3'600'000'000'000;
 /// As by default: heartbeats are rare enough that an hour has few steps.
 inline constexpr std::uint32_t usual_lease_ms = 10'000;
 

@@ -25,6 +25,8 @@
 
 namespace penstock::sim {
 
+inline constexpr std::uint64_t an_hour_ns = 3'600'000'000'000;
+
 inline bool gone(const Process& process) {
   return process.dead || process.ended;
 }

@@ -84,8 +84,7 @@ struct SpaceUser {
 // ---- steps of cases ---------------------------------------------------------------------------
 
 inline void wait_for_death(World& world) {
-  constexpr std::uint64_t long_ns = 3'600'000'000'000;
-  world.sleep(long_ns);
+  world.sleep(an_hour_ns);
 }
 
 inline std::vector<Object> fill_and_publish(World& world, SpaceUser& worker, int most = 60) {

@@ -64,6 +64,12 @@ class Comms : public ::testing::Test {
     penstock_pool_t* pool;
     penstock_comm_t* comm;
   };
+  /// Bytes of the pool's objects.
+  static std::uint64_t used(penstock_pool_t* pool) {
+    penstock_pool_info_t info{};
+    EXPECT_EQ(penstock_pool_info(pool, &info), PENSTOCK_OK);
+    return info.object_bytes_used;
+  }
   /// Runs `body` on every rank.
   void on_all(const std::function<void(Rank&)>& body) {
     Table table;
@@ -354,15 +360,12 @@ TEST_F(Comms, KeepMemoryWhenRank0AloneFindsAMismatch) {
   table.fails_after_close = true;
   penstock_pool_t* pool = nullptr;
   ASSERT_EQ(penstock_pool_attach(spec_.c_str(), nullptr, &pool), PENSTOCK_OK);
-  const auto used = [pool] {
-    penstock_pool_info_t info{};
-    EXPECT_EQ(penstock_pool_info(pool, &info), PENSTOCK_OK);
-    return info.object_bytes_used;
-  };
-  const std::uint64_t before = used();
+  const std::uint64_t before = used(pool);
   open_on_all(table, [&](Rank& rank, int opened, const std::string& error) {
     EXPECT_EQ(opened, rank.number == 1 ? PENSTOCK_UNAVAILABLE : PENSTOCK_MISMATCH) << error;
-    if (rank.number == 0) EXPECT_GT(used(), before);
+    if (rank.number == 0) {
+      EXPECT_GT(used(pool), before);
+    }
     ++table.closed;
   });
   penstock_pool_detach(pool);
@@ -372,12 +375,7 @@ TEST_F(Comms, KeepMemoryWhenRank0AloneFindsAMismatch) {
 TEST_F(Comms, FreeMemoryWhenExchangeFailsAfterOthersClosed) {
   penstock_pool_t* pool = nullptr;
   ASSERT_EQ(penstock_pool_attach(spec_.c_str(), nullptr, &pool), PENSTOCK_OK);
-  const auto used = [pool] {
-    penstock_pool_info_t info{};
-    EXPECT_EQ(penstock_pool_info(pool, &info), PENSTOCK_OK);
-    return info.object_bytes_used;
-  };
-  const std::uint64_t before = used();
+  const std::uint64_t before = used(pool);
   for (std::uint32_t failing = 1; failing < ranks; ++failing) {
     Table table;
     table.fails_on = failing;
@@ -392,7 +390,7 @@ TEST_F(Comms, FreeMemoryWhenExchangeFailsAfterOthersClosed) {
         return;
       }
       EXPECT_EQ(opened, PENSTOCK_UNAVAILABLE);
-      EXPECT_EQ(used(), before);
+      EXPECT_EQ(used(pool), before);
       done = true;
     });
   }
@@ -496,11 +494,6 @@ TEST_F(Comms, ReturnTheirSpace) {
 TEST_F(Comms, TakeTheirSlotsInTheirFirstLongCall) {
   penstock_pool_t* watching = nullptr;
   ASSERT_EQ(penstock_pool_attach(spec_.c_str(), nullptr, &watching), PENSTOCK_OK);
-  const auto used = [&] {
-    penstock_pool_info_t info{};
-    EXPECT_EQ(penstock_pool_info(watching, &info), PENSTOCK_OK);
-    return info.object_bytes_used;
-  };
   std::atomic<std::uint32_t> entered{0};
   const auto meet = [&](std::uint32_t times) {
     ++entered;
@@ -516,10 +509,10 @@ TEST_F(Comms, TakeTheirSlotsInTheirFirstLongCall) {
   on_all([&](Rank& rank) {
     add(rank, 10);
     meet(1);
-    EXPECT_LT(used(), std::uint64_t{ranks} * 64 << 10);
+    EXPECT_LT(used(watching), std::uint64_t{ranks} * 64 << 10);
     meet(2);
     add(rank, 100'000);
-    EXPECT_GT(used(), 1u << 20);
+    EXPECT_GT(used(watching), 1u << 20);
     meet(3);
   });
   penstock_pool_detach(watching);
