@@ -66,7 +66,7 @@ endfunction()
 # One static library a module. It sees the headers and the symbols of the modules that it names in
 # DEPS, and of those that these name; tests/layers shows that another include does not compile. The
 # order base <- arch <- coherence <- sync <- pool <- arena <- persist <- litmus <- rma <- group <- offload <- coll <- gpu <- window
-# <- matching <- transport <- backpressure <- messages stands in ci/style.py.
+# <- transport <- messages stands in ci/style.py.
 function(penstock_module name)
   cmake_parse_arguments(ARG "" "" "SOURCES;ALONE;DEPS;LIBS" ${ARGN})
   add_library(penstock_${name} STATIC ${ARG_SOURCES})

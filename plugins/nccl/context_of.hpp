@@ -1,7 +1,7 @@
 // The caller's GPU context, for threads that call the driver on its behalf.
 #pragma once
 
-#include "cuda/driver.hpp"
+#include "gpu/driver.hpp"
 
 namespace penstock::nccl {
 

@@ -2,7 +2,7 @@
 // messages that they announced. If there is no room, they wait for it.
 #pragma once
 
-#include "matching/intrusive_lists.hpp"
+#include "messages/intrusive_lists.hpp"
 #include "mr.hpp"
 #include "rma_wire.hpp"
 

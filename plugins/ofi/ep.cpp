@@ -151,8 +151,8 @@ ssize_t Ep::inject(const void* buffer, std::size_t bytes, fi_addr_t to, const He
 /// 0 if a message of this size may be copied; else the error to return.
 int Ep::no_copy(Peer to, std::uint64_t bytes) {
   const auto room = back_pressure.may_copy(to, bytes + sizeof(Outgoing));
-  if (room == backpressure::Backpressure::Room::yes) return 0;
-  return room == backpressure::Backpressure::Room::wait ? -FI_EAGAIN : -FI_ENOBUFS;
+  if (room == messages::Backpressure::Room::yes) return 0;
+  return room == messages::Backpressure::Room::wait ? -FI_EAGAIN : -FI_ENOBUFS;
 }
 
 /// Sends with a copy of the payload, so that the caller may reuse its buffers. If the message

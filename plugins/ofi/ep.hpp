@@ -12,7 +12,7 @@
 
 #include "answers.hpp"
 #include "av.hpp"
-#include "backpressure/backpressure.hpp"
+#include "messages/backpressure.hpp"
 #include "cntr.hpp"
 #include "cq.hpp"
 #include "lib.hpp"
@@ -23,7 +23,7 @@
 
 namespace penstock::ofi {
 
-using backpressure::AnnouncedSend;
+using messages::AnnouncedSend;
 
 /// Completion levels that need an acknowledgement by the receiver.
 inline constexpr std::uint64_t delivery_flags = FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE;
@@ -40,7 +40,7 @@ struct SendCall {
 struct Ep : fid_ep,
             private transport::EndpointCallbacks,
             private MatchEvents,
-            private backpressure::Owner {
+            private messages::BackpressureOwner {
   Ep()
       : matcher(*this),
         answers(*this),
@@ -94,7 +94,7 @@ struct Ep : fid_ep,
   std::unique_ptr<transport::Endpoint> transport;
   Matcher matcher;
   Answers answers;
-  backpressure::Backpressure back_pressure;
+  messages::Backpressure back_pressure;
   RmaOrigin rma_origin;
   RmaTarget rma_target;
 
@@ -129,7 +129,7 @@ struct Ep : fid_ep,
       return serve(message);
     return matcher.message(message);
   }
-  void on_sent(transport::SendOp* op) override;  // also backpressure::Owner's
+  void on_sent(transport::SendOp* op) override;  // also messages::BackpressureOwner's
   void on_send_failed(transport::SendOp* op, const Error& error) override;
   void on_peer_dead(Peer peer, const std::string& description) override;
   void on_peer_left(Peer peer, const std::string& description) override;
@@ -146,7 +146,7 @@ struct Ep : fid_ep,
   }
   void forget(Peer from, std::uint64_t id) override { back_pressure.forget(from, id); }
   Cause on_probe_in_vain(Peer source) override;
-  // backpressure::Owner
+  // messages::BackpressureOwner
   void end_send(AnnouncedSend* op) override;
   void fail_send(AnnouncedSend* op, const Error& error) override;
   void post_call(Peer to, const Header& header, const std::uint64_t* token) override;

@@ -9,32 +9,32 @@
 #include <cstdint>
 #include <vector>
 
-#include "backpressure/backpressure.hpp"
-#include "backpressure/fetched.hpp"
-#include "backpressure/wire.hpp"
-#include "matching/queues.hpp"
+#include "messages/backpressure.hpp"
+#include "messages/fetched.hpp"
+#include "messages/wire.hpp"
+#include "messages/queues.hpp"
 #include "talked.hpp"
 #include "transport/iov.hpp"
 #include "transport/transport.hpp"
 
 namespace penstock::ofi {
 
-using backpressure::Announcement;
-using backpressure::kind_announced;
-using backpressure::kind_service;
-using backpressure::kind_tagged;
-using backpressure::Unexpected;
-using matching::FreeList;
-using matching::List;
+using messages::Announcement;
+using messages::kind_announced;
+using messages::kind_service;
+using messages::kind_tagged;
+using messages::Unexpected;
+using messages::FreeList;
+using messages::List;
 using transport::Header;
 using transport::Message;
 using transport::Peer;
 using transport::ReceiveBuffer;
 
-inline constexpr Peer any_peer = matching::any_source;
+inline constexpr Peer any_peer = messages::any_source;
 
 /// Bit of Header::kind: Header::data is the sender's completion data.
-inline constexpr std::uint8_t kind_cq_data = backpressure::kind_of_user;
+inline constexpr std::uint8_t kind_cq_data = messages::kind_of_user;
 
 struct ReceiveRequest {
   iovec iov[transport::max_iov] = {};
@@ -46,7 +46,7 @@ struct ReceiveRequest {
   std::uint64_t tag = 0, ignore = 0;
   void* context = nullptr;
 
-  matching::Asked asked() const { return {tag, ignore, source}; }
+  messages::Asked asked() const { return {tag, ignore, source}; }
 };
 
 /// The outcome of a receive or a peek.
@@ -155,7 +155,7 @@ class Matcher {
   transport::PostedReceive posted();
 
  private:
-  struct Receive : ReceiveRequest, matching::Item<Receive> {
+  struct Receive : ReceiveRequest, messages::Item<Receive> {
     explicit Receive(const ReceiveRequest& request)
         : ReceiveRequest(request), capacity(transport::iov_bytes(iov, iov_count)) {}
     const void* name() const { return context; }
@@ -173,7 +173,7 @@ class Matcher {
     alignas(16) std::byte bytes[512];
   };
   /// A message that has begun to arrive: into a receive's buffer, or kept until one is posted.
-  struct Incoming final : transport::Arrival, matching::Item<Incoming> {
+  struct Incoming final : transport::Arrival, messages::Item<Incoming> {
     void arrived() override { matcher->arrived(this); }
     void failed(const Error& error) override { matcher->failed(this, error); }
 
@@ -211,8 +211,8 @@ class Matcher {
     bool ends(const ReceiveRequest& receive) const;
   };
   struct Lane {
-    matching::PostedQueue<Receive> posted;
-    matching::ArrivedQueue<Incoming> unexpected;
+    messages::PostedQueue<Receive> posted;
+    messages::ArrivedQueue<Incoming> unexpected;
   };
 
   Lane& lane_of(bool tagged) { return lanes_[tagged ? 1 : 0]; }
@@ -255,7 +255,7 @@ class Matcher {
   FreeList<Receive> receives_;
   FreeList<Incoming> incomings_;
   FreeList<Small> smalls_;
-  backpressure::Fetched<Incoming> fetched_;  ///< requested for a receive
+  messages::Fetched<Incoming> fetched_;  ///< requested for a receive
   Unexpected unexpected_;
   std::uint64_t limit_ = ~std::uint64_t{0}, room_ = 0;
   std::size_t min_multi_receive_ = 64;

@@ -22,8 +22,8 @@ enum class Service : std::uint8_t { write, read, atomic, reply, report, refusal,
 constexpr std::uint8_t kind_of(Service service) {
   return static_cast<std::uint8_t>(kind_service | static_cast<std::uint8_t>(service) << 3);
 }
-static_assert(kind_of(Service::hold) == backpressure::kind_hold);
-static_assert(kind_of(Service::payload) == backpressure::kind_payload);
+static_assert(kind_of(Service::hold) == messages::kind_hold);
+static_assert(kind_of(Service::payload) == messages::kind_payload);
 constexpr bool is_service(const Header& header) {
   return (header.kind & kind_service) != 0;
 }

@@ -10,7 +10,7 @@
 #include <map>
 #include <mutex>
 
-#include "cuda/driver_types.hpp"
+#include "gpu/driver_types.hpp"
 
 namespace penstock::sim::cuda {
 

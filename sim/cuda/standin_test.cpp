@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "cuda/driver.hpp"
+#include "gpu/driver.hpp"
 
 namespace penstock::cuda {
 namespace {

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "cuda/driver_types.hpp"
+#include "gpu/driver_types.hpp"
 
 namespace penstock::sim::cuda {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "cuda/driver.hpp"
+#include "gpu/driver.hpp"
 
 namespace {
 

@@ -8,7 +8,7 @@
 
 #include "base/status.hpp"
 #include "coll/datatype.hpp"
-#include "cuda/driver.hpp"
+#include "gpu/driver.hpp"
 
 namespace penstock::gpu {
 

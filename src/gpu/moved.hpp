@@ -1,7 +1,7 @@
 // The data of one step of a schedule, at the addresses of a GPU.
 #pragma once
 
-#include "cuda/driver_types.hpp"
+#include "gpu/driver_types.hpp"
 #include "gpu/combine.hpp"
 
 namespace penstock::gpu {

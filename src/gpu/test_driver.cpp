@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-#include "cuda/driver.hpp"
+#include "gpu/driver.hpp"
 
 namespace penstock::gpu {
 

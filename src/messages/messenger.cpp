@@ -6,26 +6,22 @@
 #include <new>
 #include <optional>
 
-#include "backpressure/backpressure.hpp"
-#include "backpressure/fetched.hpp"
+#include "messages/backpressure.hpp"
+#include "messages/fetched.hpp"
 #include "base/clock.hpp"
 #include "base/format.hpp"
 #include "base/log.hpp"
-#include "matching/queues.hpp"
+#include "messages/queues.hpp"
 #include "transport/layout.hpp"
 
 namespace penstock::messages {
 
 namespace {
 
-using backpressure::AnnouncedSend;
-using backpressure::Announcement;
 using transport::Header;
 using transport::Match;
 using transport::Message;
 using transport::Peer;
-
-static_assert(any_rank == matching::any_source);
 
 /// Time between tries to send a call for which the pool had no room; each may take the pool's lock.
 constexpr std::uint64_t try_every_ns = 1'000'000;
@@ -38,20 +34,20 @@ struct Receive {
   std::byte* data = nullptr;
   std::uint64_t bytes = 0;
 
-  matching::Asked asked() const { return {tag, 0, from}; }
+  Asked asked() const { return {tag, 0, from}; }
 };
 
 /// A receive that waits for its message.
-struct Posted : Receive, matching::Item<Posted> {
+struct Posted : Receive, Item<Posted> {
   const void* name() const { return request; }
 };
 
 }  // namespace
 
-struct Messenger::Impl final : transport::EndpointCallbacks, backpressure::Owner {
+struct Messenger::Impl final : transport::EndpointCallbacks, BackpressureOwner {
   /// A message that has begun to arrive, into a receive's buffer or, before there is one, into
   /// memory of its own; or a message that was announced.
-  struct Incoming final : transport::Arrival, matching::Item<Incoming> {
+  struct Incoming final : transport::Arrival, Item<Incoming> {
     void arrived() override { owner->end_arrival(this, {}); }
     void failed(const Error& error) override { owner->end_arrival(this, unexpected(error)); }
     std::uint32_t sender() const { return from; }
@@ -97,19 +93,19 @@ struct Messenger::Impl final : transport::EndpointCallbacks, backpressure::Owner
   std::vector<std::optional<Peer>> peers;  ///< by rank: the known peers
   std::map<Peer, std::uint32_t> rank_of;   ///< rank of each known peer, and of each that has sent
   std::vector<std::string> gone;           ///< by rank: "", or why no more messages come from it
-  matching::FreeList<Posted> posted_pool;
-  matching::FreeList<Incoming> incoming_pool;
-  matching::FreeList<Outgoing> outgoing_pool;
-  matching::FreeList<Call> call_pool;
-  matching::PostedQueue<Posted> posted;
-  matching::ArrivedQueue<Incoming> unexpected_ones;
-  matching::List<Incoming> arriving;  ///< into a receive's buffer
+  FreeList<Posted> posted_pool;
+  FreeList<Incoming> incoming_pool;
+  FreeList<Outgoing> outgoing_pool;
+  FreeList<Call> call_pool;
+  PostedQueue<Posted> posted;
+  ArrivedQueue<Incoming> unexpected_ones;
+  List<Incoming> arriving;  ///< into a receive's buffer
   Outgoing* outgoing = nullptr;
-  matching::List<Call> calls, late_calls;  ///< queued calls, and calls that found no room
+  List<Call> calls, late_calls;  ///< queued calls, and calls that found no room
   std::uint64_t next_try_ns = 0;
-  backpressure::Backpressure back_pressure{*this};
-  backpressure::Fetched<Incoming> fetched;
-  backpressure::Unexpected had;
+  Backpressure back_pressure{*this};
+  Fetched<Incoming> fetched;
+  Unexpected had;
   std::uint64_t room = 0;            ///< back_pressure is called when fewer bytes are kept
   std::uint64_t unpolled_bytes = 0;  ///< bytes sent since the last progress
   std::unique_ptr<transport::Endpoint> endpoint;  // destroyed before the members that its callbacks
@@ -150,7 +146,7 @@ struct Messenger::Impl final : transport::EndpointCallbacks, backpressure::Owner
   void lose(Peer peer, const std::string& description, const char* how);
 
   transport::ReceiveBuffer on_message(const Message& message) override;
-  void on_sent(transport::SendOp* op) override;  // and of Owner
+  void on_sent(transport::SendOp* op) override;  // and of BackpressureOwner
   void on_send_failed(transport::SendOp* op, const Error& error) override;
   void on_peer_dead(Peer peer, const std::string& description) override {
     lose(peer, description, "has died");
@@ -158,13 +154,13 @@ struct Messenger::Impl final : transport::EndpointCallbacks, backpressure::Owner
   void on_peer_left(Peer peer, const std::string& description) override {
     lose(peer, description, "has left");
   }
-  // backpressure::Owner
+  // BackpressureOwner
   void end_send(AnnouncedSend* op) override { ended(static_cast<Outgoing*>(op), {}); }
   void fail_send(AnnouncedSend* op, const Error& error) override {
     ended(static_cast<Outgoing*>(op), unexpected(error));
   }
   void post_call(Peer to, const Header& header, const std::uint64_t* token) override;
-  const backpressure::Unexpected& kept() const override { return had; }
+  const Unexpected& kept() const override { return had; }
   std::uint64_t announced_bytes() const override { return sizeof(Incoming); }
   void set_room(std::uint64_t bytes) override { room = bytes; }
   bool awaits(Peer peer) const override;
@@ -222,12 +218,12 @@ void Messenger::Impl::end_arrival(Incoming* message, Result<void> result) {
 transport::ReceiveBuffer Messenger::Impl::on_message(const Message& message) {
   const Header& header = message.header;
   const bool whole = message.payload != nullptr || header.bytes == 0;
-  if (header.kind == backpressure::kind_payload) return payload(message);
-  if (header.kind == backpressure::kind_hold) {
+  if (header.kind == kind_payload) return payload(message);
+  if (header.kind == kind_hold) {
     if (whole) back_pressure.call(message.from, header, message.payload);
     return {};
   }
-  if ((header.kind & backpressure::kind_announced) != 0) {
+  if ((header.kind & kind_announced) != 0) {
     if (whole) announced(message);
     return {};
   }
@@ -399,7 +395,7 @@ void Messenger::Impl::try_calls_again() {
   const std::uint64_t now = base::now_ns();
   if (now < next_try_ns) return;
   next_try_ns = now + try_every_ns;
-  matching::List<Call> tried;
+  List<Call> tried;
   std::swap(tried, late_calls);
   while (Call* const call = tried.pop_front()) put(call);
 }
@@ -407,19 +403,19 @@ void Messenger::Impl::try_calls_again() {
 // ---- sends -------------------------------------------------------------------------------------
 
 void Messenger::Impl::on_sent(transport::SendOp* op) {
-  if (op->header.kind == backpressure::kind_hold) {
+  if (op->header.kind == kind_hold) {
     calls.remove(static_cast<Call*>(op));
     return call_pool.give(static_cast<Call*>(op));
   }
   auto* const send = static_cast<Outgoing*>(op);
-  if ((op->header.kind & backpressure::kind_service) == 0 &&
-      (op->header.kind & backpressure::kind_announced) != 0)
+  if ((op->header.kind & kind_service) == 0 &&
+      (op->header.kind & kind_announced) != 0)
     return back_pressure.sent(send);
   ended(send, {});
 }
 
 void Messenger::Impl::on_send_failed(transport::SendOp* op, const Error& error) {
-  if (op->header.kind == backpressure::kind_hold) {
+  if (op->header.kind == kind_hold) {
     calls.remove(static_cast<Call*>(op));
     return put_later(static_cast<Call*>(op), error);
   }
@@ -523,7 +519,7 @@ void Messenger::send(std::uint32_t to, std::uint64_t tag, const void* data, std:
   entry->request = &request;
   entry->peer = *my.peers[to];
   entry->header = {
-      .tag = tag, .data = my.options.self, .bytes = bytes, .kind = backpressure::kind_tagged};
+      .tag = tag, .data = my.options.self, .bytes = bytes, .kind = kind_tagged};
   entry->iov[0] = {const_cast<void*>(data), bytes};  // NOLINT: it is only read
   entry->iov_count = 1;
   my.queue(entry);
@@ -557,7 +553,7 @@ void Messenger::receive(std::uint32_t from, std::uint64_t tag, void* data, std::
   static_cast<Receive&>(*waiting) = receive;
   my.posted.push_back(waiting);
   const bool known = from != any_rank && my.peers[from];
-  (void)my.back_pressure.wanted(known ? *my.peers[from] : matching::any_source);
+  (void)my.back_pressure.wanted(known ? *my.peers[from] : any_source);
 }
 
 bool Messenger::progress() {

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <tuple>
 
-#include "cuda/driver_types.hpp"
+#include "gpu/driver_types.hpp"
 
 namespace ours = penstock::cuda;
 
@@ -22,7 +22,7 @@ struct Alike<R (*)(A...), S (*)(B...)> {
 using namespace penstock::cuda;
 #define PENSTOCK_CUDA(name, symbol, arguments) \
   static_assert(Alike<decltype(&::symbol), ours::Status(*) arguments>::value, #symbol);
-#include "cuda/driver_table.inc"
+#include "gpu/driver_table.inc"
 
 #define SAME(ours_name, theirs) \
   static_assert(static_cast<long long>(ours::ours_name) == static_cast<long long>(theirs), #theirs)

@@ -45,7 +45,7 @@ class TorchOnStandin(Case):
         compilers = [subprocess.Popen([compiler, *flags, "-c", self.folder / f"{name}.cpp", "-o", self.folder / f"{name}.o"])
                      for name in parts]
         self.assertEqual([job.wait() for job in compilers], [0] * len(parts))
-        libraries = [f"{BUILD}/lib/libpenstock_cuda.a", f"{BUILD}/lib/libpenstock_base.a", f"-L{BUILD}/lib", "-l:libpenstock.so.0",
+        libraries = [f"{BUILD}/lib/libpenstock_gpu.a", f"{BUILD}/lib/libpenstock_base.a", f"-L{BUILD}/lib", "-l:libpenstock.so.0",
                      f"-L{torch}", "-ltorch_python", "-ltorch_cpu", "-ltorch", "-lc10", f"-L{python}", f"-lpython{version}", "-ldl"]
         subprocess.run([compiler, *SANITIZED, *(self.folder / f"{name}.o" for name in parts), "-o", self.program, *libraries,
                         *(f"-Wl,-rpath,{folder}" for folder in (f"{BUILD}/lib", torch, python)), "-Wl,--allow-shlib-undefined"],

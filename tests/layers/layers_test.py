@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 FOLDERS = {
-    **{name: f"src/{name}" for name in ("base", "cuda", "arch", "coherence", "sync", "pool", "arena", "persist", "litmus",
-                                        "group", "offload", "coll", "gpu", "rma", "window", "matching", "transport", "messages", "capi")},
+    **{name: f"src/{name}" for name in ("base", "arch", "coherence", "sync", "pool", "arena", "persist", "litmus",
+                                        "group", "offload", "coll", "gpu", "rma", "window", "transport", "messages", "capi")},
     **{name: f"plugins/{name}" for name in ("session", "ofi", "mpi", "nccl")},
     **{name: f"lab/{name}" for name in ("bench", "model", "accelerator")},
     **{name: name for name in ("fuzz", "sim")},

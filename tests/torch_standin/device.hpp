@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "cuda/driver.hpp"
+#include "gpu/driver.hpp"
 
 namespace penstock::standin {
 

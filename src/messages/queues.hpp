@@ -19,10 +19,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "matching/intrusive_lists.hpp"
-#include "matching/key_table.hpp"
+#include "messages/intrusive_lists.hpp"
+#include "messages/key_table.hpp"
 
-namespace penstock::matching {
+namespace penstock::messages {
 
 inline constexpr std::uint32_t any_source = ~std::uint32_t{0};
 
@@ -222,4 +222,4 @@ class ArrivedQueue : public NumberedList<T> {
   std::array<std::uint64_t, Kinds::limit> indexed_{};
 };
 
-}  // namespace penstock::matching
+}  // namespace penstock::messages

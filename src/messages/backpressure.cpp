@@ -1,4 +1,4 @@
-#include "backpressure/backpressure.hpp"
+#include "messages/backpressure.hpp"
 
 #include <unistd.h>
 
@@ -12,9 +12,9 @@
 #include "base/format.hpp"
 #include "base/log.hpp"
 #include "base/wait.hpp"
-#include "matching/queues.hpp"
+#include "messages/queues.hpp"
 
-namespace penstock::backpressure {
+namespace penstock::messages {
 
 namespace {
 
@@ -359,7 +359,7 @@ void Backpressure::fetched(Peer peer) {
 }
 
 const std::string* Backpressure::look_further(Peer source) {
-  const bool any = source == matching::any_source;
+  const bool any = source == any_source;
   const std::size_t first = any ? 0 : source;
   const std::size_t end = any ? from_.size() : std::min(first + 1, from_.size());
   const std::string* too_much = nullptr;
@@ -421,4 +421,4 @@ void Backpressure::print() const {
             had.peak_bytes, had.peak_announced, limit_, holds_);
 }
 
-}  // namespace penstock::backpressure
+}  // namespace penstock::messages

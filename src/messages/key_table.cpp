@@ -1,4 +1,4 @@
-#include "matching/key_table.hpp"
+#include "messages/key_table.hpp"
 
 #include <sys/random.h>
 
@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
-namespace penstock::matching {
+namespace penstock::messages {
 
 namespace {
 
@@ -130,4 +130,4 @@ void KeyTable::remove_one(Indexed* item) {
   if (--table.groups_in_use_ == 0 && table.bucket_count_ > kept_buckets) table.shrink();
 }
 
-}  // namespace penstock::matching
+}  // namespace penstock::messages

@@ -7,7 +7,7 @@
 
 #include "transport/transport.hpp"
 
-namespace penstock::backpressure {
+namespace penstock::messages {
 
 /// T has `transport::Peer announcer() const` and `std::uint64_t id`, which the sender chose.
 template <class T>
@@ -57,4 +57,4 @@ class Fetched {
   std::vector<std::uint32_t> free_;
 };
 
-}  // namespace penstock::backpressure
+}  // namespace penstock::messages

@@ -1,4 +1,4 @@
-#include "matching/queues.hpp"
+#include "messages/queues.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 
 #include "base/seed_in_tests.hpp"
 
-namespace penstock::matching {
+namespace penstock::messages {
 namespace {
 
 std::uint64_t looks = 0;  ///< comparisons of items, by either queue
@@ -256,4 +256,4 @@ TEST(QueueCost, OneKeyOfManyItemsHidesNoOther) {
 }
 
 }  // namespace
-}  // namespace penstock::matching
+}  // namespace penstock::messages

@@ -16,10 +16,10 @@
 #include <string>
 #include <vector>
 
-#include "backpressure/wire.hpp"
-#include "matching/intrusive_lists.hpp"
+#include "messages/wire.hpp"
+#include "messages/intrusive_lists.hpp"
 
-namespace penstock::backpressure {
+namespace penstock::messages {
 
 /// Announcements that a sender may have outstanding at first.
 inline constexpr std::uint64_t first_window = 64;
@@ -57,7 +57,7 @@ struct Unexpected {
 };
 
 /// The user of the messages.
-class Owner {
+class BackpressureOwner {
  public:
   // ---- sender ----
   /// Called for operations that this module handed to the transport, as in EndpointCallbacks.
@@ -79,12 +79,12 @@ class Owner {
   virtual void fail_awaiting(Peer peer, const std::string& why) = 0;
 
  protected:
-  ~Owner() = default;
+  ~BackpressureOwner() = default;
 };
 
 class Backpressure {
  public:
-  explicit Backpressure(Owner& owner) : owner_(owner) {}
+  explicit Backpressure(BackpressureOwner& owner) : owner_(owner) {}
   Backpressure(const Backpressure&) = delete;
   Backpressure& operator=(const Backpressure&) = delete;
 
@@ -144,7 +144,7 @@ class Backpressure {
   void print() const;
 
  private:
-  using Sends = matching::List<AnnouncedSend>;
+  using Sends = List<AnnouncedSend>;
   struct To {
     bool held = false;
     std::uint64_t window = 0, outstanding = 0;
@@ -177,7 +177,7 @@ class Backpressure {
   const std::string* look_further(Peer source);
   const std::string* extend(Peer peer);
 
-  Owner& owner_;
+  BackpressureOwner& owner_;
   transport::Endpoint* transport_ = nullptr;
   std::uint64_t limit_ = 0;
   std::uint64_t announced_from_ = ~std::uint64_t{0};
@@ -200,4 +200,4 @@ class Backpressure {
   std::string too_much_;       ///< the last such message
 };
 
-}  // namespace penstock::backpressure
+}  // namespace penstock::messages

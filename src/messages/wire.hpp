@@ -11,7 +11,7 @@
 
 #include "transport/transport.hpp"
 
-namespace penstock::backpressure {
+namespace penstock::messages {
 
 using transport::Header;
 using transport::Peer;
@@ -41,4 +41,4 @@ struct Announcement {
   std::uint64_t bytes;  ///< of the message
 };
 
-}  // namespace penstock::backpressure
+}  // namespace penstock::messages

@@ -1,4 +1,4 @@
-#include "cuda/driver.hpp"
+#include "gpu/driver.hpp"
 
 #include <dlfcn.h>
 
@@ -21,7 +21,7 @@ Result<Driver> load(const char* library) {
                 "NVIDIA's driver ({}) has no function {}: a driver for CUDA 12 or newer is " \
                 "needed",                                                                    \
                 library, #symbol);
-#include "cuda/driver_table.inc"
+#include "gpu/driver_table.inc"
 #undef PENSTOCK_CUDA
   if (const Status status = driver.init(0); status != success)
     return fail(ErrorCode::unavailable, "NVIDIA's driver ({}) does not start: {}", library,

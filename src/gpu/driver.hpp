@@ -5,13 +5,13 @@
 #include <string>
 
 #include "base/status.hpp"
-#include "cuda/driver_types.hpp"
+#include "gpu/driver_types.hpp"
 
 namespace penstock::cuda {
 
 struct Driver {
 #define PENSTOCK_CUDA(name, symbol, arguments) Status(*name) arguments = nullptr;
-#include "cuda/driver_table.inc"
+#include "gpu/driver_table.inc"
 #undef PENSTOCK_CUDA
 
   /// "illegal memory access (700, CUDA_ERROR_ILLEGAL_ADDRESS)".

@@ -9,7 +9,7 @@
 #include <new>
 #include <type_traits>
 
-namespace penstock::matching {
+namespace penstock::messages {
 
 /// Doubly linked through T::prev and T::next; owns nothing.
 template <class T>
@@ -140,4 +140,4 @@ class FreeList {
   std::size_t empty_ = 0;  ///< how many of them are unused
 };
 
-}  // namespace penstock::matching
+}  // namespace penstock::messages

@@ -7,9 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "matching/intrusive_lists.hpp"
+#include "messages/intrusive_lists.hpp"
 
-namespace penstock::matching {
+namespace penstock::messages {
 
 struct Key {
   std::uint64_t tag = 0;
@@ -76,4 +76,4 @@ class KeyTable {
   std::size_t groups_in_use_ = 0;
 };
 
-}  // namespace penstock::matching
+}  // namespace penstock::messages
