@@ -7,7 +7,7 @@
 
 #include "fuzz/endpoint_world.hpp"
 #include "fuzz/forged_channel.hpp"
-#include "ofi/match.hpp"
+#include "messages/matcher.hpp"
 
 namespace penstock::fuzz {
 namespace {
@@ -19,9 +19,9 @@ constexpr std::uint32_t senders = 4;
 const Options options{.job = "fuzz"};
 
 /// Posts receives into guarded buffers, and checks their outcomes.
-class Receiver final : public EndpointCallbacks, public ofi::MatchEvents {
+class Receiver final : public EndpointCallbacks, public messages::MatchReports, public messages::MatchEvents {
  public:
-  explicit Receiver(Input& input) : input_(input), matcher_(*this) {}
+  explicit Receiver(Input& input) : input_(input), matcher_(*this, *this) {}
 
   ReceiveBuffer on_message(const Message& message) override {
     check_sender(message.from);
@@ -42,17 +42,17 @@ class Receiver final : public EndpointCallbacks, public ofi::MatchEvents {
     return {1, 0};
   }
 
-  void on_received(const ofi::Received& received) override { check(received); }
-  void on_receive_failure(const ofi::ReceiveFailure& failure) override { check(failure.what); }
+  void on_received(const messages::Received& received) override { check(received); }
+  void on_receive_failure(const messages::ReceiveFailure& failure) override { check(failure.what); }
 
   void set_victim(const Endpoint* victim) { victim_ = victim; }
   /// From now on the receiver knows the resolved address, whichever peer sends.
   void resolved(Peer peer) { resolved_.insert(peer); }
 
   void act() {
-    ofi::ReceiveRequest request;
+    messages::ReceiveRequest request;
     request.tagged = input_.flag();
-    request.source = input_.flag() ? ofi::any_peer : static_cast<Peer>(input_.below(senders));
+    request.source = input_.flag() ? messages::any_source : static_cast<Peer>(input_.below(senders));
     request.ignore = input_.flag() ? ~0ull : 0;
     request.tag = input_.byte();
     request.context = &contexts_[input_.below(contexts_.size())];
@@ -61,7 +61,7 @@ class Receiver final : public EndpointCallbacks, public ofi::MatchEvents {
         (void)matcher_.cancel(request.context);
         return;
       case 1:
-        (void)matcher_.peek(request, static_cast<ofi::Matcher::Peek>(input_.below(3)));
+        (void)matcher_.peek(request, static_cast<messages::Matcher::Peek>(input_.below(3)));
         return;
       case 2:
         (void)matcher_.discard_claimed(request);
@@ -83,7 +83,7 @@ class Receiver final : public EndpointCallbacks, public ofi::MatchEvents {
   }
 
  private:
-  void check(const ofi::Received& received) { expect(received.bytes <= max_message_bytes); }
+  void check(const messages::Received& received) { expect(received.bytes <= max_message_bytes); }
 
   std::uint32_t generation_of(Peer peer) const {
     return victim_ != nullptr ? victim_->address_of(peer).generation : 0;
@@ -101,7 +101,7 @@ class Receiver final : public EndpointCallbacks, public ofi::MatchEvents {
   std::set<Peer> resolved_;
   std::array<int, 4> contexts_{};
   std::vector<std::vector<std::byte>> buffers_;
-  ofi::Matcher matcher_;
+  messages::Matcher matcher_;
 };
 
 class Silent final : public EndpointCallbacks {

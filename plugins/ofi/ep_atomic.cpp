@@ -11,7 +11,7 @@ namespace {
 ssize_t post(Ep& ep, const AtomicCall& call) {
   if ((call.flags & FI_TRIGGER) != 0) return -FI_EOPNOTSUPP;  // only transfers are held
   Guard guard(*ep.domain);
-  if (ep.transport == nullptr) return -FI_EOPBADSTATE;
+  if (ep.transport() == nullptr) return -FI_EOPBADSTATE;
   return ep.rma_origin.atomic(call);
 }
 

@@ -31,7 +31,7 @@ bool same_bytes(const fi_msg_rma& msg) {
 /// Takes the guard and begins the operation.
 ssize_t post(Ep& ep, const RmaCall& call, ssize_t (RmaOrigin::*how)(const RmaCall&)) {
   Guard guard(*ep.domain);
-  if (ep.transport == nullptr) return -FI_EOPBADSTATE;
+  if (ep.transport() == nullptr) return -FI_EOPBADSTATE;
   if ((call.flags & FI_INJECT) != 0 &&
       transport::iov_bytes(call.iov, call.iov_count) > ep.inject_size)
     return -FI_EINVAL;

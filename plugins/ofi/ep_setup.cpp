@@ -48,9 +48,7 @@ bool belongs_to(fid* object, const Domain& domain) {
 Ep::~Ep() {
   domain->triggers.forget(*this);
   send_copies_now();
-  if (transport != nullptr) back_pressure.print();
-  transport.reset();  // waits until the peers have received all messages
-  while (queued != nullptr) finish(queued);
+  engine.close();  // waits until the peers have received all messages
   erase(domain->endpoints, this);
   if (av != nullptr) {
     erase(av->endpoints, this);
@@ -115,7 +113,7 @@ int Ep::bind_cntr(Cntr* cntr, std::uint64_t flags) {
 }
 
 int Ep::bind(::fid* other, std::uint64_t flags) {
-  if (transport != nullptr) return -FI_EOPBADSTATE;
+  if (transport() != nullptr) return -FI_EOPBADSTATE;
   if (other == nullptr || !belongs_to(other, *domain)) return -FI_EINVAL;
   return guarded([&]() -> int {
     switch (other->fclass) {
@@ -139,30 +137,24 @@ int Ep::bind(::fid* other, std::uint64_t flags) {
 }
 
 int Ep::enable() {
-  if (transport != nullptr) return 0;
+  if (transport() != nullptr) return 0;
   if (av == nullptr) return -FI_ENOAV;
   if (tx_cq == nullptr && rx_cq == nullptr) return -FI_ENOCQ;
   return guarded([&]() -> int {
-    transport::Options options;
-    options.job = domain->session->launch.job;
-    options.while_closing = [this] {
+    messages::Engine::Options options;
+    options.endpoint.job = domain->session->launch.job;
+    options.endpoint.while_closing = [this] {
       for (Ep* other : domain->endpoints)
         if (other != this) other->progress();
     };
-    auto opened = transport::Endpoint::open(*domain->session->arena, *this, options);
-    if (!opened) return report(opened.error());
-    transport = std::move(*opened);
-    if (auto set = back_pressure.set_up(*transport); !set) {
-      transport.reset();
-      return report(set.error());
-    }
-    matcher.set_limit(back_pressure.limit());
-    inject_limit = std::min<std::uint32_t>(transport->limits().inject_bytes, max_inject_bytes);
+    if (auto opened = engine.open(*domain->session->arena, options); !opened)
+      return report(opened.error());
+    inject_limit = std::min<std::uint32_t>(transport()->limits().inject_bytes, max_inject_bytes);
     if (auto announced = domain->regions.announce_at(*this); !announced)
       return report(announced.error());
-    const transport::Address own = transport->address();
+    const transport::Address own = transport()->address();
     base::log(base::Level::debug, "endpoint in slot {} of job '{}', generation {}", own.slot,
-              options.job, own.generation);
+              options.endpoint.job, own.generation);
     plugin::print_summary(*domain->session);
     for (Cq* cq : {tx_cq, rx_cq}) {
       if (cq != nullptr) cq->backoff.set(wait_policy(*domain->session));
@@ -222,7 +214,7 @@ int getopt_ep(fid_t self, int level, int name, void* value, std::size_t* length)
   const Guard guard(*ep.domain);
   switch (name) {
     case FI_OPT_MIN_MULTI_RECV:
-      return give_size(ep.matcher.min_multi_receive(), value, length);
+      return give_size(ep.engine.matcher().min_multi_receive(), value, length);
     case FI_OPT_CM_DATA_SIZE:
       return give_size(0, value, length);
     case opt_max_msg_size:
@@ -243,7 +235,7 @@ int setopt_ep(fid_t self, int level, int name, const void* value, std::size_t le
   Guard guard(*ep.domain);
   std::size_t bytes;
   std::memcpy(&bytes, value, sizeof(bytes));
-  ep.matcher.set_min_multi_receive(bytes);
+  ep.engine.matcher().set_min_multi_receive(bytes);
   return 0;
 }
 
@@ -262,13 +254,13 @@ int no_rx_context(fid_ep*, int, fi_rx_attr*, fid_ep**, void*) {
 }
 
 ssize_t size_left(fid_ep* self) {
-  return ep_of(self).transport != nullptr ? static_cast<ssize_t>(context_depth) : -FI_EOPBADSTATE;
+  return ep_of(self).transport() != nullptr ? static_cast<ssize_t>(context_depth) : -FI_EOPBADSTATE;
 }
 
 int getname_ep(fid_t self, void* address, std::size_t* length) {
   Ep& ep = ep_of(self);
-  if (ep.transport == nullptr) return -FI_EOPBADSTATE;
-  const transport::Address own = ep.transport->address();
+  if (ep.transport() == nullptr) return -FI_EOPBADSTATE;
+  const transport::Address own = ep.transport()->address();
   const std::size_t room = *length;
   *length = sizeof(own);
   if (address != nullptr) std::memcpy(address, &own, std::min(room, sizeof(own)));

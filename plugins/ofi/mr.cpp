@@ -69,8 +69,8 @@ void Regions::remove(Region* region) {
 }
 
 Result<void> Regions::announce_at(Ep& ep) const {
-  if (table_ == nullptr || ep.transport == nullptr) return {};
-  return ep.transport->set_user_word(table_->place());
+  if (table_ == nullptr || ep.transport() == nullptr) return {};
+  return ep.transport()->set_user_word(table_->place());
 }
 
 // ---- calls -------------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ Region& region_of(fid* self) {
 bool in_use(const Region& region) {
   const auto& endpoints = region.domain->endpoints;
   return std::any_of(endpoints.begin(), endpoints.end(), [&](const Ep* ep) {
-    return ep->rma_target.uses(region) || ep->answers.uses(region);
+    return ep->rma_target.uses(region) || ep->engine.answers().uses(&region);
   });
 }
 

@@ -50,7 +50,7 @@ RmaOrigin::~RmaOrigin() {
 /// The peer's regions; null if it has none, and `error` says why.
 rma::PeerRegions* RmaOrigin::regions_of(Peer peer, Error* error) {
   if (peer < regions_.size() && regions_[peer] != nullptr) return regions_[peer].get();
-  const auto place = ep_.transport->user_word_of(peer);
+  const auto place = ep_.transport()->user_word_of(peer);
   if (!place || *place == 0) {
     *error = place ? no_regions() : place.error();
     return nullptr;
@@ -209,7 +209,7 @@ void RmaOrigin::answer(Part* part, int error, int detail) {
 
 void RmaOrigin::post(Part* part, bool notify_delivered) {
   part->notify_delivered = notify_delivered;
-  auto sent = ep_.transport->send(part->peer, part);
+  auto sent = ep_.transport()->send(part->peer, part);
   if (!sent) {
     if (!part->answered) answer(part, 0, 0);
     return end(part, rma_errno(sent.error()), remember_text(sent.error().message));
@@ -254,7 +254,7 @@ void RmaOrigin::check_for_errors() {
     const Part* part = posted_[i].part;
     if (part == nullptr || !part->sent || part->peer == looked_at) continue;
     looked_at = part->peer;
-    const auto error = static_cast<int>(ep_.transport->take_error(looked_at));
+    const auto error = static_cast<int>(ep_.transport()->take_error(looked_at));
     if (error == 0) continue;
     const std::string text = fmt::format(
         "a peer cannot answer: {}; its log says what was needed and found", fi_strerror(error));

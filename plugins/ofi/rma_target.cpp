@@ -52,15 +52,15 @@ Region* RmaTarget::allowed(const Header& header, std::uint64_t bytes, std::uint3
 
 void RmaTarget::refuse(Peer to, const Header& request, int error) {
   const auto code = static_cast<std::uint64_t>(error);
-  Answers::Answer* answer = ep_.answers.make(
+  Answers::Answer* answer = ep_.engine.answers().make(
       {request.tag, request.data, 0, kind_of(Service::refusal)}, &code, sizeof code);
-  answer != nullptr ? ep_.answers.post(to, answer) : ep_.transport->send_error(to, FI_ENOMEM);
+  answer != nullptr ? ep_.engine.answers().post(to, answer) : ep_.transport()->send_error(to, FI_ENOMEM);
 }
 
 void RmaTarget::reply_error(Peer to, std::uint64_t id, int error) {
-  Answers::Answer* answer = ep_.answers.make(
+  Answers::Answer* answer = ep_.engine.answers().make(
       {id, static_cast<std::uint64_t>(error), 0, kind_of(Service::reply)}, nullptr, 0);
-  answer != nullptr ? ep_.answers.post(to, answer) : ep_.transport->send_error(to, FI_ENOMEM);
+  answer != nullptr ? ep_.engine.answers().post(to, answer) : ep_.transport()->send_error(to, FI_ENOMEM);
 }
 
 // ---- requests ----------------------------------------------------------------------------------
@@ -103,7 +103,7 @@ void RmaTarget::read(Peer from, const Header& header, const void* payload) {
   if (region == nullptr) return reply_error(from, request.id, error);
   const Header reply{request.id, 0, request.bytes, kind_of(Service::reply)};
   Answers::Answer* answer =
-      ep_.answers.make(reply, nullptr, region->what.in_pool() ? request.bytes : 0);
+      ep_.engine.answers().make(reply, nullptr, region->what.in_pool() ? request.bytes : 0);
   if (answer == nullptr) return reply_error(from, request.id, FI_ENOMEM);
   if (region->what.in_pool()) {
     pool::Pool& pool = *ep_.domain->session->pool;
@@ -115,9 +115,9 @@ void RmaTarget::read(Peer from, const Header& header, const void* payload) {
     std::copy_n(pieces.iov, pieces.count, answer->iov);
     answer->iov_count = pieces.count;
     answer->header.bytes = request.bytes;
-    answer->region = region;
+    answer->source = region;
   }
-  ep_.answers.post(from, answer);
+  ep_.engine.answers().post(from, answer);
   if (ep_.remote_read_cntr != nullptr) ep_.remote_read_cntr->count();
 }
 
@@ -146,7 +146,7 @@ void RmaTarget::atomic(Peer from, const Header& header, const void* payload) {
   const auto* compare = form == AtomicForm::compare ? operand + operand_bytes : nullptr;
   // Without memory for its answer an atomic is not applied.
   Answers::Answer* answer =
-      fetches ? ep_.answers.make({request.id, 0, 0, kind_of(Service::reply)}, nullptr, bytes)
+      fetches ? ep_.engine.answers().make({request.id, 0, 0, kind_of(Service::reply)}, nullptr, bytes)
               : nullptr;
   if (fetches && answer == nullptr) return reply_error(from, request.id, FI_ENOMEM);
   std::byte values[max_atomic_bytes], old[max_atomic_bytes];
@@ -156,7 +156,7 @@ void RmaTarget::atomic(Peer from, const Header& header, const void* payload) {
     written(*region, {header.tag, header.data, bytes, header.kind}, values);
   if (answer != nullptr) {
     if (bytes != 0) std::memcpy(answer->iov[0].iov_base, old, bytes);
-    ep_.answers.post(from, answer);
+    ep_.engine.answers().post(from, answer);
   }
   if (request.op != FI_ATOMIC_READ) count_remote_write(region);
 }
@@ -201,7 +201,7 @@ void RmaTarget::report(Peer from, const Header& header, const void* payload) {
   completion.bytes = report.bytes;
   completion.data = header.data;
   if ((ep_.caps & FI_SOURCE) != 0)
-    completion.source = ep_.av->number_of(ep_.transport->address_of(from));
+    completion.source = ep_.av->number_of(ep_.transport()->address_of(from));
   ep_.rx_cq->push(completion);
 }
 
@@ -234,7 +234,7 @@ ReceiveBuffer RmaTarget::begin_request(Peer from, const Header& header) {
     return {};
   }
   Request* arrival = requests_.take();
-  if (arrival == nullptr) return ep_.transport->send_error(from, FI_ENOMEM), ReceiveBuffer{};
+  if (arrival == nullptr) return ep_.transport()->send_error(from, FI_ENOMEM), ReceiveBuffer{};
   arrival->target = this;
   arrival->header = header;
   arrival->from = from;
@@ -247,7 +247,7 @@ ReceiveBuffer RmaTarget::begin_request(Peer from, const Header& header) {
     arrival->heap = allocate(header.bytes);
     if (arrival->heap == nullptr) {
       requests_.give(arrival);
-      ep_.transport->send_error(from, FI_ENOMEM);  // the peer may be waiting for an answer
+      ep_.transport()->send_error(from, FI_ENOMEM);  // the peer may be waiting for an answer
       return {};
     }
     arrival->pieces.iov[0] = {arrival->heap, header.bytes};

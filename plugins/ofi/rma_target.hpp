@@ -5,7 +5,6 @@
 
 #include <vector>
 
-#include "answers.hpp"
 #include "mr.hpp"
 #include "rma_wire.hpp"
 

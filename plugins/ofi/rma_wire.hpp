@@ -1,5 +1,5 @@
 // The provider's own messages, by which endpoints access memory that only its owner can reach. They
-// keep their order among the other messages of the pair. backpressure/wire.hpp defines two more
+// keep their order among the other messages of the pair. messages/wire.hpp defines two more
 // services.
 //
 //   service   tag          data             payload
@@ -13,9 +13,28 @@
 
 #include <cstdint>
 
-#include "match.hpp"
+#include "messages/engine.hpp"
 
 namespace penstock::ofi {
+
+using messages::Answers;
+using messages::FreeList;
+using messages::Header;
+using messages::kind_service;
+using messages::kind_tagged;
+using messages::List;
+using messages::Matcher;
+using messages::Peer;
+using messages::Received;
+using messages::ReceiveFailure;
+using messages::ReceiveRequest;
+using transport::Message;
+using transport::ReceiveBuffer;
+
+inline constexpr Peer any_peer = messages::any_source;
+
+/// Bit of Header::kind: Header::data is the sender's completion data.
+inline constexpr std::uint8_t kind_cq_data = messages::kind_of_user;
 
 enum class Service : std::uint8_t { write, read, atomic, reply, report, refusal, hold, payload };
 
@@ -24,9 +43,6 @@ constexpr std::uint8_t kind_of(Service service) {
 }
 static_assert(kind_of(Service::hold) == messages::kind_hold);
 static_assert(kind_of(Service::payload) == messages::kind_payload);
-constexpr bool is_service(const Header& header) {
-  return (header.kind & kind_service) != 0;
-}
 constexpr Service service_of(const Header& header) {
   return static_cast<Service>(header.kind >> 3);
 }

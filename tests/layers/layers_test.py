@@ -19,10 +19,9 @@ FOLDERS = {
 
 
 def headers_of(source, name):
-    """One header is enough: a folder is reached as a whole. Two modules share plugins/ofi; in sim they
-    lie a folder deeper."""
+    """One header is enough: a folder is reached as a whole. In sim they lie a folder deeper."""
     folder = source / FOLDERS[name]
-    found = sorted(folder.glob("match.h*" if name == "ofi" else "*.h*")) or sorted(folder.glob("memory/*.h*"))
+    found = sorted(folder.glob("*.h*")) or sorted(folder.glob("memory/*.h*"))
     assert found, f"no header in {folder}"
     return f"{name}/{found[0].relative_to(folder)}"
 

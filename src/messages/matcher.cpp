@@ -1,24 +1,17 @@
-#include "match.hpp"
-
-#include <rdma/fabric.h>
-#include <rdma/fi_errno.h>
+#include "messages/matcher.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 
-namespace penstock::ofi {
+namespace penstock::messages {
 
 namespace {
-
-std::uint64_t flags_of(const Header& header) {
-  return FI_RECV | ((header.kind & kind_tagged) != 0 ? FI_TAGGED : FI_MSG) |
-         ((header.kind & kind_cq_data) != 0 ? FI_REMOTE_CQ_DATA : 0);
-}
 
 Received describe(const ReceiveRequest& receive, Peer from, const Header& header) {
   Received received;
   received.context = receive.context;
-  received.flags = flags_of(header);
+  received.kind = header.kind;
   received.data = header.data;
   received.tag = header.tag;
   received.from = from;
@@ -28,8 +21,8 @@ Received describe(const ReceiveRequest& receive, Peer from, const Header& header
 
 }  // namespace
 
-MatchEvents::Cause MatchEvents::on_probe_in_vain(Peer) {
-  return {FI_ENOMSG, 0};
+MatchReports::Cause MatchEvents::on_probe_in_vain(Peer) {
+  return {ENOMSG, 0};
 }
 
 Matcher::~Matcher() {
@@ -50,12 +43,13 @@ Matcher::Incoming* Matcher::find_claimed(void* context) {
   return nullptr;
 }
 
-Matcher::Incoming* Matcher::keep(Peer from, const Header& header) {
+Matcher::Incoming* Matcher::keep(Peer from, std::uint32_t source, const Header& header) {
   Incoming* incoming = incomings_.take();
   if (incoming == nullptr) return nullptr;
   incoming->matcher = this;
   incoming->header = header;
   incoming->from = from;
+  incoming->source = source;
   incoming->arriving = incoming->direct = incoming->discarded = incoming->claimed = false;
   incoming->peeked = incoming->announced = false;
   incoming->receive = nullptr;
@@ -105,6 +99,25 @@ void Matcher::release(Incoming* incoming) {
   }
 }
 
+// ---- sources ---------------------------------------------------------------------------------
+
+void Matcher::introduce(Peer peer, std::uint32_t source) {
+  if (sources_.size() <= peer) sources_.resize(peer + 1, any_source);
+  sources_[peer] = source;
+}
+
+std::uint32_t Matcher::numbered_source(Peer from, const Header& header) {
+  const auto source = static_cast<std::uint32_t>(header.data);
+  if (source < numbered_ && source_of(from) != source) introduce(from, source);
+  return source;
+}
+
+/// No receive names any_source, the source of a peer that nobody knows.
+std::uint32_t Matcher::source_of(Peer peer) const {
+  if (numbered_ == 0) return peer;
+  return peer < sources_.size() ? sources_[peer] : any_source;
+}
+
 // ---- completion ------------------------------------------------------------------------------
 
 /// Reserves part of a multi-receive buffer for the next message. Retires the buffer if too little
@@ -129,19 +142,19 @@ void Matcher::finish_multi(Receive* receive, const Received& received, std::uint
   if (last) receives_.give(receive);
   Received delivered = received;
   if (last && end_error == 0) {
-    delivered.flags |= FI_MULTI_RECV;
+    delivered.released = true;
     delivered.report = true;  // the release of a buffer is always reported
   }
   if (error != 0) {
-    events_.on_receive_failure({delivered, error, overflow, detail});
+    reports_.on_receive_failure({delivered, error, overflow, detail});
   } else {
-    events_.on_received(delivered);
+    reports_.on_received(delivered);
   }
   if (end_error == 0) return;
   Received end;
   end.context = received.context;
-  end.flags = FI_RECV | FI_MULTI_RECV;
-  events_.on_receive_failure({end, end_error, 0, end_detail});
+  end.released = true;
+  reports_.on_receive_failure({end, end_error, 0, end_detail});
 }
 
 void Matcher::finish(Receive* receive, Peer from, const Header& header, void* buffer,
@@ -151,13 +164,13 @@ void Matcher::finish(Receive* receive, Peer from, const Header& header, void* bu
   received.bytes = std::min(header.bytes, capacity);
   const std::uint64_t overflow = header.bytes - received.bytes;
   if (receive->multi) {
-    return finish_multi(receive, received, overflow, overflow != 0 ? FI_ETRUNC : 0, 0);
+    return finish_multi(receive, received, overflow, overflow != 0 ? EMSGSIZE : 0, 0);
   }
   receives_.give(receive);
   if (overflow != 0) [[unlikely]] {
-    events_.on_receive_failure({received, FI_ETRUNC, overflow, 0});
+    reports_.on_receive_failure({received, EMSGSIZE, overflow, 0});
   } else {
-    events_.on_received(received);
+    reports_.on_received(received);
   }
 }
 
@@ -166,7 +179,7 @@ void Matcher::fail(Receive* receive, Peer from, const Header& header, int error,
   const Received received = describe(*receive, from, header);
   if (receive->multi) return finish_multi(receive, received, 0, error, detail);
   receives_.give(receive);
-  events_.on_receive_failure({received, error, 0, detail});
+  reports_.on_receive_failure({received, error, 0, detail});
 }
 
 /// Ends an unmatched posted receive (a multi-receive: after its messages in flight).
@@ -180,26 +193,26 @@ void Matcher::end_waiting(Lane& lane, Receive* receive, Peer peer, int error, in
   header.kind = receive->tagged ? kind_tagged : 0;
   header.tag = receive->tag;
   Received received = describe(*receive, peer, header);
-  if (receive->multi) received.flags |= FI_MULTI_RECV;
+  received.released = receive->multi;
   receives_.give(receive);
-  events_.on_receive_failure({received, error, 0, detail});
+  reports_.on_receive_failure({received, error, 0, detail});
 }
 
 void Matcher::report_no_memory(Peer from, const Header& header) {
   Received received;
-  received.flags = flags_of(header);
+  received.kind = header.kind;
   received.data = header.data;
   received.tag = header.tag;
   received.from = from;
-  events_.on_receive_failure({received, FI_ENOMEM, header.bytes, 0});
+  reports_.on_receive_failure({received, ENOMEM, header.bytes, 0});
 }
 
 // ---- arrivals --------------------------------------------------------------------------------
 
 void Matcher::take_small(Peer from, const Header& header, const void* payload) {
-  if ((header.kind & kind_tagged) != 0) talked_.with(from, header.tag);
+  const std::uint32_t source = source_of(from, header);
   Lane& lane = lane_of((header.kind & kind_tagged) != 0);
-  if (Receive* receive = lane.posted.find(from, header.tag)) {
+  if (Receive* receive = lane.posted.find(source, header.tag)) {
     if (receive->multi) {
       const iovec part = reserve(receive, header.bytes);
       if (receive->retired) lane.posted.remove(receive);
@@ -212,7 +225,7 @@ void Matcher::take_small(Peer from, const Header& header, const void* payload) {
     finish(receive, from, header, receive->iov[0].iov_base, receive->capacity);
     return;
   }
-  Incoming* incoming = keep(from, header);
+  Incoming* incoming = keep(from, source, header);
   if (incoming != nullptr && !make_payload(incoming)) {
     release(incoming);
     incoming = nullptr;
@@ -234,14 +247,14 @@ ReceiveBuffer Matcher::begin(const Message& message) {
   const Header& header = message.header;
   const bool tagged = (header.kind & kind_tagged) != 0;
   Lane& lane = lane_of(tagged);
-  Receive* const receive = lane.posted.find(message.from, header.tag);
+  const std::uint32_t source = source_of(message.from, header);
+  Receive* const receive = lane.posted.find(source, header.tag);
   if (receive == nullptr && message.may_wait) return {.match = transport::Match::later};
   if (receive == nullptr && message.may_wait_for_room && tagged && unexpected_.bytes > limit_) {
     events_.on_too_many(message.from);
     return {.match = transport::Match::no_room};
   }
-  if (tagged) talked_.with(message.from, header.tag);
-  Incoming* const incoming = keep(message.from, header);
+  Incoming* const incoming = keep(message.from, source, header);
   if (incoming == nullptr) {
     report_no_memory(message.from, header);
     return {};
@@ -335,7 +348,7 @@ void Matcher::failed(Incoming* incoming, const Error& error) {
   const Peer from = incoming->from;
   release(incoming);
   if (receive == nullptr) return;
-  const MatchEvents::Cause cause = events_.cause_of(error);
+  const MatchReports::Cause cause = reports_.cause_of(error);
   fail(receive, from, header, cause.error, cause.detail);
 }
 
@@ -351,7 +364,7 @@ void Matcher::fail_waiting(Lane& lane, const Dead& dead) {
 /// source fails only if the dead peer has taken part in its context, or if all peers do (0, an
 /// MPI's world). Multi-receive buffers never fail: they serve all senders.
 bool Matcher::Dead::ends(const ReceiveRequest& receive) const {
-  if (receive.source != any_peer) return receive.source == peer;
+  if (receive.source != any_source) return receive.source == source;
   if (only_named || receive.multi) return false;
   const auto fits_context = [&](std::uint32_t context) {
     return ((context_of(receive.tag) ^ context) & ~context_of(receive.ignore)) == 0;
@@ -363,19 +376,19 @@ void Matcher::gone(Dead dead) {
   // A peer that a receive names counts as a member of the receive's context.
   for (const Receive* receive = lane_of(true).posted.head(); receive != nullptr;
        receive = receive->next)
-    if (receive->source == dead.peer) talked_.with(dead.peer, receive->tag & ~receive->ignore);
-  dead.contexts = talked_.taken(dead.peer);
+    if (receive->source == dead.source) sends_to(dead.peer, receive->tag & ~receive->ignore);
+  dead.contexts = contexts_.taken(dead.peer);
   forget_announced(dead);
   dead_.push_back(std::move(dead));
   for (Lane& lane : lanes_) fail_waiting(lane, dead_.back());
 }
 
 void Matcher::peer_dead(Peer peer, std::uint32_t life, int error, int detail) {
-  gone({peer, life, error, detail, false, {}});
+  gone({peer, source_of(peer), life, error, detail, false, {}});
 }
 
 void Matcher::peer_left(Peer peer, std::uint32_t life, int error, int detail) {
-  gone({peer, life, error, detail, true, {}});
+  gone({peer, source_of(peer), life, error, detail, true, {}});
 }
 
 void Matcher::peer_present(Peer peer, std::uint32_t life) {
@@ -402,7 +415,7 @@ bool Matcher::drain_unexpected(Lane& lane, Receive* receive) {
 
 int Matcher::post(const ReceiveRequest& request) {
   Receive* receive = make_receive(request);
-  if (receive == nullptr) return -FI_ENOMEM;
+  if (receive == nullptr) return -ENOMEM;
   Lane& lane = lane_of(request.tagged);
   if (!lane.unexpected.empty() && drain_unexpected(lane, receive)) return 0;
   lane.posted.push_back(receive);
@@ -420,7 +433,7 @@ int Matcher::peek(const ReceiveRequest& request, Peek how) {
   // A wildcard peek reports a message only the second time. MPICH handles messages to itself
   // separately, between a probe and the receive of the probed message. If the first peek reported
   // ours, MPICH would receive a different message (MPI_Dist_graph_create over any provider).
-  if (incoming != nullptr && how == Peek::look && request.source == any_peer && !incoming->peeked) {
+  if (incoming != nullptr && how == Peek::look && request.source == any_source && !incoming->peeked) {
     incoming->peeked = true;
     incoming = nullptr;
   }
@@ -432,11 +445,11 @@ int Matcher::peek(const ReceiveRequest& request, Peek how) {
     // Otherwise a caller would probe forever for a message of the dead peer.
     for (const Dead& dead : dead_) {
       if (dead.only_named || !dead.ends(request)) continue;
-      events_.on_receive_failure({none, dead.error, 0, dead.detail});
+      reports_.on_receive_failure({none, dead.error, 0, dead.detail});
       return 0;
     }
-    const MatchEvents::Cause cause = events_.on_probe_in_vain(request.source);
-    events_.on_receive_failure({none, cause.error, 0, cause.detail});
+    const MatchReports::Cause cause = events_.on_probe_in_vain(request.source);
+    reports_.on_receive_failure({none, cause.error, 0, cause.detail});
     return 0;
   }
   Received received = describe(request, incoming->from, incoming->header);
@@ -450,7 +463,7 @@ int Matcher::peek(const ReceiveRequest& request, Peek how) {
     lane.unexpected.remove(incoming);
     drop(incoming);
   }
-  events_.on_received(received);
+  reports_.on_received(received);
   return 0;
 }
 
@@ -470,9 +483,9 @@ void Matcher::drop(Incoming* incoming) {
 
 int Matcher::receive_claimed(const ReceiveRequest& request) {
   Incoming* incoming = find_claimed(request.context);
-  if (incoming == nullptr) return -FI_ENOMSG;
+  if (incoming == nullptr) return -ENOMSG;
   Receive* receive = make_receive(request);
-  if (receive == nullptr) return -FI_ENOMEM;
+  if (receive == nullptr) return -ENOMEM;
   claimed_.remove(incoming);
   incoming->claimed = false;
   take(receive, incoming);
@@ -481,13 +494,19 @@ int Matcher::receive_claimed(const ReceiveRequest& request) {
 
 int Matcher::discard_claimed(const ReceiveRequest& request) {
   Incoming* incoming = find_claimed(request.context);
-  if (incoming == nullptr) return -FI_ENOMSG;
+  if (incoming == nullptr) return -ENOMSG;
   claimed_.remove(incoming);
   incoming->claimed = false;
   const Received received = describe(request, incoming->from, incoming->header);
   drop(incoming);
-  events_.on_received(received);
+  reports_.on_received(received);
   return 0;
+}
+
+Peer Matcher::peer_of(std::uint32_t source) const {
+  if (numbered_ == 0 || source == any_source) return source;
+  const auto at = std::find(sources_.begin(), sources_.end(), source);
+  return at != sources_.end() ? static_cast<Peer>(at - sources_.begin()) : any_source;
 }
 
 transport::PendingReceives Matcher::pending_receives() const {
@@ -495,8 +514,8 @@ transport::PendingReceives Matcher::pending_receives() const {
   const Receive* const oldest = lanes_[1].posted.head();
   if (oldest == nullptr) return pending;
   pending.receives = static_cast<std::uint32_t>(lanes_[1].posted.size());
-  pending.from_anybody = oldest->source == any_peer;
-  pending.from = oldest->source;
+  pending.from = peer_of(oldest->source);
+  pending.from_anybody = pending.from == any_source;
   pending.tag = oldest->tag;
   return pending;
 }
@@ -505,10 +524,10 @@ int Matcher::cancel(void* context) {
   for (Lane& lane : lanes_) {
     Receive* const receive = lane.posted.find_name(context);
     if (receive == nullptr) continue;
-    end_waiting(lane, receive, any_peer, FI_ECANCELED, 0);
+    end_waiting(lane, receive, any_source, ECANCELED, 0);
     return 0;
   }
-  return -FI_ENOENT;
+  return -ENOENT;
 }
 
-}  // namespace penstock::ofi
+}  // namespace penstock::messages

@@ -1,16 +1,14 @@
 // Announced messages. They are matched like others, but their payload arrives only when a receive
 // has matched, or when the sender cannot wait for that.
-#include <rdma/fi_errno.h>
-
 #include <algorithm>
 #include <cstring>
 
 #include "base/log.hpp"
-#include "match.hpp"
+#include "messages/matcher.hpp"
 #include "transport/iov.hpp"
 #include "transport/layout.hpp"
 
-namespace penstock::ofi {
+namespace penstock::messages {
 
 void Matcher::announced(const Message& message) {
   Announcement announcement;
@@ -21,11 +19,11 @@ void Matcher::announced(const Message& message) {
   Header header = message.header;
   header.kind = static_cast<std::uint8_t>(header.kind & ~kind_announced);
   header.bytes = announcement.bytes;
-  talked_.with(message.from, header.tag);
+  const std::uint32_t source = source_of(message.from, header);
   Lane& lane = lane_of(true);
-  Receive* const receive = lane.posted.find(message.from, header.tag);
+  Receive* const receive = lane.posted.find(source, header.tag);
   events_.on_announced(message.from, receive != nullptr);
-  Incoming* const incoming = keep(message.from, header);
+  Incoming* const incoming = keep(message.from, source, header);
   if (incoming == nullptr) {
     events_.forget(message.from, announcement.id);
     return report_no_memory(message.from, header);
@@ -101,17 +99,19 @@ ReceiveBuffer Matcher::payload(const Message& message) {
 }
 
 bool Matcher::awaits(Peer peer) const {
+  const std::uint32_t source = source_of(peer);
   const Receive* receive = lanes_[1].posted.head();
-  while (receive != nullptr && receive->source != any_peer && receive->source != peer)
+  while (receive != nullptr && receive->source != any_source && receive->source != source)
     receive = receive->next;
   return receive != nullptr;
 }
 
 void Matcher::fail_awaiting(Peer peer, int error, int detail) {
   Lane& lane = lane_of(true);
+  const std::uint32_t source = source_of(peer);
   for (Receive* receive = lane.posted.head(); receive != nullptr;) {
     Receive* const next = receive->next;
-    if (receive->source == any_peer || receive->source == peer)
+    if (receive->source == any_source || receive->source == source)
       end_waiting(lane, receive, peer, error, detail);
     receive = next;
   }
@@ -140,4 +140,4 @@ void Matcher::forget_announced(const Dead& dead) {
   purge(claimed_);
 }
 
-}  // namespace penstock::ofi
+}  // namespace penstock::messages

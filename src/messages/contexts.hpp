@@ -10,13 +10,13 @@
 
 #include "transport/transport.hpp"
 
-namespace penstock::ofi {
+namespace penstock::messages {
 
 constexpr std::uint32_t context_of(std::uint64_t tag) {
   return static_cast<std::uint32_t>(tag >> 32);
 }
 
-class Talked {
+class Contexts {
  public:
   /// Records a message with this tag from or to the peer. Cheap if its context is the same as in
   /// the last call.
@@ -47,4 +47,4 @@ class Talked {
   std::vector<Of> of_;
 };
 
-}  // namespace penstock::ofi
+}  // namespace penstock::messages

@@ -1,10 +1,9 @@
 // Compares the matcher with a simple one that searches lists from the front. Random calls of every
 // kind must yield the same reports in the same order.
 #include <gtest/gtest.h>
-#include <rdma/fabric.h>
-#include <rdma/fi_errno.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <list>
 #include <map>
@@ -14,9 +13,9 @@
 
 #include "base/format.hpp"
 #include "base/seed_in_tests.hpp"
-#include "match.hpp"
+#include "messages/matcher.hpp"
 
-namespace penstock::ofi {
+namespace penstock::messages {
 namespace {
 
 using Reports = std::vector<std::string>;
@@ -29,16 +28,16 @@ std::string failed(const void* context, int error, std::uint64_t message) {
   return fmt::format("{} fails by {} at {}", context, error, message);
 }
 
-class Recorder : public MatchEvents {
+class Recorder : public MatchReports, public MatchEvents {
  public:
   void on_received(const Received& what) override {
     reports.push_back(
-        received(what.context, what.data, what.bytes, (what.flags & FI_MULTI_RECV) != 0));
+        received(what.context, what.data, what.bytes, what.released));
   }
   void on_receive_failure(const ReceiveFailure& what) override {
     reports.push_back(failed(what.what.context, what.error, what.what.data));
   }
-  Cause cause_of(const Error&) override { return {FI_ECONNRESET, 1}; }
+  Cause cause_of(const Error&) override { return {ECONNRESET, 1}; }
   void fetch(Peer from, std::uint64_t id, std::uint64_t token) override {
     fetched.push_back({from, id, token});
   }
@@ -88,7 +87,7 @@ class PlainMatcher {
       at->whole = whole;
       if (at->receive != nullptr && whole) end(*at->receive, *at);
       if (at->receive != nullptr && !whole)
-        reports.push_back(failed(at->receive->context, FI_ECONNRESET, number));
+        reports.push_back(failed(at->receive->context, ECONNRESET, number));
       if (list == &arriving || !whole) list->erase(at);
       return;
     }
@@ -105,8 +104,8 @@ class PlainMatcher {
       at = unexpected.erase(at);
       if (full) return;
     }
-    if (!receive.multi && receive.source != any_peer && gone.count(receive.source) != 0)
-      return reports.push_back(failed(receive.context, FI_ECONNRESET, 0));
+    if (!receive.multi && receive.source != any_source && gone.count(receive.source) != 0)
+      return reports.push_back(failed(receive.context, ECONNRESET, 0));
     posted.push_back(receive);
   }
   void cancel(const void* context) {
@@ -115,7 +114,7 @@ class PlainMatcher {
         return one.tagged == is_tagged && one.context == context;
       });
       if (at == posted.end()) continue;
-      reports.push_back(failed(context, FI_ECANCELED, 0));
+      reports.push_back(failed(context, ECANCELED, 0));
       posted.erase(at);
       return;
     }
@@ -125,10 +124,10 @@ class PlainMatcher {
       return tagged(one) && fits(request, one);
     });
     const bool first_time = at != unexpected.end() && how == Matcher::Peek::look &&
-                            request.source == any_peer && !at->peeked;
+                            request.source == any_source && !at->peeked;
     if (first_time) at->peeked = true;
     if (at == unexpected.end() || first_time)
-      return reports.push_back(failed(request.context, FI_ENOMSG, 0));
+      return reports.push_back(failed(request.context, ENOMSG, 0));
     const PlainMessage found = *at;
     if (how == Matcher::Peek::claim) {
       at->claim = request.context;
@@ -154,7 +153,7 @@ class PlainMatcher {
       });
       if (at == arriving.end()) continue;
       if (at->receive != nullptr)
-        reports.push_back(failed(at->receive->context, FI_ECONNRESET, at->header.data));
+        reports.push_back(failed(at->receive->context, ECONNRESET, at->header.data));
       arriving.erase(at);
     }
     for (auto* list : {&unexpected, &claimed})
@@ -162,7 +161,7 @@ class PlainMatcher {
     for (const bool is_tagged : {false, true}) {
       for (auto at = posted.begin(); at != posted.end();) {
         const bool ends = at->tagged == is_tagged && at->source == peer;
-        if (ends) reports.push_back(failed(at->context, FI_ECONNRESET, 0));
+        if (ends) reports.push_back(failed(at->context, ECONNRESET, 0));
         at = ends ? posted.erase(at) : std::next(at);
       }
     }
@@ -180,12 +179,12 @@ class PlainMatcher {
   }
   static bool fits(const ReceiveRequest& receive, const PlainMessage& message) {
     return ((receive.tag ^ message.header.tag) & ~receive.ignore) == 0 &&
-           (receive.source == any_peer || receive.source == message.from);
+           (receive.source == any_source || receive.source == message.from);
   }
   void end(const ReceiveRequest& receive, const PlainMessage& message) {
     const std::size_t room = receive.iov[0].iov_len;
     if (message.header.bytes > room)
-      reports.push_back(failed(receive.context, FI_ETRUNC, message.header.data));
+      reports.push_back(failed(receive.context, EMSGSIZE, message.header.data));
     else
       reports.push_back(
           received(receive.context, message.header.data, message.header.bytes, false));
@@ -198,7 +197,7 @@ class PlainMatcher {
     left.iov_len -= part;
     const bool full = left.iov_len < least_left;
     if (part < message.header.bytes)
-      reports.push_back(failed(receive.context, FI_ETRUNC, message.header.data));
+      reports.push_back(failed(receive.context, EMSGSIZE, message.header.data));
     else
       reports.push_back(received(receive.context, message.header.data, part, full));
     return full;
@@ -282,7 +281,7 @@ class Both {
   }
   void message() {
     const bool is_tagged = below(8) != 0;
-    const std::uint8_t kind = kind_cq_data | (is_tagged ? kind_tagged : 0);
+    const std::uint8_t kind = kind_of_user | (is_tagged ? kind_tagged : 0);
     const Header header{is_tagged ? tag() : 0, ++number_, below(900), kind};
     const bool whole = !is_tagged || below(3) != 0;
     const Peer from = peer();
@@ -331,11 +330,11 @@ class Both {
   }
   void announce() {
     const Header header{tag(), ++number_, sizeof(Announcement),
-                        kind_tagged | kind_cq_data | kind_announced};
+                        kind_tagged | kind_of_user | kind_announced};
     const Announcement what{number_, 1 + below(900)};
     const Peer from = peer();
     matcher_.message({.from = from, .header = header, .payload = &what});
-    PlainMessage plain{from, {header.tag, number_, what.bytes, kind_tagged | kind_cq_data}, false};
+    PlainMessage plain{from, {header.tag, number_, what.bytes, kind_tagged | kind_of_user}, false};
     plain.announced = true;
     lengths_[number_] = what.bytes;
     plain_.message(plain);
@@ -362,12 +361,12 @@ class Both {
               [](const auto& a, const auto& b) { return a.token < b.token; });
     plain_.tokens.clear();
     for (const auto& fetch : of_gone) plain_.tokens.push_back(fetch.id);
-    matcher_.peer_left(gone, 1, FI_ECONNRESET, 0);
+    matcher_.peer_left(gone, 1, ECONNRESET, 0);
     plain_.leave(gone);
   }
 
   Recorder events_;
-  Matcher matcher_{events_};
+  Matcher matcher_{events_, events_};
   PlainMatcher plain_;
   std::mt19937_64 random_;
   std::uint64_t tags_;
@@ -389,4 +388,4 @@ TEST(MatcherBesideAPlainOne, ReportsTheSame) {
 }
 
 }  // namespace
-}  // namespace penstock::ofi
+}  // namespace penstock::messages

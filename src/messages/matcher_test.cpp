@@ -1,21 +1,20 @@
-#include "match.hpp"
+#include "messages/matcher.hpp"
 
 #include <gtest/gtest.h>
-#include <rdma/fabric.h>
-#include <rdma/fi_errno.h>
 
+#include <cerrno>
 #include <cstring>
 #include <string>
 #include <vector>
 
-namespace penstock::ofi {
+namespace penstock::messages {
 namespace {
 
-class Recorder : public MatchEvents {
+class Recorder : public MatchReports, public MatchEvents {
  public:
   void on_received(const Received& received) override { done.push_back(received); }
   void on_receive_failure(const ReceiveFailure& failure) override { failures.push_back(failure); }
-  Cause cause_of(const Error&) override { return {FI_ECONNRESET, 1}; }
+  Cause cause_of(const Error&) override { return {ECONNRESET, 1}; }
   std::vector<Received> done;
   std::vector<ReceiveFailure> failures;
 };
@@ -29,7 +28,7 @@ class MatcherTest : public ::testing::Test {
     return {.tag = 0, .data = 0, .bytes = bytes, .kind = 0};
   }
 
-  ReceiveRequest request(void* buffer, std::size_t bytes, std::uint64_t tag, Peer source = any_peer,
+  ReceiveRequest request(void* buffer, std::size_t bytes, std::uint64_t tag, Peer source = any_source,
                          std::uint64_t ignore = 0) {
     ReceiveRequest r;
     r.iov[0] = {buffer, bytes};
@@ -67,7 +66,7 @@ class MatcherTest : public ::testing::Test {
   }
 
   Recorder events;
-  Matcher matcher{events};
+  Matcher matcher{events, events};
   char a[64] = {}, b[64] = {}, c[64] = {};
 };
 
@@ -78,7 +77,7 @@ TEST_F(MatcherTest, ReceivePostedFirstGetsTheMessage) {
   EXPECT_EQ(events.done[0].context, a);
   EXPECT_EQ(events.done[0].bytes, 5u);
   EXPECT_EQ(events.done[0].from, 3u);
-  EXPECT_EQ(events.done[0].flags, FI_RECV | FI_TAGGED);
+  EXPECT_EQ(events.done[0].kind, kind_tagged);
   EXPECT_STREQ(a, "hello");
   EXPECT_EQ(matcher.posted_count(), 0u);
 }
@@ -99,7 +98,7 @@ TEST_F(MatcherTest, OrderHoldsOnBothSides) {
   EXPECT_STREQ(a, "first");
   EXPECT_STREQ(b, "second");
   matcher.post(request(c, sizeof(c), 7));
-  matcher.post(request(b, sizeof(b), 0, any_peer, ~0ull));
+  matcher.post(request(b, sizeof(b), 0, any_source, ~0ull));
   std::memset(b, 0, sizeof(b));
   say(1, 7, "third");
   say(1, 7, "fourth");
@@ -121,7 +120,7 @@ TEST_F(MatcherTest, TagIgnoreMaskAndSourceSelect) {
 }
 
 TEST_F(MatcherTest, TaggedAndUntaggedNeverMeet) {
-  matcher.post(request(a, sizeof(a), 0, any_peer, ~0ull));
+  matcher.post(request(a, sizeof(a), 0, any_source, ~0ull));
   say_this(1, untagged(3), "abc");
   EXPECT_TRUE(events.done.empty());
   ReceiveRequest r = request(b, sizeof(b), 99);
@@ -129,14 +128,14 @@ TEST_F(MatcherTest, TaggedAndUntaggedNeverMeet) {
   r.tag = 0;
   matcher.post(r);
   ASSERT_EQ(events.done.size(), 1u);
-  EXPECT_EQ(events.done[0].flags, FI_RECV | FI_MSG);
+  EXPECT_EQ(events.done[0].kind, 0);
 }
 
 TEST_F(MatcherTest, TruncationTellsWhatWasLost) {
   matcher.post(request(a, 4, 7));
   say(1, 7, "123456");
   ASSERT_EQ(events.failures.size(), 1u);
-  EXPECT_EQ(events.failures[0].error, FI_ETRUNC);
+  EXPECT_EQ(events.failures[0].error, EMSGSIZE);
   EXPECT_EQ(events.failures[0].what.bytes, 4u);
   EXPECT_EQ(events.failures[0].overflow, 2u);
   EXPECT_EQ(std::string(a, 6), std::string("1234\0\0", 6));
@@ -197,7 +196,7 @@ TEST_F(MatcherTest, SmallMessageDoesNotOvertakeALargeOne) {
 TEST_F(MatcherTest, PeekLooksAndLeaves) {
   matcher.peek(request(nullptr, 0, 7), Matcher::Peek::look);
   ASSERT_EQ(events.failures.size(), 1u);
-  EXPECT_EQ(events.failures[0].error, FI_ENOMSG);
+  EXPECT_EQ(events.failures[0].error, ENOMSG);
   say(4, 7, "there");
   matcher.peek(request(nullptr, 0, 7), Matcher::Peek::look);
   EXPECT_EQ(events.failures.size(), 2u) << "a wildcard sees it the second time";
@@ -220,7 +219,7 @@ TEST_F(MatcherTest, ClaimTakesTheMessageFromOthers) {
   take.context = c;
   ASSERT_EQ(matcher.receive_claimed(take), 0);
   EXPECT_STREQ(b, "claimed");
-  EXPECT_EQ(matcher.receive_claimed(take), -FI_ENOMSG);
+  EXPECT_EQ(matcher.receive_claimed(take), -ENOMSG);
   say(4, 7, "next");
   EXPECT_STREQ(a, "next");
 }
@@ -247,12 +246,12 @@ TEST_F(MatcherTest, DiscardWhileArriving) {
 
 TEST_F(MatcherTest, CancelEndsAPostedReceiveOnly) {
   matcher.post(request(a, sizeof(a), 7));
-  EXPECT_EQ(matcher.cancel(b), -FI_ENOENT);
+  EXPECT_EQ(matcher.cancel(b), -ENOENT);
   EXPECT_EQ(matcher.cancel(a), 0);
   ASSERT_EQ(events.failures.size(), 1u);
-  EXPECT_EQ(events.failures[0].error, FI_ECANCELED);
+  EXPECT_EQ(events.failures[0].error, ECANCELED);
   EXPECT_EQ(events.failures[0].what.context, a);
-  EXPECT_EQ(matcher.cancel(a), -FI_ENOENT);
+  EXPECT_EQ(matcher.cancel(a), -ENOENT);
   say(1, 7, "kept");
   matcher.post(request(b, sizeof(b), 7));
   EXPECT_STREQ(b, "kept");
@@ -266,10 +265,10 @@ TEST_F(MatcherTest, MultiReceivePacksUntilTooLittleRemains) {
   ASSERT_EQ(events.done.size(), 2u);
   EXPECT_EQ(events.done[0].buffer, a);
   EXPECT_EQ(events.done[1].buffer, a + 8);
-  EXPECT_EQ(events.done[1].flags & FI_MULTI_RECV, 0u);
+  EXPECT_FALSE(events.done[1].released);
   say_this(1, untagged(8), "33333333");  // leaves 6
   ASSERT_EQ(events.done.size(), 3u);
-  EXPECT_NE(events.done[2].flags & FI_MULTI_RECV, 0u);
+  EXPECT_TRUE(events.done[2].released);
   EXPECT_EQ(matcher.posted_count(), 0u);
   EXPECT_EQ(std::string(a, 24), "111111112222222233333333");
 }
@@ -280,11 +279,11 @@ TEST_F(MatcherTest, LastMessageInFlightReleasesMultiReceive) {
   const ReceiveBuffer slow = begin(1, untagged(16));
   say_this(2, untagged(8), "22222222");  // retires the buffer while the first is arriving
   ASSERT_EQ(events.done.size(), 1u);
-  EXPECT_EQ(events.done[0].flags & FI_MULTI_RECV, 0u);
+  EXPECT_FALSE(events.done[0].released);
   fill(slow, "1111111111111111");
   slow.arrival->arrived();
   ASSERT_EQ(events.done.size(), 2u);
-  EXPECT_NE(events.done[1].flags & FI_MULTI_RECV, 0u);
+  EXPECT_TRUE(events.done[1].released);
   EXPECT_EQ(std::string(a, 24), "111111111111111122222222");
 }
 
@@ -299,7 +298,7 @@ TEST_F(MatcherTest, MultiReceiveTakesWhatCameBefore) {
   fill(coming, "222222222222");
   coming.arrival->arrived();
   ASSERT_EQ(events.done.size(), 3u);
-  EXPECT_NE(events.done[2].flags & FI_MULTI_RECV, 0u);
+  EXPECT_TRUE(events.done[2].released);
   EXPECT_EQ(std::string(a, 20), "11112222222222223333");
 }
 
@@ -325,14 +324,14 @@ TEST_F(MatcherTest, CancelledMultiReceiveAwaitsMessagesInFlight) {
   coming.arrival->arrived();
   ASSERT_EQ(events.done.size(), 1u);
   ASSERT_EQ(events.failures.size(), 1u);
-  EXPECT_EQ(events.failures[0].error, FI_ECANCELED);
+  EXPECT_EQ(events.failures[0].error, ECANCELED);
 }
 
 TEST_F(MatcherTest, DeathFailsReceivesFromItAndFromAny) {
   matcher.post(request(a, sizeof(a), 1, 5));
-  matcher.post(request(b, sizeof(b), 2, any_peer));
+  matcher.post(request(b, sizeof(b), 2, any_source));
   matcher.post(request(c, sizeof(c), 3, 6));
-  matcher.peer_dead(5, 1, FI_ECONNRESET, 42);
+  matcher.peer_dead(5, 1, ECONNRESET, 42);
   ASSERT_EQ(events.failures.size(), 2u);
   EXPECT_EQ(events.failures[0].what.context, a);
   EXPECT_EQ(events.failures[1].what.context, b);
@@ -349,22 +348,22 @@ constexpr std::uint64_t in_context(std::uint64_t context, std::uint64_t tag) {
 TEST_F(MatcherTest, DeathFailsReceivesOnlyInItsContexts) {
   matcher.sends_to(5, in_context(7, 1));
   say(5, in_context(8, 1), "unexpected");
-  matcher.post(request(a, sizeof(a), in_context(6, 1), any_peer));
-  matcher.post(request(b, sizeof(b), in_context(7, 2), any_peer));
+  matcher.post(request(a, sizeof(a), in_context(6, 1), any_source));
+  matcher.post(request(b, sizeof(b), in_context(7, 2), any_source));
   matcher.post(request(c, sizeof(c), in_context(9, 0), 5));
-  matcher.peer_dead(5, 1, FI_ECONNRESET, 42);
+  matcher.peer_dead(5, 1, ECONNRESET, 42);
   ASSERT_EQ(events.failures.size(), 2u);
   EXPECT_EQ(events.failures[0].what.context, b);
   EXPECT_EQ(events.failures[1].what.context, c);
   say(6, in_context(6, 1), "goes on");
   EXPECT_STREQ(a, "goes on");
   // Receives that are posted later fail too.
-  matcher.post(request(a, sizeof(a), in_context(6, 3), any_peer));
+  matcher.post(request(a, sizeof(a), in_context(6, 3), any_source));
   EXPECT_EQ(events.failures.size(), 2u);
   for (const std::uint64_t context : {7, 8, 9})
-    matcher.post(request(b, sizeof(b), in_context(context, 3), any_peer));
+    matcher.post(request(b, sizeof(b), in_context(context, 3), any_source));
   EXPECT_EQ(events.failures.size(), 5u);
-  ReceiveRequest open = request(b, sizeof(b), in_context(7, 0), any_peer);
+  ReceiveRequest open = request(b, sizeof(b), in_context(7, 0), any_source);
   open.ignore = 0xffffffff;  // any tag, in a context that the dead peer did not use
   open.tag = in_context(6, 0);
   matcher.post(open);
@@ -377,22 +376,22 @@ TEST_F(MatcherTest, DeathFailsReceivesOnlyInItsContexts) {
 
 TEST_F(MatcherTest, ProbeForTheDeadFails) {
   say(5, in_context(7, 1), "left behind");
-  matcher.peer_dead(5, 1, FI_ECONNRESET, 42);
+  matcher.peer_dead(5, 1, ECONNRESET, 42);
   matcher.peek(request(nullptr, 0, in_context(7, 1), 5), Matcher::Peek::look);
   ASSERT_EQ(events.done.size(), 1u);
   matcher.peek(request(nullptr, 0, in_context(7, 2), 5), Matcher::Peek::look);
-  matcher.peek(request(nullptr, 0, in_context(7, 2), any_peer), Matcher::Peek::look);
-  matcher.peek(request(nullptr, 0, in_context(6, 2), any_peer), Matcher::Peek::look);
+  matcher.peek(request(nullptr, 0, in_context(7, 2), any_source), Matcher::Peek::look);
+  matcher.peek(request(nullptr, 0, in_context(6, 2), any_source), Matcher::Peek::look);
   ASSERT_EQ(events.failures.size(), 3u);
-  EXPECT_EQ(events.failures[0].error, FI_ECONNRESET);
-  EXPECT_EQ(events.failures[1].error, FI_ECONNRESET);
-  EXPECT_EQ(events.failures[2].error, FI_ENOMSG);
+  EXPECT_EQ(events.failures[0].error, ECONNRESET);
+  EXPECT_EQ(events.failures[1].error, ECONNRESET);
+  EXPECT_EQ(events.failures[2].error, ENOMSG);
 }
 
 /// MPICH posts multi-receive buffers for requests of all ranks.
 TEST_F(MatcherTest, DeathEndsNoBufferForWhoeverComes) {
   matcher.post(multi(a, sizeof(a)));
-  matcher.peer_dead(5, 1, FI_ECONNRESET, 42);
+  matcher.peer_dead(5, 1, ECONNRESET, 42);
   EXPECT_TRUE(events.failures.empty());
   say_this(6, untagged(3), "on");
   ASSERT_EQ(events.done.size(), 1u);
@@ -403,18 +402,18 @@ TEST_F(MatcherTest, DeathEndsNoBufferForWhoeverComes) {
 /// Contexts of an earlier peer do not count for a later peer of the same number.
 TEST_F(MatcherTest, LaterPeerWithTheSameNumberStartsAfresh) {
   matcher.sends_to(5, in_context(7, 1));
-  matcher.peer_left(5, 1, FI_ECONNRESET, 42);
+  matcher.peer_left(5, 1, ECONNRESET, 42);
   matcher.peer_present(5, 2);
-  matcher.post(request(a, sizeof(a), in_context(7, 1), any_peer));
-  matcher.peer_dead(5, 2, FI_ECONNRESET, 42);
+  matcher.post(request(a, sizeof(a), in_context(7, 1), any_source));
+  matcher.peer_dead(5, 2, ECONNRESET, 42);
   EXPECT_TRUE(events.failures.empty());
 }
 
 /// A receive that names a peer that has left fails; wildcard receives continue.
 TEST_F(MatcherTest, LeavingFailsWhatNamesTheOneThatLeft) {
   matcher.post(request(a, sizeof(a), 1, 5));
-  matcher.post(request(b, sizeof(b), 2, any_peer));
-  matcher.peer_left(5, 1, FI_ECONNRESET, 42);
+  matcher.post(request(b, sizeof(b), 2, any_source));
+  matcher.peer_left(5, 1, ECONNRESET, 42);
   ASSERT_EQ(events.failures.size(), 1u);
   EXPECT_EQ(events.failures[0].what.context, a);
   say(6, 2, "goes on");
@@ -425,23 +424,23 @@ TEST_F(MatcherTest, LeavingFailsWhatNamesTheOneThatLeft) {
 
 TEST_F(MatcherTest, ReceiveAfterADeathTakesOnlyArrivedMessages) {
   say(5, 1, "left behind");
-  matcher.peer_dead(5, 1, FI_ECONNRESET, 42);
+  matcher.peer_dead(5, 1, ECONNRESET, 42);
   matcher.post(request(a, sizeof(a), 1, 5));
   EXPECT_STREQ(a, "left behind");
   matcher.post(request(b, sizeof(b), 1, 5));
   ASSERT_EQ(events.failures.size(), 1u);
-  EXPECT_EQ(events.failures[0].error, FI_ECONNRESET);
+  EXPECT_EQ(events.failures[0].error, ECONNRESET);
   EXPECT_EQ(matcher.posted_count(), 0u);
 }
 
 TEST_F(MatcherTest, LaterPeerOfTheSameNumberLives) {
-  matcher.peer_dead(5, 1, FI_ECONNRESET, 42);
+  matcher.peer_dead(5, 1, ECONNRESET, 42);
   matcher.peer_present(5, 1);  // the dead peer itself
   matcher.post(request(a, sizeof(a), 1, 5));
   EXPECT_EQ(events.failures.size(), 1u);
   matcher.peer_present(5, 2);
   matcher.post(request(a, sizeof(a), 1, 5));
-  matcher.post(request(b, sizeof(b), 2, any_peer));
+  matcher.post(request(b, sizeof(b), 2, any_source));
   EXPECT_EQ(events.failures.size(), 1u);
   EXPECT_EQ(matcher.posted_count(), 2u);
 }
@@ -525,11 +524,11 @@ TEST_F(MatcherTest, CountsKeptBytesUntilTheyAreTaken) {
 TEST_F(MatcherTest, CompletionDataIsFlagged) {
   matcher.post(request(a, sizeof(a), 1));
   Header header = tagged(1, 0);
-  header.kind |= kind_cq_data;
+  header.kind |= kind_of_user;
   header.data = 0x0123456789abcdefull;
   say_this(9, header, nullptr);
   ASSERT_EQ(events.done.size(), 1u);
-  EXPECT_NE(events.done[0].flags & FI_REMOTE_CQ_DATA, 0u);
+  EXPECT_EQ(events.done[0].kind & kind_of_user, kind_of_user);
   EXPECT_EQ(events.done[0].data, 0x0123456789abcdefull);
 }
 
@@ -548,4 +547,4 @@ TEST_F(MatcherTest, FloodOfUnexpectedMessagesComesBackInOrder) {
 }
 
 }  // namespace
-}  // namespace penstock::ofi
+}  // namespace penstock::messages

@@ -1,4 +1,4 @@
-#include "answers.hpp"
+#include "messages/answers.hpp"
 
 #include <cstdlib>
 #include <cstring>
@@ -7,10 +7,8 @@
 #include "base/clock.hpp"
 #include "base/env.hpp"
 #include "base/log.hpp"
-#include "ep.hpp"
-#include "lib.hpp"
 
-namespace penstock::ofi {
+namespace penstock::messages {
 
 namespace {
 
@@ -23,10 +21,16 @@ Answers::~Answers() {
     while (Answer* answer = answers->pop_front()) std::free(answer->heap);
 }
 
-bool Answers::uses(const Region& region) const {
+void Answers::set_up(transport::Endpoint& transport,
+                     std::function<std::uint32_t(const Error&)> code_of) {
+  transport_ = &transport;
+  code_of_ = std::move(code_of);
+}
+
+bool Answers::uses(const void* source) const {
   for (const List<Answer>* answers : {&answering_, &waiting_})
     for (const Answer* answer = answers->head(); answer != nullptr; answer = answer->next)
-      if (answer->region == &region) return true;
+      if (answer->source == source) return true;
   return false;
 }
 
@@ -35,7 +39,7 @@ Answers::Answer* Answers::make(const Header& header, const void* contents, std::
   if (answer == nullptr) return nullptr;
   answer->header = header;
   answer->header.bytes = bytes;
-  answer->region = nullptr;
+  answer->source = nullptr;
   answer->heap = nullptr;
   std::byte* at = reinterpret_cast<std::byte*>(&answer->small);
   if (bytes > sizeof answer->small) {
@@ -58,20 +62,20 @@ void Answers::release(Answer* answer) {
 
 void Answers::post(Peer to, Answer* answer) {
   answer->to = to;
-  answer->generation = ep_.transport->sender_generation(to);
+  answer->generation = transport_->sender_generation(to);
   answer->late_at_ns = 0;
   put(answer);
 }
 
 void Answers::put(Answer* answer) {
-  auto sent = ep_.transport->answer(answer->to, answer->generation, answer);
+  auto sent = transport_->answer(answer->to, answer->generation, answer);
   if (!sent) return keep(answer, sent.error());
   if (*sent) return release(answer);
   answering_.push_back(answer);
 }
 
 /// Keeps an answer for a later try, unless the peer is gone. A living peer waits for it. After
-/// PENSTOCK_TIMEOUT_MS it gets an error instead, which needs no room in the pool.
+/// PENSTOCK_TIMEOUT_MS it may get an error instead, which needs no room in the pool.
 void Answers::keep(Answer* answer, const Error& error) {
   if (error.code == ErrorCode::peer_dead || error.code == ErrorCode::not_found ||
       error.code == ErrorCode::mismatch || error.code == ErrorCode::invalid_argument) {
@@ -83,9 +87,9 @@ void Answers::keep(Answer* answer, const Error& error) {
     answer->late_at_ns = now + 1'000'000 * base::env_number("PENSTOCK_TIMEOUT_MS").value_or(60'000);
     base::log(base::Level::warn, "an answer to a peer waits: {}", error.message);
   }
-  if (now < answer->late_at_ns) return waiting_.push_back(answer);
+  if (now < answer->late_at_ns || !code_of_) return waiting_.push_back(answer);
   base::log(base::Level::error, "a peer gets no answer: {}", error.message);
-  ep_.transport->send_error(answer->to, static_cast<std::uint32_t>(-errno_of(error)));
+  transport_->send_error(answer->to, code_of_(error));
   release(answer);
 }
 
@@ -111,4 +115,4 @@ void Answers::sent(transport::SendOp* op) {
   release(answer);
 }
 
-}  // namespace penstock::ofi
+}  // namespace penstock::messages

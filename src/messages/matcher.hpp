@@ -1,6 +1,6 @@
-// Matches arriving messages with posted receives, independently of libfabric's objects. Each
-// endpoint has one matcher; tagged and untagged messages never match each other. Order: a message
-// takes the oldest receive that matches it, a receive the oldest message that matches it.
+// Matches arriving messages with posted receives. Each endpoint has one matcher; tagged and untagged
+// messages never match each other. Order: a message takes the oldest receive that matches it, a
+// receive the oldest message that matches it.
 #pragma once
 
 #include <sys/uio.h>
@@ -10,31 +10,17 @@
 #include <vector>
 
 #include "messages/backpressure.hpp"
+#include "messages/contexts.hpp"
 #include "messages/fetched.hpp"
-#include "messages/wire.hpp"
 #include "messages/queues.hpp"
-#include "talked.hpp"
+#include "messages/wire.hpp"
 #include "transport/iov.hpp"
 #include "transport/transport.hpp"
 
-namespace penstock::ofi {
+namespace penstock::messages {
 
-using messages::Announcement;
-using messages::kind_announced;
-using messages::kind_service;
-using messages::kind_tagged;
-using messages::Unexpected;
-using messages::FreeList;
-using messages::List;
-using transport::Header;
 using transport::Message;
-using transport::Peer;
 using transport::ReceiveBuffer;
-
-inline constexpr Peer any_peer = messages::any_source;
-
-/// Bit of Header::kind: Header::data is the sender's completion data.
-inline constexpr std::uint8_t kind_cq_data = messages::kind_of_user;
 
 struct ReceiveRequest {
   iovec iov[transport::max_iov] = {};
@@ -42,41 +28,50 @@ struct ReceiveRequest {
   bool tagged = false;
   bool report = true;  ///< successes are reported (errors always are)
   bool multi = false;  ///< one buffer for many messages; iov_count is 1
-  Peer source = any_peer;
+  std::uint32_t source = any_source;
   std::uint64_t tag = 0, ignore = 0;
   void* context = nullptr;
 
-  messages::Asked asked() const { return {tag, ignore, source}; }
+  Asked asked() const { return {tag, ignore, source}; }
 };
 
 /// The outcome of a receive or a peek.
 struct Received {
   void* context = nullptr;
-  std::uint64_t flags = 0;  ///< FI_RECV, FI_TAGGED or FI_MSG, FI_REMOTE_CQ_DATA, FI_MULTI_RECV
-  std::size_t bytes = 0;    ///< bytes in the buffer
+  std::uint8_t kind = 0;   ///< Header::kind of the message
+  bool released = false;   ///< the multi-receive buffer takes no more messages
+  bool report = true;      ///< as in the request
+  std::size_t bytes = 0;   ///< bytes in the buffer
   void* buffer = nullptr;
   std::uint64_t data = 0, tag = 0;
-  Peer from = any_peer;
-  bool report = true;
+  Peer from = any_source;
 };
 struct ReceiveFailure {
   Received what;
-  int error = 0;             ///< FI_E..., positive
+  /// EMSGSIZE (the message was longer than the buffer), ECANCELED, ENOMEM, ENOMSG (a peek found
+  /// none); or what the owner has given.
+  int error = 0;
   std::size_t overflow = 0;  ///< bytes that did not fit
-  int detail = 0;            ///< given to peer_dead or failed by the caller, for the message text
+  int detail = 0;            ///< the owner's, 0 for those that the matcher finds
 };
 
-class MatchEvents {
+/// Takes the outcomes of receives.
+class MatchReports {
  public:
-  virtual ~MatchEvents() = default;
+  virtual ~MatchReports() = default;
   virtual void on_received(const Received& received) = 0;
   virtual void on_receive_failure(const ReceiveFailure& failure) = 0;
-  /// An error of the transport as errno (positive) and detail.
   struct Cause {
     int error, detail;
   };
+  /// An error of the transport in the owner's numbers.
   virtual Cause cause_of(const Error& error) = 0;
-  // ---- unexpected messages (backpressure.hpp) ----
+};
+
+/// Learns of unexpected messages (backpressure.hpp).
+class MatchEvents {
+ public:
+  virtual ~MatchEvents() = default;
   /// A message from `from` was kept, and the kept messages exceed the limit.
   virtual void on_too_many(Peer /*from*/) {}
   /// The kept messages have fallen below the bound of set_room().
@@ -88,12 +83,12 @@ class MatchEvents {
   /// The announced message is not wanted.
   virtual void forget(Peer /*from*/, std::uint64_t /*id*/) {}
   /// A probe has found no message. Returns the error to report.
-  virtual Cause on_probe_in_vain(Peer source);
+  virtual MatchReports::Cause on_probe_in_vain(Peer source);
 };
 
 class Matcher {
  public:
-  explicit Matcher(MatchEvents& events) : events_(events) {}
+  Matcher(MatchReports& reports, MatchEvents& events) : reports_(reports), events_(events) {}
   ~Matcher();
   Matcher(const Matcher&) = delete;
   Matcher& operator=(const Matcher&) = delete;
@@ -101,6 +96,14 @@ class Matcher {
   /// A multi-receive buffer is released when fewer than this many bytes remain.
   void set_min_multi_receive(std::size_t bytes) { min_multi_receive_ = bytes; }
   std::size_t min_multi_receive() const { return min_multi_receive_; }
+
+  /// By default the source of a message is its peer. From now on it is the number in Header::data,
+  /// if that is below `count`.
+  void number_sources(std::uint32_t count) { numbered_ = count; }
+  /// The source of a peer's messages, known before the first of them.
+  void introduce(Peer peer, std::uint32_t source);
+  /// any_source if nobody knows it yet.
+  std::uint32_t source_of(Peer peer) const;
 
   // ---- reports of the transport ----
   /// Takes a small message; returns the buffer for a longer one.
@@ -116,7 +119,9 @@ class Matcher {
   /// did not wait for one; Header::data is the sender's id.
   ReceiveBuffer payload(const Message& message);
   /// Records that a tagged message is sent to the peer.
-  void sends_to(Peer peer, std::uint64_t tag) { talked_.with(peer, tag); }
+  void sends_to(Peer peer, std::uint64_t tag) {
+    if (numbered_ == 0) contexts_.with(peer, tag);
+  }
   /// Fails receives that name `peer`, now and later, and wildcard receives that the peer could have
   /// matched, as far as is known. `life` distinguishes it from a later peer of the same number.
   void peer_dead(Peer peer, std::uint32_t life, int error, int detail);
@@ -125,14 +130,14 @@ class Matcher {
   /// The number belongs to this peer now: forgets the death of an earlier peer.
   void peer_present(Peer peer, std::uint32_t life);
 
-  // ---- requests of the user; 0 or a negative FI_E... ----
+  // ---- requests of the user; 0 or a negative errno ----
   int post(const ReceiveRequest& request);
   enum class Peek { look, claim, discard };
   int peek(const ReceiveRequest& request, Peek how);
   /// Receives the message that a peek claimed under request.context.
   int receive_claimed(const ReceiveRequest& request);
   int discard_claimed(const ReceiveRequest& request);
-  /// Cancels a posted receive. -FI_ENOENT if none has this context.
+  /// Cancels a posted receive. -ENOENT if none has this context.
   int cancel(void* context);
 
   // ---- unexpected messages ----
@@ -155,7 +160,7 @@ class Matcher {
   transport::PostedReceive posted();
 
  private:
-  struct Receive : ReceiveRequest, messages::Item<Receive> {
+  struct Receive : ReceiveRequest, Item<Receive> {
     explicit Receive(const ReceiveRequest& request)
         : ReceiveRequest(request), capacity(transport::iov_bytes(iov, iov_count)) {}
     const void* name() const { return context; }
@@ -173,17 +178,18 @@ class Matcher {
     alignas(16) std::byte bytes[512];
   };
   /// A message that has begun to arrive: into a receive's buffer, or kept until one is posted.
-  struct Incoming final : transport::Arrival, messages::Item<Incoming> {
+  struct Incoming final : transport::Arrival, Item<Incoming> {
     void arrived() override { matcher->arrived(this); }
     void failed(const Error& error) override { matcher->failed(this, error); }
 
-    Peer sender() const { return from; }
+    std::uint32_t sender() const { return source; }
     Peer announcer() const { return from; }
     std::uint64_t tag() const { return header.tag; }
 
     Matcher* matcher;
     Header header;
     Peer from;
+    std::uint32_t source;
     bool arriving;  ///< payload not complete
     bool direct;    ///< lands in `receive`'s own buffer
     bool discarded;
@@ -204,6 +210,7 @@ class Matcher {
   };
   struct Dead {
     Peer peer;
+    std::uint32_t source;
     std::uint32_t life;
     int error, detail;
     bool only_named;  ///< the peer left in order: wildcard receives continue
@@ -211,11 +218,19 @@ class Matcher {
     bool ends(const ReceiveRequest& receive) const;
   };
   struct Lane {
-    messages::PostedQueue<Receive> posted;
-    messages::ArrivedQueue<Incoming> unexpected;
+    PostedQueue<Receive> posted;
+    ArrivedQueue<Incoming> unexpected;
   };
 
   Lane& lane_of(bool tagged) { return lanes_[tagged ? 1 : 0]; }
+  /// The source of a message that arrives.
+  std::uint32_t source_of(Peer from, const Header& header) {
+    if (numbered_ != 0) return numbered_source(from, header);
+    if ((header.kind & kind_tagged) != 0) contexts_.with(from, header.tag);
+    return from;
+  }
+  std::uint32_t numbered_source(Peer from, const Header& header);
+  Peer peer_of(std::uint32_t source) const;
   void take_small(Peer from, const Header& header, const void* payload);
   ReceiveBuffer begin(const Message& message);
   ReceiveBuffer begin_posted(Lane& lane, Receive* receive, Incoming* incoming);
@@ -228,7 +243,7 @@ class Matcher {
   void forget_announced(const Dead& dead);
   void arrived(Incoming* incoming);
   void failed(Incoming* incoming, const Error& error);
-  Incoming* keep(Peer from, const Header& header);
+  Incoming* keep(Peer from, std::uint32_t source, const Header& header);
   void release(Incoming* incoming);
   void drop(Incoming* incoming);
   Receive* make_receive(const ReceiveRequest& request) { return receives_.take(request); }
@@ -248,6 +263,7 @@ class Matcher {
   void report_no_memory(Peer from, const Header& header);
   Incoming* find_claimed(void* context);
 
+  MatchReports& reports_;
   MatchEvents& events_;
   Lane lanes_[2];
   List<Incoming> claimed_;
@@ -255,12 +271,14 @@ class Matcher {
   FreeList<Receive> receives_;
   FreeList<Incoming> incomings_;
   FreeList<Small> smalls_;
-  messages::Fetched<Incoming> fetched_;  ///< requested for a receive
+  Fetched<Incoming> fetched_;  ///< requested for a receive
   Unexpected unexpected_;
   std::uint64_t limit_ = ~std::uint64_t{0}, room_ = 0;
   std::size_t min_multi_receive_ = 64;
   std::vector<Dead> dead_;
-  Talked talked_;
+  Contexts contexts_;  ///< empty where sources are numbered
+  std::uint32_t numbered_ = 0;
+  std::vector<std::uint32_t> sources_;  ///< by peer, where sources are numbered
 };
 
-}  // namespace penstock::ofi
+}  // namespace penstock::messages

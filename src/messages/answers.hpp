@@ -1,14 +1,14 @@
-// The provider's own messages to peers that have sent to it: replies, and notices to senders about
-// messages that they announced. If there is no room, they wait for it.
+// An endpoint's own messages to peers that have sent to it: replies, and calls to senders about the
+// messages that they announced. Where there is no room for one, it waits.
 #pragma once
 
+#include <functional>
+#include <memory>
+
 #include "messages/intrusive_lists.hpp"
-#include "mr.hpp"
-#include "rma_wire.hpp"
+#include "messages/wire.hpp"
 
-namespace penstock::ofi {
-
-struct Ep;
+namespace penstock::messages {
 
 class Answers {
  public:
@@ -18,15 +18,19 @@ class Answers {
     Peer to;
     std::uint32_t generation;  ///< the peer's generation
     std::uint64_t late_at_ns;  ///< when to give up; 0: no try has failed yet
-    const Region* region;      ///< the region whose memory it reads; null: it has a copy
+    const void* source;        ///< whose memory it reads, in the user's terms; null: it has a copy
     std::byte* heap;
     std::uint64_t small;
   };
 
-  explicit Answers(Ep& ep) : ep_(ep) {}
+  Answers() = default;
   ~Answers();
   Answers(const Answers&) = delete;
   Answers& operator=(const Answers&) = delete;
+
+  /// `code_of`: the code of an error. A peer gets it instead of an answer that found no room for
+  /// PENSTOCK_TIMEOUT_MS (Endpoint::take_error). Empty: answers wait as long as the peer lives.
+  void set_up(transport::Endpoint& transport, std::function<std::uint32_t(const Error&)> code_of);
 
   /// Makes an answer with a copy of `contents`, or with uninitialized space for `bytes` bytes if
   /// that is null. Returns null if out of memory.
@@ -40,19 +44,20 @@ class Answers {
   bool owes() const { return !waiting_.empty(); }
   void try_again();
 
-  /// True if an answer still reads the memory of the region.
-  bool uses(const Region& region) const;
+  /// True if an answer still reads the memory of `source`.
+  bool uses(const void* source) const;
 
  private:
   void put(Answer* answer);
   void keep(Answer* answer, const Error& error);
   void release(Answer* answer);
 
-  Ep& ep_;
+  transport::Endpoint* transport_ = nullptr;
+  std::function<std::uint32_t(const Error&)> code_of_;
   FreeList<Answer> answers_;
   List<Answer> answering_;
   List<Answer> waiting_;
   std::uint64_t next_try_ns_ = 0;
 };
 
-}  // namespace penstock::ofi
+}  // namespace penstock::messages
