@@ -19,7 +19,9 @@ constexpr std::uint32_t senders = 4;
 const Options options{.job = "fuzz"};
 
 /// Posts receives into guarded buffers, and checks their outcomes.
-class Receiver final : public EndpointCallbacks, public messages::MatchReports, public messages::MatchEvents {
+class Receiver final : public EndpointCallbacks,
+                       public messages::MatchReports,
+                       public messages::MatchEvents {
  public:
   explicit Receiver(Input& input) : input_(input), matcher_(*this, *this) {}
 
@@ -52,7 +54,8 @@ class Receiver final : public EndpointCallbacks, public messages::MatchReports, 
   void act() {
     messages::ReceiveRequest request;
     request.tagged = input_.flag();
-    request.source = input_.flag() ? messages::any_source : static_cast<Peer>(input_.below(senders));
+    request.source =
+        input_.flag() ? messages::any_source : static_cast<Peer>(input_.below(senders));
     request.ignore = input_.flag() ? ~0ull : 0;
     request.tag = input_.byte();
     request.context = &contexts_[input_.below(contexts_.size())];

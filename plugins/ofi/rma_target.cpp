@@ -54,13 +54,15 @@ void RmaTarget::refuse(Peer to, const Header& request, int error) {
   const auto code = static_cast<std::uint64_t>(error);
   Answers::Answer* answer = ep_.engine.answers().make(
       {request.tag, request.data, 0, kind_of(Service::refusal)}, &code, sizeof code);
-  answer != nullptr ? ep_.engine.answers().post(to, answer) : ep_.transport()->send_error(to, FI_ENOMEM);
+  answer != nullptr ? ep_.engine.answers().post(to, answer)
+                    : ep_.transport()->send_error(to, FI_ENOMEM);
 }
 
 void RmaTarget::reply_error(Peer to, std::uint64_t id, int error) {
   Answers::Answer* answer = ep_.engine.answers().make(
       {id, static_cast<std::uint64_t>(error), 0, kind_of(Service::reply)}, nullptr, 0);
-  answer != nullptr ? ep_.engine.answers().post(to, answer) : ep_.transport()->send_error(to, FI_ENOMEM);
+  answer != nullptr ? ep_.engine.answers().post(to, answer)
+                    : ep_.transport()->send_error(to, FI_ENOMEM);
 }
 
 // ---- requests ----------------------------------------------------------------------------------
@@ -146,8 +148,9 @@ void RmaTarget::atomic(Peer from, const Header& header, const void* payload) {
   const auto* compare = form == AtomicForm::compare ? operand + operand_bytes : nullptr;
   // Without memory for its answer an atomic is not applied.
   Answers::Answer* answer =
-      fetches ? ep_.engine.answers().make({request.id, 0, 0, kind_of(Service::reply)}, nullptr, bytes)
-              : nullptr;
+      fetches
+          ? ep_.engine.answers().make({request.id, 0, 0, kind_of(Service::reply)}, nullptr, bytes)
+          : nullptr;
   if (fetches && answer == nullptr) return reply_error(from, request.id, FI_ENOMEM);
   std::byte values[max_atomic_bytes], old[max_atomic_bytes];
   load(*region, header.tag, values, bytes);

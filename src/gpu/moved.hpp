@@ -1,8 +1,8 @@
 // The data of one step of a schedule, at the addresses of a GPU.
 #pragma once
 
-#include "gpu/driver_types.hpp"
 #include "gpu/combine.hpp"
+#include "gpu/driver_types.hpp"
 
 namespace penstock::gpu {
 

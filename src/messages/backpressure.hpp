@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
-#include "messages/wire.hpp"
 #include "messages/intrusive_lists.hpp"
+#include "messages/wire.hpp"
 
 namespace penstock::messages {
 

@@ -433,7 +433,8 @@ int Matcher::peek(const ReceiveRequest& request, Peek how) {
   // A wildcard peek reports a message only the second time. MPICH handles messages to itself
   // separately, between a probe and the receive of the probed message. If the first peek reported
   // ours, MPICH would receive a different message (MPI_Dist_graph_create over any provider).
-  if (incoming != nullptr && how == Peek::look && request.source == any_source && !incoming->peeked) {
+  if (incoming != nullptr && how == Peek::look && request.source == any_source &&
+      !incoming->peeked) {
     incoming->peeked = true;
     incoming = nullptr;
   }

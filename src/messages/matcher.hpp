@@ -1,6 +1,6 @@
-// Matches arriving messages with posted receives. Each endpoint has one matcher; tagged and untagged
-// messages never match each other. Order: a message takes the oldest receive that matches it, a
-// receive the oldest message that matches it.
+// Matches arriving messages with posted receives. Each endpoint has one matcher; tagged and
+// untagged messages never match each other. Order: a message takes the oldest receive that matches
+// it, a receive the oldest message that matches it.
 #pragma once
 
 #include <sys/uio.h>
@@ -38,10 +38,10 @@ struct ReceiveRequest {
 /// The outcome of a receive or a peek.
 struct Received {
   void* context = nullptr;
-  std::uint8_t kind = 0;   ///< Header::kind of the message
-  bool released = false;   ///< the multi-receive buffer takes no more messages
-  bool report = true;      ///< as in the request
-  std::size_t bytes = 0;   ///< bytes in the buffer
+  std::uint8_t kind = 0;  ///< Header::kind of the message
+  bool released = false;  ///< the multi-receive buffer takes no more messages
+  bool report = true;     ///< as in the request
+  std::size_t bytes = 0;  ///< bytes in the buffer
   void* buffer = nullptr;
   std::uint64_t data = 0, tag = 0;
   Peer from = any_source;

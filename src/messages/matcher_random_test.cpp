@@ -31,8 +31,7 @@ std::string failed(const void* context, int error, std::uint64_t message) {
 class Recorder : public MatchReports, public MatchEvents {
  public:
   void on_received(const Received& what) override {
-    reports.push_back(
-        received(what.context, what.data, what.bytes, what.released));
+    reports.push_back(received(what.context, what.data, what.bytes, what.released));
   }
   void on_receive_failure(const ReceiveFailure& what) override {
     reports.push_back(failed(what.what.context, what.error, what.what.data));

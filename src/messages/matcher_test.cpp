@@ -28,8 +28,8 @@ class MatcherTest : public ::testing::Test {
     return {.tag = 0, .data = 0, .bytes = bytes, .kind = 0};
   }
 
-  ReceiveRequest request(void* buffer, std::size_t bytes, std::uint64_t tag, Peer source = any_source,
-                         std::uint64_t ignore = 0) {
+  ReceiveRequest request(void* buffer, std::size_t bytes, std::uint64_t tag,
+                         Peer source = any_source, std::uint64_t ignore = 0) {
     ReceiveRequest r;
     r.iov[0] = {buffer, bytes};
     r.iov_count = 1;
