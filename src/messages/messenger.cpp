@@ -90,7 +90,7 @@ void Messenger::Impl::on_receive_failure(const ReceiveFailure& failure) {
                      name(request.source), request.bytes, what.tag, what.bytes));
 }
 
-/// There was no memory to keep a message. Whoever waits for its sender would wait for ever.
+/// There was no memory to keep a message. Receives from its sender would wait for ever.
 void Messenger::Impl::lose_message(const ReceiveFailure& failure) {
   const Peer peer = failure.what.from;
   const Error error{ErrorCode::no_space,
