@@ -6,11 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import layers
+
 MAX_FUNCTION_LINES = 70
 MAX_FILE_LINES = 600
-# Bottom up. A module includes and links only what stands before it.
-LAYERS = ["base", "arch", "coherence", "sync", "pool", "arena", "persist", "litmus", "rma", "group", "offload", "coll", "gpu", "window", "transport", "messages",
-          "capi"]
+MODULES = layers.all_modules()
+FOLDERS_OF_SRC = layers.folders_of_src()
 CODE = {".cpp", ".hpp", ".c", ".h", ".cu", ".cuh"}
 MARKERS = "|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X"])
 RULES_OF_TEXT = [
@@ -152,39 +153,17 @@ def check_code(path, text):
         yield 1, "files are named in snake_case"
 
 
-def layer_of_include(include):
-    parts = include.split("/")
-    return parts[0] if len(parts) > 1 and parts[0] in LAYERS else None
-
-
-def own_layer(path):
-    if path.parts[0] == "src" and path.parts[1] in LAYERS:
-        return path.parts[1]
-    return None
-
-
 def check_includes(path, text):
-    own = own_layer(path)
+    own = path.parts[1] if path.parts[0] == "src" and path.parts[1] in MODULES else None
     for match in re.finditer(r'^\s*#\s*include\s+"([^"]+)"', text, flags=re.M):
-        used = layer_of_include(match.group(1))
+        used = match.group(1).split("/")[0]
         number = line_of(text, match.start(1))
         if ".." in match.group(1).split("/"):
             yield number, "a header is included by its folder's name"
-        if own and used and LAYERS.index(used) > LAYERS.index(own):
-            yield number, f"{own} stands below {used} and must not include it"
+        if own and used != own and used in FOLDERS_OF_SRC and used not in layers.used_by(own, MODULES):
+            yield number, f"{own} must not include {used}: the DEPS of src/{own}/CMakeLists.txt do not lead there"
         if path.parts[0] != "sim" and path.parts[0] != "tests" and match.group(1).startswith("sim/"):
             yield number, "production code does not include sim"
-
-
-def check_links(text):
-    """Each module's CMake target names only modules below it."""
-    for match in re.finditer(r"penstock_module\(\s*(\w+)(.*?)\)", text, flags=re.S):
-        own = match.group(1)
-        deps = re.search(r"\bDEPS\b((?:\s+(?!SOURCES|LIBS)\w+)*)", match.group(2))
-        for used in deps.group(1).split() if deps else []:
-            known = own in LAYERS and used in LAYERS
-            if known and LAYERS.index(used) >= LAYERS.index(own):
-                yield line_of(text, match.start()), f"{own} must not link {used}"
 
 
 def complaints(path, text):
@@ -200,7 +179,9 @@ def all_complaints(path, text):
         yield from check_code(path, text)
         yield from check_includes(path, text)
     if path.name == "CMakeLists.txt":
-        yield from check_links(text)
+        yield from layers.check_deps(text, MODULES)
+    if path.as_posix() == layers.ARCHITECTURE:
+        yield from layers.check_page(text, FOLDERS_OF_SRC, MODULES)
 
 
 def tracked_files():

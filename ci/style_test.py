@@ -3,6 +3,7 @@
 import unittest
 from pathlib import Path
 
+import layers
 import style
 
 
@@ -54,13 +55,27 @@ class StyleTest(unittest.TestCase):
     def test_include_direction(self):
         self.assert_complaint("src/pool/a.cpp", '#include "arena/a.hpp"\n', "must not include")
         self.assert_complaint("src/sync/a.cpp", '#include "pool/pool.hpp"\n', "must not include")
+        self.assert_complaint("src/persist/a.cpp", '#include "litmus/verdict.hpp"\n', "DEPS of src/persist")
         self.assert_complaint("src/pool/a.cpp", '#include "../arena/a.hpp"\n', "by its folder's name")
         self.assertEqual(found("src/arena/a.cpp", '#include "pool/pool.hpp"\n'), [])
 
     def test_link_direction(self):
-        text = "penstock_module(pool SOURCES a.cpp DEPS sync arena LIBS x)\n"
-        self.assert_complaint("src/pool/CMakeLists.txt", text, "must not link arena")
-        self.assertEqual(found("src/pool/CMakeLists.txt", text.replace(" arena", "")), [])
+        text = "penstock_module(sync SOURCES a.cpp ALONE a.cpp  # DEPS pool\n  DEPS coherence arena LIBS x)\n"
+        self.assertEqual(layers.modules_of(text), {"sync": ["coherence", "arena"]})
+        self.assert_complaint("src/sync/CMakeLists.txt", text, "sync must not use arena, which uses sync")
+        self.assert_complaint("src/sync/CMakeLists.txt", text.replace("arena", "sync"), "must not use sync")
+        self.assert_complaint("src/sync/CMakeLists.txt", text.replace("arena", "areno"), "no CMakeLists.txt has a module areno")
+        self.assertEqual(found("src/sync/CMakeLists.txt", text.replace(" arena", "")), [])
+
+    def test_architecture_page(self):
+        page = "```\nplugins/x   src/top\n   src/low  words\n```\n\n**top.** Uses low.\n\n**low.** Text.\n"
+        check = lambda text, **modules: [complaint for _, complaint in layers.check_page(text, list(modules), modules)]
+        self.assertEqual(check(page, top=["low"], low=[]), [])
+        self.assertIn("src/low below src/top, which the DEPS of low name", check(page, top=[], low=["top"])[0])
+        self.assertIn("no line for src/new", check(page, top=["low"], low=[], new=[])[0])
+        self.assertIn("no paragraph begins with **new.**", check(page, top=["low"], low=[], new=[])[1])
+        self.assertIn("src/low, which has no CMakeLists.txt", check(page, top=[])[0])
+        self.assertEqual(len(check(page.replace("**low", "low"), top=["low"], low=[])), 1)
 
     def test_hard_coded_pool(self):
         for path in ('"/dev/dax0.0"', '"/tmp/pool"', '"/dev/shm/mine"'):

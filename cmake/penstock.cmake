@@ -8,6 +8,7 @@ function(penstock_headers target visibility folder)
   file(MAKE_DIRECTORY ${reached_through})
   file(CREATE_LINK ${folder} ${reached_through}/${name} SYMBOLIC)
   target_include_directories(${target} ${visibility} ${reached_through})
+  set_property(TARGET ${target} APPEND PROPERTY PENSTOCK_${visibility}_FOLDERS ${name})  # for tests/layers
 endfunction()
 
 # Compiled once for many sources. Not for the product's: one that fails to include what it needs is to be found.
@@ -64,9 +65,8 @@ function(penstock_batches target)
 endfunction()
 
 # One static library a module. It sees the headers and the symbols of the modules that it names in
-# DEPS, and of those that these name; tests/layers shows that another include does not compile. The
-# order base <- arch <- coherence <- sync <- pool <- arena <- persist <- litmus <- rma <- group <- offload <- coll <- gpu <- window
-# <- transport <- messages stands in ci/style.py.
+# DEPS, and of those that these name; tests/layers shows that the compiler finds no others. The DEPS are the one list of
+# what stands below what: ci/layers.py reads them, and checks docs/architecture.md by them.
 function(penstock_module name)
   cmake_parse_arguments(ARG "" "" "SOURCES;ALONE;DEPS;LIBS" ${ARGN})
   add_library(penstock_${name} STATIC ${ARG_SOURCES})

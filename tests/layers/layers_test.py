@@ -1,57 +1,65 @@
 #!/usr/bin/env python3
-"""Compiles an include of each folder's headers as one target would, and compares with what it may see.
+"""Compares the folders in which each target's compiler finds headers with those that the target may see, and what ci/layers.py
+reads from the CMakeLists.txt files with what CMake made of them.
 
-    layers_test.py --compiler c++ --source . --include DIR --include DIR --sees base arch coherence
+    layers_test.py build/tests/layers/targets.json
 """
-import argparse
-import subprocess
+import json
 import sys
 from pathlib import Path
 
-FOLDERS = {
-    **{name: f"src/{name}" for name in ("base", "arch", "coherence", "sync", "pool", "arena", "persist", "litmus",
-                                        "group", "offload", "coll", "gpu", "rma", "window", "transport", "messages", "capi")},
-    **{name: f"plugins/{name}" for name in ("session", "ofi", "mpi", "nccl")},
-    **{name: f"lab/{name}" for name in ("bench", "model", "accelerator")},
-    **{name: name for name in ("fuzz", "sim")},
-    "penstock": "include/penstock",  # what is installed
-}
+ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "ci"))
+import layers
 
 
-def headers_of(source, name):
-    """One header is enough: a folder is reached as a whole. In sim they lie a folder deeper."""
-    folder = source / FOLDERS[name]
-    found = sorted(folder.glob("*.h*")) or sorted(folder.glob("memory/*.h*"))
-    assert found, f"no header in {folder}"
-    return f"{name}/{found[0].relative_to(folder)}"
+def read(file):
+    rows = json.loads(file.read_text())
+    return {row["target"]: {key: [part for part in value.split("|") if part] for key, value in row.items()} for row in rows}
 
 
-def compiles(options, header, only_preprocess):
-    step = "-E" if only_preprocess else "-fsyntax-only"
-    run = subprocess.run([options.compiler, "-std=c++20", "-x", "c++", step, "-",
-                          *(f"-I{folder}" for folder in options.include)],
-                         input=f'#include "{header}"\n', capture_output=True, text=True)
-    missing = f"{header}: No such file" in run.stderr or f"'{header}' file not found" in run.stderr
-    assert run.returncode == 0 or missing, run.stderr
-    return run.returncode == 0
+def may_see(name, targets):
+    """Folders of the target itself, and the public ones of those that it links, and so on."""
+    own = targets[name]
+    seen = set(own["PENSTOCK_PUBLIC_FOLDERS"] + own["PENSTOCK_PRIVATE_FOLDERS"])
+    linked, to_do = set(), list(own["LINK_LIBRARIES"])
+    while to_do:
+        other = to_do.pop()
+        if other in targets and other not in linked:
+            linked.add(other)
+            seen.update(targets[other]["PENSTOCK_PUBLIC_FOLDERS"])
+            to_do += targets[other]["INTERFACE_LINK_LIBRARIES"]
+    return seen
+
+
+def finds(name, targets, folders):
+    """By `#include "FOLDER/..."`, as a compiler looks: below each of its folders in turn."""
+    ours = [Path(found) for found in targets[name]["finds"] if not found.startswith("/usr/")]
+    return {folder for folder in folders if any((found / folder).is_dir() for found in ours)}
+
+
+def complaints(targets):
+    folders = {folder for row in targets.values() for folder in row["PENSTOCK_PUBLIC_FOLDERS"] + row["PENSTOCK_PRIVATE_FOLDERS"]}
+    for name in targets:
+        found, allowed = finds(name, targets, folders), may_see(name, targets)
+        for folder in sorted(found - allowed):
+            yield f"{name} finds headers of {folder}, which no target that it links gives it"
+        for folder in sorted(allowed - found):
+            yield f"{name} does not find headers of {folder}, although it links what gives them"
+    for module, deps in layers.all_modules(ROOT).items():
+        linked = targets.get(f"penstock_{module}", {}).get("LINK_LIBRARIES", [])
+        built = [name.removeprefix("penstock_") for name in linked if name in targets]
+        if sorted(built) != sorted(deps):
+            yield f"ci/layers.py reads DEPS {' '.join(deps)} for {module}; CMake has {' '.join(built)}"
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--compiler", required=True)
-    parser.add_argument("--source", type=Path, required=True)
-    parser.add_argument("--include", action="append", default=[])
-    parser.add_argument("--sees", nargs="+", choices=FOLDERS, required=True)
-    options = parser.parse_args()
-    wrong = 0
-    for name in FOLDERS:
-        header, allowed = headers_of(options.source, name), name in options.sees
-        if compiles(options, header, only_preprocess=allowed) == allowed:
-            continue
-        wrong += 1
-        print(f'#include "{header}" {"does not compile" if allowed else "compiles"}')
-    print(f"layers: {len(FOLDERS)} folders, {len(options.sees)} to be seen, {wrong} wrong")
-    return 1 if wrong else 0
+    targets = read(Path(sys.argv[1]))
+    wrong = list(complaints(targets))
+    for complaint in wrong:
+        print(complaint)
+    print(f"layers: {len(targets)} targets, {len(wrong)} complaints")
+    return 1 if wrong or not targets else 0
 
 
 if __name__ == "__main__":
