@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import citations
 import layers
 
 MAX_FUNCTION_LINES = 70
@@ -184,6 +185,16 @@ def all_complaints(path, text):
         yield from layers.check_page(text, FOLDERS_OF_SRC, MODULES)
 
 
+def check_comments(files):
+    """Across files: what comments of one name stands in others."""
+    texts = {path: path.read_text() for path in files if path.suffix in CODE | {".py"}}
+    known = citations.definitions({path: without_comments(text) for path, text in texts.items() if path.suffix in CODE})
+    sources = citations.known_sources()
+    for path, text in texts.items():
+        for number, complaint in citations.check(path, text, known, sources):
+            yield path, number, complaint
+
+
 def tracked_files():
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\n")
@@ -194,10 +205,10 @@ def tracked_files():
 def main():
     count = 0
     files = [path for path in tracked_files() if path.is_file()]
-    for path in files:
-        for number, complaint in complaints(path, path.read_text()):
-            print(f"{path}:{number}: {complaint}")
-            count += 1
+    found = [(path, number, complaint) for path in files for number, complaint in complaints(path, path.read_text())]
+    for path, number, complaint in [*found, *check_comments(files)]:
+        print(f"{path}:{number}: {complaint}")
+        count += 1
     print(f"style: {len(files)} files, {count} complaints")
     return 1 if count else 0
 

@@ -1,8 +1,12 @@
 #!/usr/bin/env python3
 """Each style rule finds what it is there to find, and lets the rest pass."""
+import sys
 import unittest
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "docs"))
+import check_docs
+import citations
 import layers
 import style
 
@@ -76,6 +80,41 @@ class StyleTest(unittest.TestCase):
         self.assertIn("no paragraph begins with **new.**", check(page, top=["low"], low=[], new=[])[1])
         self.assertIn("src/low, which has no CMakeLists.txt", check(page, top=[])[0])
         self.assertEqual(len(check(page.replace("**low", "low"), top=["low"], low=[])), 1)
+
+    def cited(self, text, path="src/pool/a.cpp"):
+        code = {Path("src/pool/a.cpp"): "void write() {}\n", Path("src/pool/b.hpp"): "class Ring {\n  void take();\n};\n"}
+        return [what for _, what in citations.check(Path(path), text, citations.definitions(code), ["cMPI", "MPI 4.1"])]
+
+    def test_the_other_side_exists(self):
+        for text in ("f();  // pairs with write()\n", "// Pairs\n  // with Ring::take, which waits. Not so f().\n", "// pairs of words\n",
+                     'auto a = "pairs with nothing";\n'):
+            self.assertEqual(self.cited(text), [])
+        self.assertIn("name the other side", self.cited("f();  // pairs with the reader\n")[0])
+        self.assertIn("Ring::put: no code has that", self.cited("/* pairs with Ring::put */\n")[0])
+        self.assertIn("read(): no code in src/pool", self.cited("// pairs with write(), read()\n")[0])
+        self.assertIn("write(): no code in src/arena", self.cited("// pairs with write()\n", "src/arena/a.cpp")[0])
+
+    def test_sources_exist(self):
+        for text in ("// Source: cMPI, section 3.4; docs/memory-model.md, \"Modes\" and \"Rules\". More.\n", "/* Words. Sources:\n * MPI 4.1. */\n"):
+            self.assertEqual(self.cited(text), [])
+        self.assertEqual(self.cited('"""Text. Source:\ncMPI.\n"""\n', "ci/a.py"), [])
+        self.assertIn("add the work to docs/sources.md", self.cited("// Source: cMPI; hearsay. More.\n")[0])
+        self.assertIn("gpu.md: there is no such file", self.cited("/// Text. Source: cMPI;\n/// gpu.md, \"CUDA\".\n")[0])
+        self.assertIn("no \"Mode of\"", self.cited("// Source: docs/memory-model.md, \"Mode of\".\n")[0])
+
+    def test_figures_are_those_of_the_page(self):
+        readme = check_docs.ROOT / "README.md"
+        text = readme.read_text()
+        wrong = lambda text: [what for _, what in check_docs.check_figures(readme, text)]
+        rows = [line for line in text.split("\n") if line.startswith("| message, 8 B")]
+        first, second = check_docs.NUMBER.findall(rows[0])[:2]
+        self.assertEqual(wrong(text), [])
+        for changed in (rows[0].replace(first, "0.001"), rows[0].replace("8 B", "16 B"),
+                        rows[0].replace(first, "X").replace(second, first).replace("X", second)):
+            self.assertIn("copy them from there", wrong(text.replace(rows[0], changed))[0])
+        self.assertIn("needs <!-- figures", wrong(text.replace("<!-- figures", "<!--"))[0])
+        page = check_docs.FIGURES.search(text).group(1)
+        self.assertIn("no row of no/page.md", wrong(text.replace(page, "no/page.md", 1))[0])
 
     def test_hard_coded_pool(self):
         for path in ('"/dev/dax0.0"', '"/tmp/pool"', '"/dev/shm/mine"'):

@@ -9,7 +9,9 @@
 - Words that do not belong in documentation are absent.
 - A page of docs/decisions or docs/protocols is linked from some other page.
 - Files named in the first column of a table `file` of a plug-in's page lie beside it.
-- The numbers in each row of a table below `<!-- figures: PAGE -->` stand in one row of a table of that page.
+- The numbers in each row of a table below `<!-- figures: PAGE -->` stand in one row of a table of that page, in the same order, and
+  the first cell of that row ("8 B") is one of the words between commas of the first cell here. Each table of figures in README.md
+  has such a comment.
 """
 import re
 import subprocess
@@ -138,13 +140,24 @@ def check_files(path, text):
                     yield number, f"{name}: there is no such file beside this page"
 
 
-def check_figures(text):
+def in_order(wanted, among):
+    rest = iter(among)
+    return all(each in rest for each in wanted)
+
+
+def check_figures(path, text):
     for match in FIGURES.finditer(text):
-        measured = [NUMBER.findall(row) for row in (ROOT / match.group(1)).read_text().split("\n")]
+        page = ROOT / match.group(1)
+        measured = page.read_text().split("\n") if page.is_file() else []
         for number, row in enumerate(match.group(2).splitlines(), line_of(text, match.start(2))):
-            figures = NUMBER.findall(row)
-            if not any(set(figures) <= set(of_page) for of_page in measured):
-                yield number, f"{', '.join(figures)}: no row of {match.group(1)} has these figures"
+            figures, what = NUMBER.findall(row), row.split("|")[1]
+            same = [each for each in measured if each.startswith("| ") and f" {each.split(' | ')[0][2:]}," in f"{what.rstrip()},"]
+            if not any(in_order(figures, NUMBER.findall(each)) for each in same):
+                yield number, f"{', '.join(figures)}: no row of {match.group(1)} for{what}has these figures: copy them from there"
+    if path == ROOT / "README.md":
+        for table in re.finditer(r"^\|.*\n\|[^\n]*---:", text, flags=re.M):
+            if not re.search(r"<!-- figures: \S+ -->\n\n$", text[:table.start()]):
+                yield line_of(text, table.start()), "a table of figures needs <!-- figures: docs/results/PAGE --> above it"
 
 
 def check_reachable(pages):
@@ -163,7 +176,7 @@ def complaints():
     known = names_in_sources()
     for path, text in pages.items():
         for check in (check_links(path, text), check_text(text), check_names(text, known),
-                      check_files(path, text), check_figures(text)):
+                      check_files(path, text), check_figures(path, text)):
             for number, what in check:
                 yield path, number, what
     environment = ROOT / "docs/environment.md"

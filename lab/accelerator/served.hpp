@@ -1,6 +1,6 @@
 // A communicator that the switch serves. A switch alone serves all its ranks (served.cpp); a leaf
 // serves those of its hosts and asks the spine, which serves the leaves (leaf.cpp, spine.cpp).
-// Protocol: docs/protocols/switch.md. Source: design page papers/5-switch.md, 5.4.
+// Protocol: docs/protocols/switch.md. Source: ETRI/OSU slides.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 /* What a GPU and memory that it shares with others achieve without a protocol: copies each way and
  * both at once, by size, streams and parts of the memory, by one process and by two; and the time
  * that words take by which streams, kernels and CPUs signal each other. Source: CCCL, section 3
- * (figure 3), and papers' page 4.2.
+ * (figure 3).
  *
  *   gpu_limits RANK RANKS FOLDER MAX_BYTES
  *

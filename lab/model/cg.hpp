@@ -1,6 +1,7 @@
 // The messages of NAS CG, as traces that SimGrid replays: what lab/bench/scaling/cg.c sends,
-// without running it. Source: Bailey et al., The NAS Parallel Benchmarks; NPB 3.4's description of
-// CG: ranks in a grid of rows and columns, sums over a row in log2 exchanges, a transpose.
+// without running it. Source: Bailey et al., The NAS Parallel Benchmarks, and NPB 3.4's
+// description of CG: ranks in a grid of rows and columns, sums over a row in log2 exchanges, a
+// transpose.
 #pragma once
 
 #include <cstdint>

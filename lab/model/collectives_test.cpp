@@ -133,7 +133,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bound{Collective::alltoall, 8, 14 / 6., 1.52}));
 
 /// Two streams that meet on a device stay together under fair shares, and separate if the device
-/// serves one at a time. Source: papers/4-collectives.md, 4.10.
+/// serves one at a time.
 TEST(Collectives, TurnsOfDevicesPartConvoys) {
   PlatformSet fair = named("cccl"), turns = fair;
   ASSERT_TRUE(change(turns, "turns=1"));

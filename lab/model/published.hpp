@@ -1,7 +1,7 @@
 // CCCL's schedules as the paper gives them, where the engine's differ: for comparison, and to
 // reproduce its emulator. All of a buffer is in the pool at once, in as many chunks as asked for;
 // one stream writes them and another reads them. Source: CCCL, sections 3 and 4, Listing 3, Figure
-// 5; the order of reads is not printed for all (papers/4-collectives.md, 4.4 and 4.9).
+// 5. The paper does not print the order of reads for all collectives.
 #pragma once
 
 #include <vector>

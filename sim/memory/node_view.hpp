@@ -11,7 +11,7 @@
 // counts as having fetched the line just before. If users work in the view, whose loads and stores
 // cannot fetch, the line counts as fetched when the view last took over the device's words, and is
 // sent whole (Storage::users_fetch).
-// Source: memory-model "What the hardware gives".
+// Source: docs/memory-model.md, "The hardware".
 #pragma once
 
 #include <atomic>

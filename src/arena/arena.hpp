@@ -1,5 +1,5 @@
 // Named objects in a pool: any node creates, opens, closes, destroys. Ten-level hash table of
-// fixed capacity with distinct prime bucket counts. Source: cMPI section 3.1, 3.7, table 2.
+// fixed capacity with distinct prime bucket counts. Source: cMPI, sections 3.1 and 3.7, Table 2.
 // Layout and crash rules: docs/protocols/arena.md.
 #pragma once
 

@@ -1,6 +1,6 @@
 // The ten-level hash table of names: fixed capacity, one slot for each bucket. A name goes into the
 // first level whose bucket is free. Lookups examine all levels, so a removal needs no tombstone.
-// Source: cMPI section 3.1; Broder and Karlin, "Multilevel adaptive hashing" (1990).
+// Source: cMPI, section 3.1; Broder and Karlin, "Multilevel adaptive hashing" (1990).
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // The only way to touch pool memory. The operations are bound once, when the pool is mapped;
 // protocols above are written against Memory and never flush, fence or dereference by themselves.
-// Source: memory-model "Modes of a pool" and "Rules"; cMPI section 3.5.
+// Source: docs/memory-model.md, "Modes" and "Rules"; cMPI, section 3.5.
 #pragma once
 
 #include <atomic>

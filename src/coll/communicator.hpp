@@ -1,6 +1,6 @@
 // One rank's side of collectives through the pool. Nothing is sent: a rank publishes data in its
 // own slots, and the other ranks read it there. Protocol: docs/protocols/collectives.md.
-// Source: CCCL, section 4; papers/4-collectives.md, 4.6 to 4.10.
+// Source: CCCL, section 4.
 #pragma once
 
 #include <cstddef>

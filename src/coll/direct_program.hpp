@@ -2,7 +2,7 @@
 // wait for, move and publish, in the order in which they are enqueued. The words are the
 // communicator's own (layout.hpp, "direct"). Each has one reader, a GPU, and that GPU's host may
 // raise the word to release it. Protocol: docs/protocols/collectives.md, "Without a thread of the
-// host". Source: gpu.md, "CUDA"; CCCL, section 4.
+// host". Source: CCCL, section 4.
 #pragma once
 
 #include <cstdint>

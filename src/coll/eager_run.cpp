@@ -1,7 +1,7 @@
 // The eager form. A rank publishes its payload in tagged lines of its own block, and polls the
 // others' lines until all have arrived. Blocks are used in turn. A block is used again when every
-// reader of its last payload has finished that collective. Source: papers/4-collectives.md, 4.10,
-// "tiny payloads"; tagged lines: docs/memory-model.md, rule 6.
+// reader of its last payload has finished that collective. Tagged lines: docs/memory-model.md,
+// rule 6.
 #include "coll/running.hpp"
 
 namespace penstock::coll {

@@ -2,7 +2,7 @@
 // which does steps in parallel if they need no order. Both lanes become one, in the order of the
 // list. No word is published earlier than in the list, and no wait comes after a word that follows
 // it there. So this order makes progress wherever the list's order does. Protocol:
-// docs/protocols/collectives.md, "By one launch". Source: gpu.md, "CUDA" (fused kernel).
+// docs/protocols/collectives.md, "By one launch".
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Forwarding within a node: each rank reads a share of the data that ranks of other nodes have
-// published, and publishes it for its own node. So a node reads those bytes only once. Source: the
-// three phases of papers/5-switch.md, 5.2; with shares instead of a leader, and the first phase
-// straight into the pool ("better than published").
+// published, and publishes it for its own node. So a node reads those bytes only once. Source:
+// ETRI/OSU slides (three phases), but with shares instead of a leader, and the first phase straight
+// into the pool.
 #pragma once
 
 #include <functional>

@@ -1,6 +1,6 @@
 // A schedule whose data a Mover moves, such as a GPU. Its lanes are cut where control passes
 // between the proxy, which runs the protocol, and the mover. Both follow the same program.
-// Source: CCCL, section 4 (two streams of a rank); gpu.md, "CUDA".
+// Source: CCCL, section 4 (two streams of a rank).
 #pragma once
 
 #include <array>

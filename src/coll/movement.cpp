@@ -1,7 +1,7 @@
 // Broadcast, gather, scatter, allgather and alltoall. All data is written once, and read once by
 // each rank that needs it. In round n a rank publishes its chunk n + lead and reads chunk n of the
 // others. The lead gives the consumers time to release the slot. Source: CCCL, section 4 and Table
-// 2; the order of reading: design page papers/4-collectives.md, 4.4.
+// 2; the order of reading: docs/protocols/collectives.md, "Rounds".
 #include "base/format.hpp"
 #include "coll/builder.hpp"
 

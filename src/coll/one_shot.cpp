@@ -1,6 +1,6 @@
 // Reductions in which each rank reads all operands of its result: reduce, reduce_scatter,
 // allreduce, scan and exscan. Each operand is read once, in the combine itself. Source: CCCL,
-// section 4 (its AllReduce is this one); operands are in rank order, as in gpu.md.
+// section 4 (its AllReduce is this one). Operands are in rank order.
 #include "base/format.hpp"
 #include "coll/builder.hpp"
 

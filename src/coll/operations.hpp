@@ -1,5 +1,5 @@
-// Names of the element types and of the operations on them, for hosts and GPUs. Source: design page
-// gpu.md, "Algorithms"; the types are those of NCCL and PyTorch, the operations those and MPI's.
+// Names of the element types and of the operations on them, for hosts and GPUs. The types are
+// those of NCCL and PyTorch, the operations theirs and MPI's.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,6 @@
 // The devices of the pool that a call uses, and the device and slot of each chunk. All follow from
-// indexes alone, so they are the same on all ranks. Source: CCCL, equations 1 to 4, as corrected
-// and completed on the design page papers/4-collectives.md, 4.4. Explained in
-// docs/protocols/collectives.md.
+// indexes alone, so they are the same on all ranks. Source: CCCL, equations 1 to 4, corrected and
+// completed: docs/protocols/collectives.md, "Placement".
 #pragma once
 
 #include <algorithm>

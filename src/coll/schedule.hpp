@@ -1,7 +1,6 @@
 // A collective as data: the steps of one rank. The host, the simulated nodes, the time model and
 // GPUs run the same steps. No step assumes host memory or a host thread. Source: CCCL, section 4
-// ("Order", "Chunks", "Doorbells"); design page papers/4-collectives.md, 4.4 to 4.10. Explained,
-// with the counts, in docs/protocols/collectives.md.
+// ("Order", "Chunks", "Doorbells"). Explained, with the counts, in docs/protocols/collectives.md.
 //
 // Each rank publishes a stream of chunks, numbered from 0 in each collective. Chunk n is in slot n
 // mod `slots` of its producer, and has one doorbell that only the producer writes. Consumers

@@ -1,8 +1,7 @@
 // The slot form: steps run in list order. A chunk is copied into a slot, and then its doorbell is
 // rung. A reader that has seen the doorbell invalidates its copies of the slot and reads it. The
 // doorbells of a round are polled together, and its small chunks are read together, for one device
-// access each (together.hpp). Source: CCCL, sections 3 and 4; papers/4-collectives.md, 4.6 (reuse
-// of slots), 4.9.
+// access each (together.hpp). Source: CCCL, sections 3 and 4.
 #include "base/format.hpp"
 #include "coll/running.hpp"
 #include "coll/together.hpp"

@@ -4,7 +4,6 @@
 // Chunk 2 n + 3 holds round n of its result, and is read after the input of round n + 1. So each
 // reader reads and releases the chunks in the order of their numbers. If results are forwarded, the
 // three streams have chunks 3 n, 3 n + 4 and 3 n + 8, each read one round after the one before.
-// Source: design page papers/4-collectives.md, 4.10.
 #include <optional>
 
 #include "base/format.hpp"

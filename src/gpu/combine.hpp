@@ -1,6 +1,6 @@
 // The reduction of one step on a GPU: the values of the ranks, wherever they lie, in rank order.
-// Compiled for the GPU by combine.cu, and for the host by the stand-in GPU. Source: gpu.md, "CUDA"
-// (reduction in registers, straight from the pool).
+// Compiled for the GPU by combine.cu, and for the host by the stand-in GPU. It reads
+// straight from the pool and reduces in registers.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // Collectives of GPUs through the pool: two streams of this rank move the data, straight between
 // the GPU's memory and the communicator's slots, in one of two forms. Protocol:
-// docs/protocols/collectives.md, "Data that a GPU moves". Source: CCCL, section 4; gpu.md, "CUDA".
+// docs/protocols/collectives.md, "Data that a GPU moves". Source: CCCL, section 4.
 #pragma once
 
 #include <memory>

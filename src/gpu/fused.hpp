@@ -2,9 +2,9 @@
 // coll/fused_program.hpp. It waits for words of the pool, copies and reduces straight between the
 // pool and the GPU's memory, and writes words for others, without a launch, an event or another
 // stream in between. Compiled for the GPU by fused.cu, for the host by the stand-in GPU, and for
-// simulated nodes by their tests. Protocol: docs/protocols/collectives.md, "By one launch". Source:
-// gpu.md, "CUDA" (fused kernel); the order of data and words: PTX ISA 8.8, "Memory consistency
-// model", release and acquire patterns, and barriers.
+// simulated nodes by their tests. Protocol: docs/protocols/collectives.md, "By one launch". The
+// order of data and words follows the release and acquire patterns and the barriers of its source.
+// Source: PTX ISA 8.8, "Memory consistency model".
 #pragma once
 
 #include "gpu/combine.hpp"

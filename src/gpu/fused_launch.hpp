@@ -1,5 +1,5 @@
 // Small calls of the direct form by one launch each (fused.hpp): which calls qualify, and the
-// arguments of their launches. Source: gpu.md, "CUDA" (fused kernel).
+// arguments of their launches.
 #pragma once
 
 #include <memory>

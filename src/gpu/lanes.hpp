@@ -1,5 +1,5 @@
 // The two streams of a rank (coll::Lane), and how they are ordered with each other and with the
-// program's streams: by events, which a graph may capture. Source: gpu.md, "CUDA".
+// program's streams: by events, which a graph may capture.
 #pragma once
 
 #include <array>

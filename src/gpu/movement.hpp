@@ -1,5 +1,5 @@
 // Moves the data of a collective by a rank's streams: copies between the GPU's memory and the
-// slots, and reductions straight from there. Source: CCCL, section 4; gpu.md, "CUDA".
+// slots, and reductions straight from there. Source: CCCL, section 4.
 #pragma once
 
 #include <optional>

@@ -1,6 +1,6 @@
 // How streams of a GPU wait for words of the pool and write words for others, in the direct form:
 // by stream memory operations, or by launches of a small kernel (word_ops.hpp) if the GPU has no
-// such operations, and in graphs. Source: gpu.md, "CUDA".
+// such operations, and in graphs.
 #pragma once
 
 #include <array>

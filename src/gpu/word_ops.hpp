@@ -1,7 +1,7 @@
 // A launch that does the work of stream memory operations in the direct form: for GPUs that have
 // none, and for graphs, whose launches are frozen at their capture: so it takes the number of the
 // collective from memory of the GPU, which each call advances. Compiled for the GPU by words.cu,
-// and for the host by the stand-in GPU. Source: gpu.md, "CUDA" (graph capture).
+// and for the host by the stand-in GPU.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Two processes meet in a pool and test its memory. Source: memory-model "Modes of a pool";
+// Two processes meet in a pool and test its memory. Source: docs/memory-model.md, "Modes";
 // docs/protocols/litmus.md.
 #pragma once
 

@@ -1,6 +1,6 @@
 // Packets between the ranks of a communicator and a switch that computes: 64 bytes each, the valid
 // word last. Source: ETRI/OSU slides, "iMEX" (they name the structures, without a layout); the
-// layout is that of design page papers/5-switch.md, 5.4. In words: docs/protocols/switch.md.
+// layout is ours: docs/protocols/switch.md.
 #pragma once
 
 #include <array>

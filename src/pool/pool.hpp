@@ -1,5 +1,5 @@
 // A pool: memory that several hosts map, its superblock, and the attached processes. Layout and
-// crash rules: docs/protocols/pool.md. Source: cMPI section 3.1; architecture "Arena".
+// crash rules: docs/protocols/pool.md. Source: cMPI, section 3.1.
 #pragma once
 
 #include <cstddef>

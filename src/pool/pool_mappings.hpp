@@ -1,7 +1,6 @@
 // Further mappings of a pool in this process, besides the pool's own: by another copy of the
 // library (libpenstock.so and the provider each hold one), or by the program itself. They identify
-// user memory that lies in the pool. Source: memory-model "Two-sided: channels", rendezvous by
-// offset.
+// user memory that lies in the pool. For rendezvous: docs/protocols/channel.md.
 #pragma once
 
 #include <atomic>

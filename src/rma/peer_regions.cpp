@@ -147,8 +147,7 @@ Result<void> PeerRegions::put(std::uint64_t key, std::uint64_t address, const vo
 void PeerRegions::store_fence() const {
   // A full fence, not only one before our next publish: a process that learns of the bytes by any
   // means must find them.
-  pool_.memory()
-      .full_fence();  // pairs with the invalidation in get, or in any process that learns of it
+  pool_.memory().full_fence();  // pairs with get(), and with invalidations by any other process
 }
 
 Result<void> PeerRegions::begin_put(std::uint64_t key, std::uint64_t address, const void* from,

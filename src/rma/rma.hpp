@@ -1,7 +1,7 @@
 // One-sided access to memory in the pool: the origin puts and gets by copying; the owner of the
 // memory takes no part. A process that exposes memory keeps a table of regions in the pool; a
 // process that knows the table's offset finds a region by its key. Lines, access counts and crash
-// rules: docs/protocols/rma.md. Source: cMPI section 3.2; memory-model "One-sided: windows".
+// rules: docs/protocols/rma.md. Source: cMPI, section 3.2.
 #pragma once
 
 #include <cstdint>

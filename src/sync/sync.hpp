@@ -1,5 +1,5 @@
 // Synchronization by loads and stores only: no atomic instruction ever touches the pool.
-// Each structure is an array of lines with one writer each. Source: cMPI section 3.4;
+// Each structure is an array of lines with one writer each. Source: cMPI, section 3.4;
 // Lamport's bakery (1974); Moir and Anderson's splitters (1995).
 #pragma once
 

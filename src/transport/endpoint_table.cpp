@@ -128,7 +128,7 @@ Result<EndpointTable> EndpointTable::open(arena::Arena& arena) {
   if (!object) return unexpected(object.error());
   TableHead head{};
   if (object->bytes >= sizeof head)
-    arena.pool().memory().observe_line(&head, object->data);  // pairs with make_table
+    arena.pool().memory().observe_line(&head, object->data);  // pairs with make_table()
   PENSTOCK_TRY(check(head, *object, arena.pool()));
   return EndpointTable(arena, object->data, head);
 }

@@ -43,7 +43,7 @@ bool PeerStatistics::make_piece() {
   header.slot = self_.slot;
   header.generation = self_.generation;
   header.checksum = checksum_of(header);
-  arena_->pool().memory().publish_line(object->data, &header);  // pairs with peer_counts
+  arena_->pool().memory().publish_line(object->data, &header);  // pairs with peer_counts()
   pieces_.push_back(*object);
   return true;
 }
@@ -75,7 +75,7 @@ void PeerStatistics::publish(Peer peer, std::uint32_t generation, const Endpoint
   std::byte* const at =
       in_table ? first_rows_ + line_bytes * number
                : pieces_[behind / rows_of_piece].data + line_bytes * (1 + behind % rows_of_piece);
-  arena_->pool().memory().publish_line(at, &row);  // pairs with peer_counts
+  arena_->pool().memory().publish_line(at, &row);  // pairs with peer_counts()
 }
 
 namespace {

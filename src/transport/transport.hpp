@@ -1,7 +1,6 @@
 // Two-sided messages through the pool. An endpoint owns its channels' memory; a channel is a
 // single-producer single-consumer ring made on first use. Protocol by cache line, with the count
-// of serialized device accesses: docs/protocols/channel.md. Source: cMPI section 3.3;
-// memory-model "Two-sided: channels".
+// of serialized device accesses: docs/protocols/channel.md. Source: cMPI, section 3.3.
 #pragma once
 
 #include <pthread.h>

@@ -40,7 +40,7 @@ class ProcessBell {
     // slot, and bits of the generation: a slot's next owner begins to count anew
     constexpr unsigned count_bits = 40;
     const std::uint64_t ring = pool.token() << count_bits | ++rings;
-    pool.memory().publish_word(bell, ring);  // pairs with rung
+    pool.memory().publish_word(bell, ring);  // pairs with rung()
     pool.memory().store_fence();
   }
 

@@ -35,7 +35,7 @@ void Signals::signal_open(std::span<const std::uint32_t> origins) {
     ++peer(origin).sent.opens;
     send(origin);
   }
-  context_.memory.store_fence();  // pairs with observe: the signal leaves the store buffer
+  context_.memory.store_fence();  // pairs with observe(): the signal leaves the store buffer
 }
 
 void Signals::signal_complete(std::span<const std::uint32_t> targets) {
@@ -47,14 +47,14 @@ void Signals::signal_complete(std::span<const std::uint32_t> targets) {
     ++receiver.sent.completes;
     send(target);
   }
-  context_.memory.store_fence();  // pairs with observe
+  context_.memory.store_fence();  // pairs with observe()
 }
 
 void Signals::answer(std::uint32_t origin, std::uint32_t serial) {
   context_.memory.store_fence();  // stores to the ranges precede the answer
   peer(origin).sent.answer = serial;
   send(origin);
-  context_.memory.store_fence();  // pairs with observe
+  context_.memory.store_fence();  // pairs with observe()
 }
 
 bool Signals::piggyback(std::uint32_t target, const Extent& piece, const void* from) {

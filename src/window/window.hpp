@@ -1,7 +1,7 @@
 // Windows: memory of every rank of a group, in the pool. Each rank puts and gets by itself, in
 // epochs that words of the pool delimit. No message is sent. Lines, access counts and crash rules:
-// docs/protocols/window.md. Source: cMPI sections 3.2 and 3.4; memory-model "One-sided: windows";
-// the calls have the semantics of MPI 4.1 chapter 12.
+// docs/protocols/window.md. Source: cMPI, sections 3.2 and 3.4; MPI 4.1, chapter 12, for
+// the semantics of the calls.
 #pragma once
 
 #include <cstdint>
