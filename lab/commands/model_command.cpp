@@ -33,9 +33,9 @@ Result<std::vector<Collective>> collectives_of(const ModelArguments& arguments) 
   std::string known;
   for (std::size_t i = 0; i < coll::collective_count; ++i) {
     const auto collective = static_cast<Collective>(i);
-    const bool has_network = collective < Collective::scan;
     known += std::string(known.empty() ? "" : ", ") + name_of(collective);
-    if (arguments.collectives.empty() && has_network) wanted.push_back(collective);
+    if (arguments.collectives.empty() && model::has_network(collective))
+      wanted.push_back(collective);
   }
   for (const std::string& name : arguments.collectives) {
     const std::size_t before = wanted.size();

@@ -20,8 +20,7 @@ Result<double> tie_of(Network network, const PoolCase& call, double seconds) {
 
 Result<std::vector<NetworkTime>> by_networks(const PoolCase& call, double seconds) {
   std::vector<NetworkTime> times;
-  const bool known =
-      call.collective != coll::Collective::scan && call.collective != coll::Collective::exscan;
+  const bool known = has_network(call.collective);
   for (const Network& network : networks()) {
     if (!known || call.ranks < 2) continue;
     times.push_back({&network,

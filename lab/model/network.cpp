@@ -152,6 +152,10 @@ class MessageLane final : public Lane {
 
 }  // namespace
 
+bool has_network(Collective collective) {
+  return messages_of(collective, 0, 2, 1).has_value();
+}
+
 Result<double> network_seconds(const Network& network, Collective collective, std::uint32_t ranks,
                                std::uint32_t per_node, std::uint64_t block) {
   Machine machine;

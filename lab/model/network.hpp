@@ -8,6 +8,9 @@
 
 namespace penstock::model {
 
+/// Whether there is a model of it by messages: the condition of network_seconds().
+bool has_network(coll::Collective collective);
+
 /// Seconds of a call on `ranks` ranks; `per_node` consecutive ones share a host. `block`: bytes of
 /// a block, as in coll::uniform_problem(). Reduction itself takes no time here.
 Result<double> network_seconds(const Network& network, coll::Collective collective,

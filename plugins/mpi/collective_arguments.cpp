@@ -209,7 +209,8 @@ bool CollectiveArguments::reduction(Collective collective, std::optional<std::si
   problem_.in_place = gets && words_.in_place(0);
   void* const input = problem_.in_place ? words_.pointer(1) : words_.pointer(0);
   // MPI_Exscan gives rank 0 no result, so its output buffer there may be null.
-  const bool gets_nothing = collective == Collective::exscan && problem_.rank == 0;
+  const bool gets_nothing =
+      gets && coll::operand_count(collective, problem_.rank, problem_.root, problem_.ranks) == 0;
   void* const output = gets_nothing ? input : words_.pointer(1);
   if (!in_.use(input, type) || !out_.use(output, type)) return false;
   // A cached reduction is valid only for predefined handles, which are never freed.

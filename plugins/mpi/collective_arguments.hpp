@@ -18,8 +18,8 @@
 namespace penstock::mpi {
 
 enum class CollectiveCall : std::uint8_t {
-#define PENSTOCK_COLLECTIVE(name, lower, UPPER, n) lower,
-#define PENSTOCK_COUNTED(name, lower, UPPER, n) lower,
+#define PENSTOCK_COLLECTIVE(name, lower, n, kinds) lower,
+#define PENSTOCK_COUNTED(name, lower, n, kinds) lower,
 #include "collective_table.inc"
 #undef PENSTOCK_COLLECTIVE
 #undef PENSTOCK_COUNTED
@@ -151,7 +151,7 @@ class CollectiveArguments {
  private:
   bool read_arguments(CollectiveCall call);
   void begin(coll::Collective collective);
-  bool is_reduction() const { return problem_.collective >= coll::Collective::reduce; }
+  bool is_reduction() const { return coll::is_reduction(problem_.collective); }
   bool is_reduced_by_mpi() const {
     return is_reduction() && std::holds_alternative<MpiArithmetic>(reduction_);
   }

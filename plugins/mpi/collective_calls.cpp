@@ -45,8 +45,8 @@ std::optional<int> in_pool(CollectiveCall call, bool large, const char* name, Wo
     return narrowed(CollectiveCall::lower, true, shorter, NAMES_##n);                    \
   }
 
-#define PENSTOCK_COLLECTIVE(name, lower, UPPER, n) IN_C(name, lower, n)
-#define PENSTOCK_COUNTED(name, lower, UPPER, n) \
+#define PENSTOCK_COLLECTIVE(name, lower, n, kinds) IN_C(name, lower, n)
+#define PENSTOCK_COUNTED(name, lower, n, kinds) \
   IN_C(name, lower, n)                          \
   IN_C_LARGE(name, lower, n)
 #include "collective_table.inc"

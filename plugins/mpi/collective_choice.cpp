@@ -12,14 +12,14 @@ namespace penstock::mpi {
 namespace {
 
 constexpr CollectiveCall taken_calls[] = {
-    CollectiveCall::barrier,        CollectiveCall::bcast,
-    CollectiveCall::reduce,         CollectiveCall::allreduce,
-    CollectiveCall::scan,           CollectiveCall::exscan,
-    CollectiveCall::gather,         CollectiveCall::gatherv,
-    CollectiveCall::scatter,        CollectiveCall::scatterv,
-    CollectiveCall::allgather,      CollectiveCall::allgatherv,
-    CollectiveCall::alltoall,       CollectiveCall::alltoallv,
-    CollectiveCall::reduce_scatter, CollectiveCall::reduce_scatter_block};
+#define PENSTOCK_COLLECTIVE(name, lower, n, kinds)
+#define PENSTOCK_COUNTED(name, lower, n, kinds)
+#define PENSTOCK_IN_POOL(name, lower, n, kinds) CollectiveCall::lower,
+#define PENSTOCK_COUNTED_IN_POOL(name, lower, n, kinds) CollectiveCall::lower,
+#include "collective_table.inc"
+#undef PENSTOCK_COLLECTIVE
+#undef PENSTOCK_COUNTED
+};
 
 /// The upper half of the bits is for nonblocking calls.
 constexpr unsigned half = 32;
@@ -37,8 +37,8 @@ constexpr std::uint64_t bits_of_taken() {
 
 std::string_view name_of(CollectiveCall call) {
   constexpr std::string_view names[] = {
-#define PENSTOCK_COLLECTIVE(name, lower, UPPER, n) #lower,
-#define PENSTOCK_COUNTED(name, lower, UPPER, n) #lower,
+#define PENSTOCK_COLLECTIVE(name, lower, n, kinds) #lower,
+#define PENSTOCK_COUNTED(name, lower, n, kinds) #lower,
 #include "collective_table.inc"
 #undef PENSTOCK_COLLECTIVE
 #undef PENSTOCK_COUNTED

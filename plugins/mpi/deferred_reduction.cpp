@@ -25,20 +25,6 @@ Collective movement_of(Collective reduction) {
   }
 }
 
-/// Number of ranks, counted from rank 0, whose operands make up this rank's result.
-std::uint32_t operands_of(const Problem& reduction) {
-  switch (reduction.collective) {
-    case Collective::reduce:
-      return reduction.rank == reduction.root ? reduction.ranks : 0;
-    case Collective::scan:
-      return reduction.rank + 1;
-    case Collective::exscan:
-      return reduction.rank;
-    default:
-      return reduction.ranks;
-  }
-}
-
 }  // namespace
 
 bool DeferredReduction::fits(const Problem& reduction) {
@@ -52,7 +38,8 @@ DeferredReduction::DeferredReduction(const Problem& reduction)
                 .root = reduction.root,
                 .input = reduction.input,
                 .max_block_bytes = reduction.max_block_bytes},
-      count_(operands_of(reduction)) {
+      count_(coll::operand_count(reduction.collective, reduction.rank, reduction.root,
+                                 reduction.ranks)) {
   if (reduction.output.empty()) return;
   result_ = reduction.output.front();
   operands_.resize(result_.bytes * reduction.ranks);

@@ -3,13 +3,29 @@
 #include <iterator>
 #include <limits>
 #include <mutex>
+#include <string_view>
 
-#include "collective_kinds.hpp"
 #include "pmpi.hpp"
 
 namespace penstock::mpi {
 
 namespace {
+
+constexpr std::string_view kinds_of_calls[] = {
+#define PENSTOCK_COLLECTIVE(name, lower, n, kinds) kinds,
+#define PENSTOCK_COUNTED(name, lower, n, kinds) kinds,
+#include "collective_table.inc"
+#undef PENSTOCK_COLLECTIVE
+#undef PENSTOCK_COUNTED
+};
+
+#define PENSTOCK_COLLECTIVE(name, lower, n, kinds)       \
+  static_assert(std::string_view(kinds).size() % n == 0, \
+                "collective_table.inc: MPI_" #name " has " #n " arguments, each of a kind");
+#define PENSTOCK_COUNTED PENSTOCK_COLLECTIVE
+#include "collective_table.inc"
+#undef PENSTOCK_COLLECTIVE
+#undef PENSTOCK_COUNTED
 
 bool fits_int(Count number) {
   return number >= std::numeric_limits<int>::min() && number <= std::numeric_limits<int>::max();
@@ -54,7 +70,7 @@ bool Narrowed::narrow_array(Word& word, std::size_t n) {
 }
 
 bool Narrowed::narrow(CollectiveCall call, std::span<Word> words) {
-  const std::string_view kinds = kinds_of(call);
+  const std::string_view kinds = kinds_of_calls[static_cast<std::size_t>(call)];
   Arrays arrays;
   if (kinds.find('a') != std::string_view::npos) arrays = arrays_of(call, words);
   const std::size_t half = kinds.find('t');

@@ -57,10 +57,10 @@ std::optional<int> in_pool(Begin begin, CollectiveCall call, bool large, const c
   FORM(nonblocking_in_pool, lower, I##lower, NO_PARAMETER, NO_PARAMETER, n) \
   FORM(persistent_in_pool, lower, name##_init, INFO_PARAMETER, INFO_NAME, n)
 
-#define PENSTOCK_COLLECTIVE(name, lower, UPPER, n)
-#define PENSTOCK_COUNTED(name, lower, UPPER, n)
-#define PENSTOCK_IN_POOL(name, lower, UPPER, n) BOTH(name, lower, n)
-#define PENSTOCK_COUNTED_IN_POOL(name, lower, UPPER, n)                           \
+#define PENSTOCK_COLLECTIVE(name, lower, n, kinds)
+#define PENSTOCK_COUNTED(name, lower, n, kinds)
+#define PENSTOCK_IN_POOL(name, lower, n, kinds) BOTH(name, lower, n)
+#define PENSTOCK_COUNTED_IN_POOL(name, lower, n, kinds)                           \
   BOTH(name, lower, n)                                                            \
   FORM_LARGE(nonblocking_in_pool, lower, I##lower, NO_PARAMETER, NO_PARAMETER, n) \
   FORM_LARGE(persistent_in_pool, lower, name##_init, INFO_PARAMETER, INFO_NAME, n)

@@ -14,8 +14,8 @@ namespace penstock::mpi {
 namespace {
 
 constexpr const char* names[] = {
-#define PENSTOCK_COLLECTIVE(name, lower, UPPER, n) "MPI_" #name,
-#define PENSTOCK_COUNTED(name, lower, UPPER, n) "MPI_" #name,
+#define PENSTOCK_COLLECTIVE(name, lower, n, kinds) "MPI_" #name,
+#define PENSTOCK_COUNTED(name, lower, n, kinds) "MPI_" #name,
 #include "collective_table.inc"
 #undef PENSTOCK_COLLECTIVE
 #undef PENSTOCK_COUNTED

@@ -160,7 +160,7 @@ Scenario calls(const SimulatedPool& pool, std::uint64_t area, std::uint32_t rank
     plan->tokens.resize(ranks);
     std::mt19937_64 random(world.random());
     for (std::uint32_t i = 0; i < number; ++i) {
-      plan->calls.push_back(coll::draw_call(static_cast<Collective>(random() % 11), ranks, random));
+      plan->calls.push_back(coll::draw_call(coll::any_collective(random), ranks, random));
       plan->calls.back().salt = static_cast<std::uint32_t>(random());
     }
     spawn_ranks<Rank>(world, pool, plan, nodes, victim);

@@ -108,7 +108,7 @@ TEST(CommunicatorsOverwritten, WhoWaitsRestoresItsWords) {
     std::mt19937_64 random(world.random());
     all->check = random() % 3 == 0;
     for (int i = 0; i < 6; ++i) {
-      all->calls.push_back(coll::draw_call(static_cast<Collective>(random() % 11), ranks, random));
+      all->calls.push_back(coll::draw_call(coll::any_collective(random), ranks, random));
       all->plans.push_back({.slot_bytes = small_shape.slot_bytes, .eager = random() % 3 == 0});
     }
     for (std::uint32_t self = 0; self < ranks; ++self)

@@ -86,7 +86,7 @@ class Rank : PlanRank<Plan> {
 };
 
 coll::TestCall draw(Kinds kinds, std::uint32_t ranks, std::mt19937_64& random) {
-  auto collective = static_cast<Collective>(random() % 11);
+  auto collective = coll::any_collective(random);
   if (kinds == Kinds::from_one_root) collective = Collective::broadcast;
   coll::TestCall call = coll::draw_call(collective, ranks, random);
   call.salt = static_cast<std::uint32_t>(random());

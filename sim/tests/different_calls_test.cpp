@@ -124,7 +124,7 @@ CallWithPlan draw_another(const CallWithPlan& than, std::uint32_t rank, std::mt1
     other.plan = than.plan;
   }
   while (agree(than.call, other.call, rank))
-    other = draw(static_cast<Collective>(random() % 11), ranks, random);
+    other = draw(coll::any_collective(random), ranks, random);
   return other;
 }
 
@@ -132,7 +132,7 @@ CallWithPlan draw_another(const CallWithPlan& than, std::uint32_t rank, std::mt1
 void draw_calls(Plan& plan, bool differ, std::mt19937_64& random) {
   const auto ranks = static_cast<std::uint32_t>(plan.tokens.size());
   for (std::uint32_t i = 0; i + 1 < number; ++i)
-    plan.calls.push_back(draw(static_cast<Collective>(random() % 11), ranks, random));
+    plan.calls.push_back(draw(coll::any_collective(random), ranks, random));
   plan.calls.push_back(draw(Collective::barrier, ranks, random));
   if (!differ) return;
   plan.differs_in = static_cast<std::uint32_t>(random() % (number - 1));

@@ -243,8 +243,7 @@ coll::TestCall broadcast_from(std::uint32_t root, std::uint32_t ranks, std::uint
 void draw_call(Plan& plan, const Drawing& drawing, std::mt19937_64& random) {
   constexpr std::uint64_t few_lines = 3 * 64;
   const std::size_t number = plan.calls.size();
-  coll::TestCall call =
-      coll::draw_call(static_cast<Collective>(random() % 11), drawing.ranks, random);
+  coll::TestCall call = coll::draw_call(coll::any_collective(random), drawing.ranks, random);
   coll::Plan how = coll::draw_plan(call.collective, drawing.ranks, random);
   bool by_hosts = drawing.one_of_by_hosts != 0 && random() % drawing.one_of_by_hosts == 0;
   // No rank waits for the last word that it writes.

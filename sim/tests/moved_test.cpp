@@ -115,7 +115,7 @@ Scenario calls(const SimulatedPool& pool, std::uint64_t area, std::uint32_t rank
     const auto devices = static_cast<std::uint32_t>(1 + random() % 3);
     if (devices > 1) plan->shape = on_devices(devices);
     for (std::uint32_t i = 0; i < number; ++i) {
-      plan->calls.push_back(coll::draw_call(static_cast<Collective>(random() % 11), ranks, random));
+      plan->calls.push_back(coll::draw_call(coll::any_collective(random), ranks, random));
       plan->calls.back().salt = static_cast<std::uint32_t>(random());
       plan->plans.push_back(coll::draw_plan(plan->calls.back().collective, ranks, random));
       plan->plans.back().slot_bytes = small_shape.slot_bytes;

@@ -14,12 +14,13 @@ namespace {
 using coll::Collective;
 
 Result<Collective> read_collective(std::int32_t number) {
-  if (number >= PENSTOCK_BARRIER && number <= PENSTOCK_EXSCAN)
+  static_assert(PENSTOCK_EXSCAN + 1 == coll::collective_count, "penstock_collective_t has all");
+  if (number >= 0 && static_cast<std::size_t>(number) < coll::collective_count)
     return static_cast<Collective>(number);
   return fail(ErrorCode::invalid_argument,
               "collective {} does not exist: PENSTOCK_BARRIER (0) to "
-              "PENSTOCK_EXSCAN (10) do",
-              number);
+              "PENSTOCK_EXSCAN ({}) do",
+              number, coll::collective_count - 1);
 }
 
 Result<void> read_blocks(const penstock_block_t* blocks, std::uint32_t count, const char* side,

@@ -8,10 +8,6 @@
 
 namespace penstock::capi {
 
-inline bool is_reduction(coll::Collective collective) {
-  return collective >= coll::Collective::reduce;
-}
-
 /// Errors: invalid_argument (names the value found and the possible ones).
 Result<coll::Reduction> read_reduction(const penstock_call_t& call, std::uint32_t ranks);
 Result<void> read_problem(const penstock_call_t& call, const coll::Communicator& core,

@@ -24,7 +24,7 @@ std::uint32_t parts_of_chunk(const Problem& problem, const Plan& plan) {
 // Parts begin on a line boundary. In a reduction they hold whole elements. In a movement they need
 // not, because the ranks may disagree on what an element is.
 Cut cut_of(const Problem& problem, const Plan& plan, std::uint64_t most) {
-  const std::uint64_t unit = problem.collective >= Collective::reduce ? problem.element_bytes : 1;
+  const std::uint64_t unit = is_reduction(problem.collective) ? problem.element_bytes : 1;
   const std::uint64_t line = plan.eager ? coherence::tagged_bytes : coherence::line_bytes;
   std::uint64_t stride = std::min(most, plan.slot_bytes / parts_of_chunk(problem, plan));
   if (plan.chunks != 0 && problem.max_block_bytes && !plan.eager) {
@@ -113,13 +113,6 @@ void Builder::release(std::uint32_t producer, std::uint64_t chunk) {
   push({.kind = StepKind::release, .rank = producer, .chunk = chunk});
 }
 
-const char* name_of(Collective collective) {
-  constexpr std::array<const char*, collective_count> names = {
-      "barrier", "broadcast",      "gather",    "scatter", "allgather", "alltoall",
-      "reduce",  "reduce_scatter", "allreduce", "scan",    "exscan"};
-  return names[static_cast<std::size_t>(collective)];
-}
-
 const char* name_of(Algorithm algorithm) {
   constexpr std::array<const char*, 4> names = {"one_shot", "two_shot", "two_level", "leaders"};
   return names[static_cast<std::size_t>(algorithm)];
@@ -155,7 +148,7 @@ Result<void> check_sizes(const Problem& p) {
         return fail(ErrorCode::invalid_argument,
                     "{}: a block of {} bytes, and {} are said to be the most",
                     name_of(p.collective), block.bytes, *p.max_block_bytes);
-      if (p.collective >= Collective::reduce && block.bytes % p.element_bytes != 0)
+      if (is_reduction(p.collective) && block.bytes % p.element_bytes != 0)
         return fail(ErrorCode::invalid_argument, "{}: a block of {} bytes, elements have {}",
                     name_of(p.collective), block.bytes, p.element_bytes);
     }
@@ -163,39 +156,11 @@ Result<void> check_sizes(const Problem& p) {
   return {};
 }
 
-/// Checks that the problem has the number of blocks that the table in problem.hpp requires.
+/// Checks that the problem has the number of blocks that collective_table requires.
 Result<void> check_blocks(const Problem& p) {
-  const bool root = p.rank == p.root;
-  const std::size_t one = 1, all = p.ranks;
-  std::size_t input = one, output = one;
-  switch (p.collective) {
-    case Collective::barrier:
-      input = output = 0;
-      break;
-    case Collective::broadcast:
-      input = root ? one : 0, output = root ? 0 : one;
-      break;
-    case Collective::gather:
-      output = root ? all : 0;
-      break;
-    case Collective::scatter:
-      input = root ? all : 0;
-      break;
-    case Collective::allgather:
-      output = all;
-      break;
-    case Collective::alltoall:
-      input = output = all;
-      break;
-    case Collective::reduce:
-      output = root ? one : 0;
-      break;
-    case Collective::reduce_scatter:
-      input = all;
-      break;
-    default:
-      break;
-  }
+  const CollectiveRow& row = row_of(p.collective);
+  const std::size_t input = block_count(row.input, p.rank == p.root, p.ranks);
+  const std::size_t output = block_count(row.output, p.rank == p.root, p.ranks);
   const bool counts_fit = p.input.size() == input && p.output.size() == output;
   if (counts_fit) return check_sizes(p);
   return fail(ErrorCode::invalid_argument,
@@ -236,7 +201,7 @@ Result<void> check_one_chunk(const Problem& p, const Plan& plan, const Schedule&
 Result<Schedule> build(const Problem& problem, const Plan& plan, const NodeMap& nodes) {
   PENSTOCK_TRY(check(problem, plan));
   if (plan.algorithm >= Algorithm::two_level) return build_two_level(problem, plan, nodes);
-  const bool reduces = problem.collective >= Collective::reduce;
+  const bool reduces = is_reduction(problem.collective);
   if (plan.algorithm == Algorithm::two_shot) return build_two_shot(problem, plan, nodes);
   auto built = reduces ? build_one_shot(problem, plan) : build_movement(problem, plan);
   if (built && plan.eager) PENSTOCK_TRY(check_one_chunk(problem, plan, *built));

@@ -16,7 +16,7 @@ struct Part {
 
 /// Whether each rank reduces its share of the block.
 inline bool reduces_shares(const Problem& problem, const Plan& plan) {
-  return plan.algorithm != Algorithm::one_shot && problem.collective >= Collective::reduce;
+  return plan.algorithm != Algorithm::one_shot && is_reduction(problem.collective);
 }
 /// How chunks are cut into parts.
 struct Cut {

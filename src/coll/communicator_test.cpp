@@ -88,7 +88,7 @@ void call_in_turn(Communicator& comm, std::uint64_t seed, int calls) {
   std::mt19937_64 random(seed);
   const WordArithmetic arithmetic;
   for (int i = 0; i < calls; ++i) {
-    TestCall w = draw_call(static_cast<Collective>(random() % 11), comm.ranks(), random);
+    TestCall w = draw_call(any_collective(random), comm.ranks(), random);
     w.salt = static_cast<std::uint32_t>(random());
     std::vector<Made> made = make_all(w);
     Made& own = made[comm.self()];

@@ -14,14 +14,6 @@ namespace {
 constexpr std::uint64_t byte = 0xff;
 constexpr unsigned besides_bits = 16;
 
-bool is_reduction(Collective collective) {
-  return collective >= Collective::reduce;
-}
-bool has_root(Collective collective) {
-  return collective == Collective::broadcast || collective == Collective::gather ||
-         collective == Collective::scatter || collective == Collective::reduce;
-}
-
 /// The size of blocks, if all ranks know the size of each.
 std::uint64_t size_of(const std::vector<Block>& blocks, std::uint32_t element_bytes) {
   std::vector<std::uint64_t> sizes;

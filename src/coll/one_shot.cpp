@@ -28,16 +28,7 @@ class OneShot {
   bool scatters() const { return p_.collective == Collective::reduce_scatter; }
   /// Whether `consumer` needs the data of `producer`.
   bool reads(std::uint32_t consumer, std::uint32_t producer) const {
-    switch (p_.collective) {
-      case Collective::reduce:
-        return consumer == p_.root;
-      case Collective::scan:
-        return producer <= consumer;
-      case Collective::exscan:
-        return producer < consumer;
-      default:
-        return true;
-    }
+    return producer < operand_count(p_.collective, consumer, p_.root, p_.ranks);
   }
   const Block& input_for(std::uint32_t consumer) const {
     return p_.input[scatters() ? consumer : 0];

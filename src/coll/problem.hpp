@@ -8,26 +8,11 @@
 #include <vector>
 
 #include "base/status.hpp"
+#include "coll/collective.hpp"
 #include "coll/node_map.hpp"
 #include "coll/schedule.hpp"
 
 namespace penstock::coll {
-
-enum class Collective : std::uint8_t {
-  barrier,
-  broadcast,
-  gather,
-  scatter,
-  allgather,
-  alltoall,
-  reduce,
-  reduce_scatter,
-  allreduce,
-  scan,    ///< rank r gets the reduction of ranks 0 to r
-  exscan,  ///< rank r gets the reduction of ranks 0 to r - 1; rank 0 gets nothing
-};
-inline constexpr std::size_t collective_count = 11;
-const char* name_of(Collective collective);
 
 /// A part of a buffer that belongs to one rank.
 struct Block {
@@ -36,18 +21,8 @@ struct Block {
   bool operator==(const Block&) const = default;
 };
 
-/// Sizes are in bytes. A list of blocks has an entry for each rank, in rank order.
-///
-/// | collective | input | output |
-/// |---|---|---|
-/// | broadcast | root: one block | others: one block |
-/// | gather | one block | root: a block of each rank |
-/// | scatter | root: a block for each rank | one block |
-/// | allgather | one block | a block of each rank |
-/// | alltoall | a block for each rank | a block of each rank |
-/// | reduce | one block | root: one block |
-/// | reduce_scatter | a block for each rank | one block |
-/// | allreduce, scan, exscan | one block | one block |
+/// Sizes are in bytes. A list of blocks has an entry for each rank, in rank order; collective_table
+/// says how many blocks each list has.
 struct Problem {
   Collective collective = Collective::barrier;
   std::uint32_t ranks = 1;

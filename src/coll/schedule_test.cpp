@@ -67,7 +67,8 @@ TEST_P(ScheduleTest, GivesWhatTheCollectivePromises) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ScheduleTest,
-                         testing::Combine(testing::Range(0, 11), testing::Range(1u, 10u)),
+                         testing::Combine(testing::Range(0, static_cast<int>(collective_count)),
+                                          testing::Range(1u, 10u)),
                          [](const auto& param) {
                            return std::string(
                                       name_of(static_cast<Collective>(std::get<0>(param.param)))) +

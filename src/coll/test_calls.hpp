@@ -191,6 +191,10 @@ inline std::string check_result(const TestCall& w, const std::vector<Made>& made
   return "";
 }
 
+inline Collective any_collective(std::mt19937_64& random) {
+  return static_cast<Collective>(random() % collective_count);
+}
+
 inline TestCall draw_call(Collective collective, std::uint32_t ranks, std::mt19937_64& random) {
   TestCall w{collective,        ranks, static_cast<std::uint32_t>(random() % ranks),
              random() % 2 == 0, true,  {}};

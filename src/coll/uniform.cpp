@@ -5,13 +5,12 @@
 namespace penstock::coll {
 
 bool spreads(Collective collective) {
-  return collective == Collective::scatter || collective == Collective::alltoall ||
-         collective == Collective::reduce_scatter;
+  return row_of(collective).input == Blocks::each || row_of(collective).input == Blocks::root_each;
 }
 
 bool gathers(Collective collective) {
-  return collective == Collective::gather || collective == Collective::allgather ||
-         collective == Collective::alltoall;
+  return row_of(collective).output == Blocks::each ||
+         row_of(collective).output == Blocks::root_each;
 }
 
 Problem uniform_problem(Collective collective, std::uint32_t ranks, std::uint32_t rank,
@@ -24,17 +23,13 @@ Problem uniform_problem(Collective collective, std::uint32_t ranks, std::uint32_
             .element_bytes = element_bytes};
   p.max_block_bytes = bytes;
   if (collective == Collective::barrier) return p;
-  const bool is_root = rank == root;
-  const bool from_root = collective == Collective::broadcast || collective == Collective::scatter;
-  const bool to_root = collective == Collective::gather || collective == Collective::reduce;
   const auto blocks = [&](std::uint32_t count) {
     std::vector<Block> all;
     for (std::uint32_t i = 0; i < count; ++i) all.push_back({i * bytes, bytes});
     return all;
   };
-  if (!from_root || is_root) p.input = blocks(spreads(collective) ? ranks : 1);
-  if ((!to_root || is_root) && !(collective == Collective::broadcast && is_root))
-    p.output = blocks(gathers(collective) ? ranks : 1);
+  p.input = blocks(block_count(row_of(collective).input, rank == root, ranks));
+  p.output = blocks(block_count(row_of(collective).output, rank == root, ranks));
   return p;
 }
 
