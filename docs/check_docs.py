@@ -2,7 +2,7 @@
 """Checks what can be checked of the documentation. Prints FILE:LINE: what is wrong.
 
 - docs/environment.md names the variables of src/base/env_table.cpp: all of them, no others, with
-  the same default and values.
+  the same default and values, in the table of the same audience.
 - Relative links in *.md lead somewhere, also to a heading.
 - Files named in `backquotes` with a folder of the sources exist.
 - Names of functions and variables in `backquotes`, such as `Class::member`, occur in the sources.
@@ -25,7 +25,9 @@ LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 SOURCE = re.compile(r"`((?:src|plugins|tools|lab|sim|fuzz|proof|ci|cmake|docs|examples|include|tests)/[\w./-]+\.\w+)`")
 NAME = re.compile(r"`((?:\w+::)*\w+(?:\(\))?)`")
 FOREIGN = re.compile(r"process_vm_readv|fi_\w+|(?i:mpir?_\w+)|[A-Z_0-9]+")  # of others, or no name of code
-VARIABLE = re.compile(r'Variable\{\s*"(PENSTOCK_\w+)",\s*"([^"]*)",\s*"([^"]*)",')
+VARIABLE = re.compile(r'Variable\{\s*"(PENSTOCK_\w+)",\s*"([^"]*)",\s*"([^"]*)",\s*Audience::(\w+),')
+AUDIENCES = {"user": "Users", "administrator": "Administrators", "tuning": "Tuning", "penstock": "Set by Penstock's commands",
+             "tests": "Tests"}  # in the code, and the heading of their table
 FILES = re.compile(r"^\| file \|.*\n\|.*\n((?:\|.*\n)+)", re.M)
 FIGURES = re.compile(r"^<!-- figures: (\S+) -->\n\n\|.*\n\|.*\n((?:\|.*\n)+)", re.M)
 NUMBER = re.compile(r"(?<=\| )[\d.,]+(?= (?:\||±))")
@@ -99,17 +101,18 @@ def check_names(text, known):
 
 def variables_in_code():
     text = (ROOT / "src/base/env_table.cpp").read_text()
-    return {name: (default, values) for name, default, values in VARIABLE.findall(text)}
+    return {name: (default, values, AUDIENCES[audience]) for name, default, values, audience in VARIABLE.findall(text)}
 
 
 def variables_in_page(text):
-    rows = {}
+    rows, heading = {}, ""
     for number, line in enumerate(text.split("\n"), 1):
+        heading = line.removeprefix("### ") if line.startswith("### ") else heading
         match = ROW.match(line)
         if match:
             default = match.group(2).strip().strip("`")
             values = match.group(3).strip().replace("\\|", "|").strip("`")
-            rows[match.group(1)] = (number, "" if default == "–" else default, values)
+            rows[match.group(1)] = (number, "" if default == "–" else default, values, heading)
     return rows
 
 
@@ -122,9 +125,9 @@ def check_environment(text):
     for name in sorted(page.keys() - code.keys()):
         yield page[name][0], f"{name} is not in src/base/env_table.cpp"
     for name in sorted(code.keys() & page.keys()):
-        number, default, values = page[name]
-        if (default, values) != code[name]:
-            yield number, f"{name}: default '{default}', values '{values}'; in the code: {code[name]}"
+        number, default, values, heading = page[name]
+        if (default, values, heading) != code[name]:
+            yield number, f"{name}: default '{default}', values '{values}', below '{heading}'; in the code: {code[name]}"
 
 
 def check_files(path, text):

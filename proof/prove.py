@@ -61,7 +61,7 @@ def simulated(args, log):
 
     def run(test):
         with tempfile.NamedTemporaryFile(mode="r") as sites:
-            environment = {"PENSTOCK_PROOF_LOG": log, "PENSTOCK_SITES": sites.name}
+            environment = {"PENSTOCK_SIM_LOG": log, "PENSTOCK_SIM_SITES": sites.name}
             if not args.short:
                 environment["PENSTOCK_SIM_FROM"] = str(args.seed)
                 if not test.name.startswith(ONCE):

@@ -3,7 +3,7 @@
 
 A place is a call of an operation of coherence::Memory: a publish then stays in the cache, a store_fence,
 load_fence, invalidate or write-back is omitted, a full_fence is only a store_fence. The tests are built
-with PENSTOCK_PROOF, so the place is chosen at run time (PENSTOCK_MUTANT=FILE:LINE:WHAT).
+with PENSTOCK_PROOF, so the place is chosen at run time (PENSTOCK_SIM_MUTANT=FILE:LINE:WHAT).
 
 A test has noticed if it fails with each of several draws of its seeds: a lucky draw does not count.
 A place that is explained must survive: if a test notices it, the operation there is needed.
@@ -101,7 +101,7 @@ def tests_of(build, with_sizes=False, with_canaries=False):
 def reach(test, **environment):
     """Runs a test unweakened and records the places that it reached."""
     with tempfile.NamedTemporaryFile(mode="r") as log:
-        status = test.run(PENSTOCK_SITES=log.name, **environment)
+        status = test.run(PENSTOCK_SIM_SITES=log.name, **environment)
         test.sites |= {line.split()[0] for line in log}
     return status
 
@@ -155,7 +155,7 @@ class Kill:
 
 def notices(test, site, draw, runs):
     """Returns True if the test fails. Without seeds (`draw` None) it uses its usual ones."""
-    environment = {"PENSTOCK_MUTANT": site}
+    environment = {"PENSTOCK_SIM_MUTANT": site}
     if draw is not None:
         environment["PENSTOCK_SIM_FROM"] = str(draw)
     if runs:

@@ -37,6 +37,7 @@ int print_variables(bool json) {
                      {"source", source},
                      {"default", variable.fallback},
                      {"values", variable.values},
+                     {"audience", base::audience_name(variable.audience)},
                      {"meaning", variable.meaning}});
   }
   if (json) return print_json(facts);
@@ -46,7 +47,12 @@ int print_variables(bool json) {
 
 std::string variables_help() {
   std::string text = "Variables (penstock env --list shows the values in force):\n";
+  std::optional<base::Audience> group;
   for (const base::Variable& variable : base::variables()) {
+    if (variable.audience == base::Audience::tests) continue;
+    if (group != variable.audience)
+      text += fmt::format(" {}:\n", base::audience_name(variable.audience));
+    group = variable.audience;
     text += fmt::format("  {:<20} {} [{}]{}\n", variable.name, variable.meaning, variable.values,
                         *variable.fallback ? fmt::format(" default {}", variable.fallback) : "");
   }

@@ -56,7 +56,12 @@ std::string options(const CommandText& command, bool arguments) {
 
 std::string environment() {
   std::string text = ".SH ENVIRONMENT\n";
+  std::optional<base::Audience> group;
   for (const base::Variable& variable : base::variables()) {
+    if (variable.audience == base::Audience::tests) continue;
+    if (group != variable.audience)
+      text += fmt::format(".SS {}\n", base::audience_name(variable.audience));
+    group = variable.audience;
     text += tagged(
         bold(variable.name),
         fmt::format("{} [{}]{}", variable.meaning, variable.values,

@@ -155,7 +155,7 @@ class Experiments:
 
     def unit_tests(self, wanted, limit, **more):
         said = self.run.job([[self.run.bundle / "bin/gpu_test", f"--gtest_filter={wanted}"]], limit,
-                            [self.run.environment(PENSTOCK_TEST_CUDA="libcuda.so.1", **more)])
+                            [self.run.environment(PENSTOCK_SIM_CUDA="libcuda.so.1", **more)])
         return next(line.strip() for line in said.splitlines() if "PASSED" in line)
 
     def tests(self):

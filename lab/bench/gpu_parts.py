@@ -32,7 +32,7 @@ def unit_tests(run):
     limit = run.left(120)
     try:
         done = subprocess.run([run.bundle / "bin/gpu_test"], capture_output=True, text=True, timeout=limit, check=False,
-                              env=run.environment(PENSTOCK_TEST_CUDA="libcuda.so.1"))
+                              env=run.environment(PENSTOCK_SIM_CUDA="libcuda.so.1"))
     except subprocess.TimeoutExpired as late:  # its output so far is bytes
         begun = re.findall(r"RUN +\] (\S+)", (late.stdout or b"").decode(errors="replace"))
         raise RuntimeError(f"not done in {limit:.0f} s: it was in {begun[-1] if begun else 'no test yet'}") from late

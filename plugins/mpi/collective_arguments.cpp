@@ -6,7 +6,6 @@
 
 namespace penstock::mpi {
 
-using coll::Block;
 using coll::Collective;
 
 void Side::clear() {

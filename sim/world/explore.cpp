@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <fstream>
@@ -17,6 +16,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "base/env.hpp"
 #include "sim/world/sites.hpp"
 
 namespace penstock::sim {
@@ -75,20 +75,12 @@ void run_here(const Scenario& scenario, const FaultModel& faults, Device& device
   outcome.reported = true;
 }
 
-/// A number with `suffix` or without; any other text would silently run something else than asked.
-std::uint64_t parse_number(const char* name, const char* text, const char* suffix = "") {
-  char* end = nullptr;
-  const std::uint64_t value = std::strtoull(text, &end, 0);
-  if (end == text || (*end != 0 && std::strcmp(end, suffix) != 0)) {
-    throw std::invalid_argument(
-        fmt::format("{} is '{}'; it must be a number: unset {}", name, text, name));
-  }
-  return value;
-}
-
+/// Another text than a number would silently run something else than asked.
 std::uint64_t number_from_environment(const char* name, std::uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text != nullptr ? parse_number(name, text) : otherwise;
+  if (!base::env_is_set(name)) return otherwise;
+  const auto number = base::env_number(name);
+  if (!number) throw std::invalid_argument(number.error().message);
+  return *number;
 }
 
 /// The same seeds each time, so that a second run of the tests repeats the first; PENSTOCK_SIM_FROM
@@ -100,7 +92,7 @@ std::uint64_t first_seed() {
 }
 
 bool replays() {
-  return std::getenv("PENSTOCK_SIM_SEED") != nullptr;
+  return base::env_is_set("PENSTOCK_SIM_SEED");
 }
 
 /// Suppresses messages of production code about intended deaths.
@@ -125,6 +117,7 @@ class Runner {
         device_(scenario.device_bytes),
         outcome_(static_cast<Outcome*>(::mmap(nullptr, sizeof(Outcome), PROT_READ | PROT_WRITE,
                                               MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {
+    base::warn_unknown_variables();
     if (scenario.prepare) scenario.prepare(device_.base());
   }
   ~Runner() { ::munmap(outcome_, sizeof(Outcome)); }
@@ -178,9 +171,14 @@ void count(RunStatistics& statistics, const Scenario& scenario, const Outcome& o
 
 /// PENSTOCK_SIM_KILL=17 or 17n (with its node).
 std::optional<Fate> fate_from_environment() {
-  const char* text = std::getenv("PENSTOCK_SIM_KILL");
-  if (text == nullptr) return std::nullopt;
-  return Fate{parse_number("PENSTOCK_SIM_KILL", text, "n"), std::strchr(text, 'n') != nullptr};
+  std::string text = base::env_text("PENSTOCK_SIM_KILL");
+  if (text.empty()) return std::nullopt;
+  const bool with_node = text.ends_with('n');
+  if (with_node) text.pop_back();
+  const auto operation = base::parse_bytes(text);
+  if (!operation)
+    throw std::invalid_argument("PENSTOCK_SIM_KILL must be a number, or a number and n: unset it");
+  return Fate{*operation, with_node};
 }
 
 }  // namespace
@@ -329,8 +327,8 @@ RunStatistics exhaust(const Scenario& scenario, std::uint32_t deviations, std::u
 
 void report(const std::string& protocol, const std::string& method,
             const RunStatistics& statistics) {
-  const char* path = std::getenv("PENSTOCK_PROOF_LOG");
-  if (path == nullptr) return;
+  const std::string path = base::env_text("PENSTOCK_SIM_LOG");
+  if (path.empty()) return;
   std::ofstream(path, std::ios::app)
       << fmt::format(
              R"({{"protocol": "{}", "method": "{}", "runs": {}, "operations": {}, "failures": {}}})",

@@ -49,7 +49,7 @@ RunStatistics crash_everywhere(const Scenario& scenario, std::uint64_t max_runs)
 /// suffice for all.
 RunStatistics exhaust(const Scenario& scenario, std::uint32_t deviations, std::uint64_t max_runs);
 
-/// For the table of `make prove`: appends one JSON object a line to $PENSTOCK_PROOF_LOG.
+/// For the table of `make prove`: appends one JSON object a line to $PENSTOCK_SIM_LOG.
 void report(const std::string& protocol, const std::string& method,
             const RunStatistics& statistics);
 

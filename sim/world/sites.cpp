@@ -5,9 +5,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
+
+#include "base/env.hpp"
 
 namespace penstock::sim {
 
@@ -58,12 +59,9 @@ std::string name_of(const Entry& entry) {
                      names[static_cast<std::size_t>(entry.what)]);
 }
 
-/// PENSTOCK_MUTANT=src/sync/lock.cpp:87:full_fence
+/// PENSTOCK_SIM_MUTANT=src/sync/lock.cpp:87:full_fence
 const std::string& wanted_mutant() {
-  static const std::string wanted = [] {
-    const char* text = std::getenv("PENSTOCK_MUTANT");
-    return std::string(text == nullptr ? "" : text);
-  }();
+  static const std::string wanted = base::env_text("PENSTOCK_SIM_MUTANT");
   return wanted;
 }
 
@@ -94,8 +92,8 @@ std::vector<SiteCount> visited_sites() {
 }
 
 void report_sites() {
-  const char* path = std::getenv("PENSTOCK_SITES");
-  if (path == nullptr) return;
+  const std::string path = base::env_text("PENSTOCK_SIM_SITES");
+  if (path.empty()) return;
   std::ofstream file(path, std::ios::app);
   for (const SiteCount& site : visited_sites()) {
     file << fmt::format("{}:{}:{} {}\n", site.file, site.line, site.what, site.visits);

@@ -18,7 +18,7 @@ struct SiteCount {
 
 /// Counts since the program began, in all its child processes.
 std::vector<SiteCount> visited_sites();
-/// Writes them to $PENSTOCK_SITES, if set, one "file:line:what visits" a line.
+/// Writes them to $PENSTOCK_SIM_SITES, if set, one "file:line:what visits" a line.
 void report_sites();
 
 }  // namespace penstock::sim

@@ -32,21 +32,6 @@ const char* value_of(std::string_view name) {
   return value != nullptr && *value != '\0' ? value : nullptr;
 }
 
-const char* set_value(std::string_view name) {
-  if (const char* value = value_of(name)) return value;
-  for (const RenamedVariable& renamed : renamed_variables()) {
-    if (name == renamed.name) return value_of(renamed.before);
-  }
-  return nullptr;
-}
-
-const RenamedVariable* find_renamed(std::string_view name) {
-  for (const RenamedVariable& renamed : renamed_variables()) {
-    if (name == renamed.before) return &renamed;
-  }
-  return nullptr;
-}
-
 bool is_one_of(const std::string& text, std::initializer_list<const char*> words) {
   return std::any_of(words.begin(), words.end(),
                      [&](const char* word) { return strcasecmp(text.c_str(), word) == 0; });
@@ -98,10 +83,26 @@ std::string nearest_variable(std::string_view name) {
 
 }  // namespace
 
+const char* audience_name(Audience audience) {
+  switch (audience) {
+    case Audience::user:
+      return "users";
+    case Audience::administrator:
+      return "administrators";
+    case Audience::tuning:
+      return "tuning";
+    case Audience::penstock:
+      return "set by Penstock's commands";
+    case Audience::tests:
+      return "tests";
+  }
+  return "";
+}
+
 std::string env_text(std::string_view name) {
   const Variable* variable = find_variable(name);
   assert(variable != nullptr && "every variable stands in env_table.cpp");
-  if (const char* value = set_value(name)) return value;
+  if (const char* value = value_of(name)) return value;
   return variable != nullptr ? variable->fallback : "";
 }
 
@@ -133,7 +134,7 @@ Result<std::optional<std::uint32_t>> env_index(std::string_view name) {
 }
 
 bool env_is_set(std::string_view name) {
-  return set_value(name) != nullptr;
+  return value_of(name) != nullptr;
 }
 
 bool env_flag(std::string_view name) {
@@ -159,8 +160,7 @@ std::vector<UnknownVariable> unknown_variables() {
     const std::string_view text(*entry);
     if (!text.starts_with(prefix)) continue;
     const std::string name(text.substr(0, text.find('=')));
-    if (find_variable(name) == nullptr && find_renamed(name) == nullptr)
-      unknown.push_back({name, nearest_variable(name)});
+    if (find_variable(name) == nullptr) unknown.push_back({name, nearest_variable(name)});
   }
   return unknown;
 }
@@ -168,11 +168,6 @@ std::vector<UnknownVariable> unknown_variables() {
 void warn_unknown_variables() {
   static std::atomic_flag warned = ATOMIC_FLAG_INIT;
   if (warned.test_and_set()) return;
-  for (const RenamedVariable& renamed : renamed_variables()) {
-    if (value_of(renamed.before) == nullptr) continue;
-    log(Level::warn, "{} is called {} now; the next release knows the new name only: export {}=...",
-        renamed.before, renamed.name, renamed.name);
-  }
   for (const auto& [name, nearest] : unknown_variables()) {
     if (nearest.empty()) {
       log(Level::warn, "{} is not a variable of Penstock; `penstock env --help` lists them", name);

@@ -13,23 +13,28 @@
 
 namespace penstock::base {
 
+/// The people or programs that set a variable.
+enum class Audience : std::uint8_t {
+  user,           ///< runs a program
+  administrator,  ///< sets up the hosts and their pool
+  tuning,         ///< measures; the defaults are right otherwise
+  penstock,       ///< Penstock's commands, for their children
+  tests,          ///< Penstock's tests; the names begin with PENSTOCK_SIM_
+};
+/// "users", "administrators", ...
+const char* audience_name(Audience audience);
+
 struct Variable {
   const char* name;      ///< "PENSTOCK_POOL"
   const char* fallback;  ///< the default as text; "" for none
   const char* values;    ///< accepted: "SPEC", "software|hardware", "count", "ms", "bytes"
-  const char* meaning;   ///< one sentence
+  Audience audience;
+  const char* meaning;                         ///< one sentence
   std::uint64_t least = 0, most = UINT64_MAX;  ///< range of a number
 };
 
+/// All of them, by audience.
 std::span<const Variable> variables();
-
-/// A renamed variable. If the new name is not set, the old one is read for one release, with a
-/// warning.
-struct RenamedVariable {
-  const char* before;
-  const char* name;
-};
-std::span<const RenamedVariable> renamed_variables();
 
 /// Returns the value set, or the default. `name` must be in the table (checked in debug builds).
 std::string env_text(std::string_view name);
@@ -53,7 +58,7 @@ struct UnknownVariable {
   std::string nearest;
 };
 std::vector<UnknownVariable> unknown_variables();
-/// Warns once per process about each of them, and about variables that are set by an old name.
+/// Warns once per process about each of them.
 void warn_unknown_variables();
 
 /// "2G", "512M", "4096" -> bytes. Errors: names the text and the form needed.

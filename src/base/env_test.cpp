@@ -34,20 +34,15 @@ TEST(Env, GivesTheDefaultUnlessSet) {
   EXPECT_TRUE(env_is_set("PENSTOCK_TIMEOUT_MS"));
 }
 
-TEST(Env, ReadsOldNamesUntilNewOneIsSet) {
-  for (const RenamedVariable& renamed : renamed_variables()) {
-    const auto is_in_table = [](std::string_view name) {
-      return std::ranges::any_of(variables(),
-                                 [&](const auto& known) { return known.name == name; });
-    };
-    EXPECT_FALSE(is_in_table(renamed.before)) << renamed.before;
-    EXPECT_TRUE(is_in_table(renamed.name)) << renamed.name;
+TEST(Env, OnlyTestsHaveThePrefixOfTests) {
+  Audience last = Audience::user;
+  for (const Variable& variable : variables()) {
+    EXPECT_EQ(std::string(variable.name).starts_with("PENSTOCK_SIM_"),
+              variable.audience == Audience::tests)
+        << variable.name;
+    EXPECT_GE(variable.audience, last) << variable.name << ": the table is sorted by audience";
+    last = variable.audience;
   }
-  const EnvironmentGuard unset("PENSTOCK_RENDEZVOUS_GET", nullptr);
-  const EnvironmentGuard old_name("PENSTOCK_PLACED", "4K");
-  EXPECT_EQ(env_number("PENSTOCK_RENDEZVOUS_GET").value(), 4096u);
-  const EnvironmentGuard new_name("PENSTOCK_RENDEZVOUS_GET", "8K");
-  EXPECT_EQ(env_number("PENSTOCK_RENDEZVOUS_GET").value(), 8192u);
 }
 
 TEST(Env, EmptyValueCountsAsUnset) {
@@ -185,7 +180,6 @@ TEST(Env, UnknownVariablesComeWithTheNearestName) {
 
 TEST(Env, WarnsAboutUnknownVariablesOnce) {
   const EnvironmentGuard guard("PENSTOCK_POOOL", "shm:x");
-  const EnvironmentGuard old_name("PENSTOCK_STORED", "64K");
   testing::internal::CaptureStderr();
   warn_unknown_variables();
   warn_unknown_variables();
@@ -193,7 +187,6 @@ TEST(Env, WarnsAboutUnknownVariablesOnce) {
   EXPECT_THAT(text, HasSubstr("PENSTOCK_POOOL is not a variable of Penstock; did you mean "
                               "PENSTOCK_POOL?"));
   EXPECT_EQ(text.find("PENSTOCK_POOOL"), text.rfind("PENSTOCK_POOOL")) << text;
-  EXPECT_THAT(text, HasSubstr("PENSTOCK_STORED is called PENSTOCK_RENDEZVOUS_PUT now"));
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 #include "gpu/test_driver.hpp"
 
 #include <cstdlib>
+#include <string>
 
+#include "base/env.hpp"
 #include "gpu/driver.hpp"
 
 namespace penstock::gpu {
@@ -11,12 +13,13 @@ bool open_test_driver() {
   // them shared a queue of the GPU, one could stand behind the other for ever. There are 8 queues
   // unless a program asks for more before the driver starts.
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
-  const char* const real = std::getenv("PENSTOCK_TEST_CUDA");
-  return cuda::driver(real != nullptr ? real : STANDIN).has_value();
+  base::warn_unknown_variables();
+  const std::string real = base::env_text("PENSTOCK_SIM_CUDA");
+  return cuda::driver(real.empty() ? STANDIN : real.c_str()).has_value();
 }
 
 bool on_a_gpu() {
-  return std::getenv("PENSTOCK_TEST_CUDA") != nullptr;
+  return base::env_is_set("PENSTOCK_SIM_CUDA");
 }
 
 }  // namespace penstock::gpu
