@@ -27,7 +27,7 @@ ASSEMBLY = re.compile(r"\b(?:__asm__|asm)\b[^;]*?\b(clflush\w*|clwb|[sml]fence|m
 EXCEPTIONS = {
     ("plugins/session/session.cpp", "does not end the process"):
         "PENSTOCK_REQUIRE: the MPI would otherwise go on with another provider",
-    ("src/pool/pool.cpp", "does not end the process"):
+    ("src/pool/own_slot.cpp", "does not end the process"):
         "a process that was declared dead: its locks and memory have other owners, and the program stores there by itself",
     ("tools/job_processes.cpp", "/dev/shm/mpich_"):
         "MPICH's name, not a pool's: what it leaves behind after a crash",

@@ -13,13 +13,15 @@
 #include "pool/attach_as.hpp"
 #include "pool/attaching.hpp"
 #include "pool/checksummed_line.hpp"
+#include "pool/members.hpp"
 #include "pool/occupancy.hpp"
+#include "pool/reclaim.hpp"
 #include "sync/lock_line.hpp"
 
 namespace penstock::fuzz {
 namespace {
 
-using pool::Superblock;
+using device::Superblock;
 
 /// A process of another host that ended long ago and has left lines in every table.
 pool::Caller stranger() {
@@ -145,7 +147,7 @@ void check_text(const std::string& text, std::size_t most) {
 
 void look(pool::Pool& pool, Input& input) {
   std::set<std::uint32_t> slots;
-  for (const pool::ProcessRecord& record : pool.processes()) {
+  for (const pool::ProcessRecord& record : pool.members().processes()) {
     expect(record.slot < pool.info().max_processes && slots.insert(record.slot).second);
     check_text(record.host, 56);
     check_text(record.job, 112);
@@ -156,7 +158,7 @@ void look(pool::Pool& pool, Input& input) {
   const std::uint64_t token = input.lie(1ull << 17);
   (void)pool.alive(token);
   expect(!pool.describe(token).empty());
-  expect(pool.local_processes() <= pool.info().max_processes);
+  expect(pool.members().local_processes() <= pool.info().max_processes);
 }
 
 void join(const PoolInMemory& file, const pool::Caller& self, Input& input) {
@@ -167,7 +169,7 @@ void join(const PoolInMemory& file, const pool::Caller& self, Input& input) {
   expect(pool.node() < file.superblock().max_nodes && pool.token() != 0);
   expect(pool.alive(pool.token()));
   look(pool, input);
-  const auto reaped = pool.reap([](const std::set<std::uint64_t>& tokens) {
+  const auto reaped = pool.reclaim().reap([](const std::set<std::uint64_t>& tokens) {
     for (const std::uint64_t token : tokens) expect(pool::slot_of(token) < 5);
   });
   if (!reaped) expect(is_told(reaped.error()));

@@ -6,11 +6,13 @@
 #include <optional>
 #include <vector>
 
+#include "device/mapping.hpp"
+#include "device/superblock.hpp"
 #include "fuzz/expect.hpp"
 #include "fuzz/input.hpp"
 #include "fuzz/virtual_time.hpp"
-#include "pool/mapping.hpp"
-#include "pool/superblock.hpp"
+#include "pool/layout.hpp"
+#include "pool/members.hpp"
 
 namespace penstock::fuzz {
 namespace {
@@ -52,25 +54,25 @@ const Files& files() {
 }
 
 /// The superblock that penstock pool create would write.
-pool::Superblock honest(std::uint32_t parts, Input& input) {
-  pool::Superblock s{.magic = pool::magic,
-                     .layout_version = pool::layout_version,
-                     .header_bytes = pool::page_bytes,
-                     .pool_id = 0x1234,
-                     .bytes = (16 + 2 * input.below(8)) * parts * mib,
-                     .mode = 1 + static_cast<std::uint32_t>(input.below(4)),
-                     .part_count = parts};
+device::Superblock honest(std::uint32_t parts, Input& input) {
+  device::Superblock s{.magic = device::magic,
+                       .layout_version = device::layout_version,
+                       .header_bytes = device::page_bytes,
+                       .pool_id = 0x1234,
+                       .bytes = (16 + 2 * input.below(8)) * parts * mib,
+                       .mode = 1 + static_cast<std::uint32_t>(input.below(4)),
+                       .part_count = parts};
   s.max_processes = 1 + static_cast<std::uint32_t>(input.below(64));
   s.max_nodes = 1 + static_cast<std::uint32_t>(input.below(16));
-  s.data_offset = parts > 1 ? pool::huge_page_bytes : 0;
+  s.data_offset = parts > 1 ? device::huge_page_bytes : 0;
   s.part_bytes = s.data_offset + s.bytes / parts;
-  s.stripe_bytes = pool::stripe_bytes_for(s.bytes / parts, parts, pool::huge_page_bytes);
+  s.stripe_bytes = device::stripe_bytes_for(s.bytes / parts, parts, device::huge_page_bytes);
   need(pool::lay_out(s));
   return s;
 }
 
 /// Overwrites numbers; with `again` the tables are laid out for the new numbers.
-void lie(pool::Superblock& s, Input& input) {
+void lie(device::Superblock& s, Input& input) {
   for (auto changes = input.below(5); changes > 0; --changes) {
     if (input.flag()) {
       auto* words = reinterpret_cast<std::uint64_t*>(&s);
@@ -84,7 +86,7 @@ void lie(pool::Superblock& s, Input& input) {
   if (again) (void)pool::lay_out(s);
 }
 
-void write_part(std::uint32_t part, pool::Superblock s, Input& input) {
+void write_part(std::uint32_t part, device::Superblock s, Input& input) {
   s.part_index = part;
   lie(s, input);
   const std::uint64_t sizes[] = {s.part_bytes, s.part_bytes - 4096, 0, 100, 4096, mib, 1ull << 32};
@@ -93,13 +95,13 @@ void write_part(std::uint32_t part, pool::Superblock s, Input& input) {
   files().resize(part, bytes);
   const bool checksummed = input.flag();
   if (bytes < sizeof s) return;
-  if (!checksummed || bytes < pool::page_bytes) {
+  if (!checksummed || bytes < device::page_bytes) {
     files().write(part, &s, sizeof s);
     return;
   }
-  const auto open = pool::open_parts(files().path(part), pool::Access::write);
+  const auto open = device::open_parts(files().path(part), device::Access::write);
   need(open);
-  need(pool::write_superblock(open->front(), s));
+  need(device::write_superblock(open->front(), s));
 }
 
 void look(const std::string& spec) {
@@ -111,7 +113,7 @@ void look(const std::string& spec) {
   pool::Pool& pool = **attached;
   expect(pool.bytes() == info->bytes);
   expect(pool.at(info->arena_offset, info->arena_bytes) != nullptr);
-  expect(pool.processes().empty());
+  expect(pool.members().processes().empty());
   std::uint64_t last = 0;
   pool.memory().observe_bulk(&last, pool.base() + pool.bytes() - 64, 8);
 }
@@ -126,7 +128,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   Input input(data, size);
   const auto parts = 1 + static_cast<std::uint32_t>(input.below(max_parts));
   const bool raw = input.below(16) == 15;
-  const pool::Superblock s = honest(parts, input);
+  const device::Superblock s = honest(parts, input);
   for (std::uint32_t part = 0; part < parts; ++part) write_part(part, s, input);
   if (raw) {
     const std::string_view bytes = input.text(sizeof s);

@@ -17,9 +17,9 @@ namespace penstock::fuzz {
 namespace {
 
 void read_spec(std::string_view text) {
-  const auto parts = pool::parse_spec(text);
+  const auto parts = device::parse_spec(text);
   if (!parts) return expect(is_told(parts.error()));
-  expect(!parts->empty() && parts->size() <= pool::max_parts);
+  expect(!parts->empty() && parts->size() <= device::max_parts);
   std::string joined;
   for (const auto& part : *parts) joined += (joined.empty() ? "" : ",") + part.text;
   expect(joined == text);

@@ -7,10 +7,10 @@
 
 #include <cstring>
 
+#include "device/mapping.hpp"
+#include "device/pool_file.hpp"
+#include "device/superblock.hpp"
 #include "fuzz/expect.hpp"
-#include "pool/mapping.hpp"
-#include "pool/pool_file.hpp"
-#include "pool/superblock.hpp"
 
 namespace penstock::fuzz {
 
@@ -29,9 +29,9 @@ void guard(std::byte* at) {
 PoolInMemory::PoolInMemory(const PoolShape& shape)
     : fd_(::memfd_create("penstock-fuzz", MFD_CLOEXEC)),
       spec_(fmt::format("/proc/self/fd/{}", fd_)),
-      superblock_{.magic = pool::magic,
-                  .layout_version = pool::layout_version,
-                  .header_bytes = pool::page_bytes,
+      superblock_{.magic = device::magic,
+                  .layout_version = device::layout_version,
+                  .header_bytes = device::page_bytes,
                   .pool_id = 0x1234567,
                   .bytes = shape.bytes,
                   .mode = static_cast<std::uint32_t>(shape.mode),
@@ -41,12 +41,12 @@ PoolInMemory::PoolInMemory(const PoolShape& shape)
                   .part_bytes = shape.bytes} {
   expect(fd_ >= 0 && ::posix_fallocate(fd_, 0, static_cast<off_t>(shape.bytes)) == 0);
   expect(::fchmod(fd_, 0600) == 0);  // no process uses a pool that everybody may write to
-  superblock_.stripe_bytes = pool::stripe_bytes_for(shape.bytes, 1, pool::huge_page_bytes);
+  superblock_.stripe_bytes = device::stripe_bytes_for(shape.bytes, 1, device::huge_page_bytes);
   need(pool::lay_out(superblock_));
-  const auto parts = pool::open_parts(spec_, pool::Access::write);
+  const auto parts = device::open_parts(spec_, device::Access::write);
   need(parts);
-  need(pool::write_superblock(parts->front(), superblock_));
-  pool_file_ = pool::pool_file_of(*parts);
+  need(device::write_superblock(parts->front(), superblock_));
+  pool_file_ = device::pool_file_of(*parts);
   void* at = ::mmap(nullptr, shape.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0);
   expect(at != MAP_FAILED);
   base_ = static_cast<std::byte*>(at);

@@ -12,7 +12,7 @@ namespace penstock::fuzz {
 
 struct PoolShape {
   coherence::Mode mode = coherence::Mode::software;
-  std::uint64_t bytes = pool::min_pool_bytes;
+  std::uint64_t bytes = device::min_pool_bytes;
   std::uint32_t max_processes = 8;
   std::uint32_t max_nodes = 3;
 };
@@ -25,7 +25,7 @@ class PoolInMemory {
   PoolInMemory& operator=(const PoolInMemory&) = delete;
 
   const std::string& spec() const { return spec_; }
-  const pool::Superblock& superblock() const { return superblock_; }
+  const device::Superblock& superblock() const { return superblock_; }
   /// The pool as other hosts see it: stores made here count as theirs.
   std::byte* base() const { return base_; }
   int fd() const { return fd_; }
@@ -38,7 +38,7 @@ class PoolInMemory {
  private:
   int fd_;
   std::string spec_;
-  pool::Superblock superblock_;
+  device::Superblock superblock_;
   std::uint32_t pool_file_ = 0;
   std::byte* base_;
   std::vector<std::byte> kept_;

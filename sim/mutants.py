@@ -30,7 +30,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ["src/sync", "src/pool", "src/arena", "src/persist", "src/litmus", "src/rma", "src/group", "src/offload", "src/coll", "lab/accelerator", "src/gpu", "src/transport", "src/window", "src/capi"]
+FOLDERS = ["src/sync", "src/device", "src/pool", "src/arena", "src/persist", "src/litmus", "src/rma", "src/group", "src/offload", "src/coll", "lab/accelerator", "src/gpu", "src/transport", "src/window", "src/capi"]
 EXPLAINED = ROOT / "sim" / "explained_mutants.txt"
 SHORT = ROOT / "sim" / "short_mutants.txt"
 TIMEOUT_S = 120

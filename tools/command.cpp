@@ -11,7 +11,7 @@
 #include "base/env.hpp"
 #include "base/exit_status.hpp"
 #include "base/format.hpp"
-#include "pool/part.hpp"
+#include "device/part.hpp"
 #include "terminal.hpp"
 
 namespace penstock::tools {
@@ -54,7 +54,7 @@ namespace {
 std::string check_trusted(const std::string& names) {
   for (std::size_t at = 0; at <= names.size();) {
     const std::size_t end = std::min(names.find(',', at), names.size());
-    if (!pool::can_be_trusted(names.substr(at, end - at))) {
+    if (!device::can_be_trusted(names.substr(at, end - at))) {
       return fmt::format("'{}' is no user of this host: name a user, a :GROUP, or everybody",
                          names.substr(at, end - at));
     }
@@ -79,14 +79,14 @@ void add_trust_option(CLI::App& command) {
 }
 
 void warn_of_owner(const std::string& spec) {
-  if (auto trusted = pool::check_owner(spec); !trusted)
+  if (auto trusted = device::check_owner(spec); !trusted)
     fmt::print(stderr, "penstock: {} {}\n", coloured(Colour::yellow, "warn:", stderr),
                trusted.error().message);
 }
 
 Result<void> check_use(const std::string& spec) {
-  if (auto trusted = pool::check_owner(spec); !trusted) return trusted;
-  PENSTOCK_TRY(pool::open_parts(spec, pool::Access::write));
+  if (auto trusted = device::check_owner(spec); !trusted) return trusted;
+  PENSTOCK_TRY(device::open_parts(spec, device::Access::write));
   return {};
 }
 
@@ -152,15 +152,15 @@ Result<ModeChoice> choose_mode(std::string_view text, const std::string& spec) {
     }
     return ModeChoice{*mode, "as asked"};
   }
-  auto parts = PENSTOCK_TRY(pool::parse_spec(spec));
-  for (const pool::Part& part : parts) {
-    if (pool::is_device(part)) {
+  auto parts = PENSTOCK_TRY(device::parse_spec(spec));
+  for (const device::Part& part : parts) {
+    if (device::is_device(part)) {
       return ModeChoice{coherence::Mode::software,
                         part.text +
                             " may be mapped by several hosts (--mode hardware where the "
                             "device keeps their caches coherent)"};
     }
-    if (part.kind == pool::Part::Kind::file && !on_tmpfs(part.path)) {
+    if (part.kind == device::Part::Kind::file && !on_tmpfs(part.path)) {
       return ModeChoice{
           coherence::Mode::software,
           part.text +

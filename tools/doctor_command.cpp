@@ -7,9 +7,10 @@
 
 #include "base/numa.hpp"
 #include "command.hpp"
+#include "device/part.hpp"
 #include "doctor.hpp"
 #include "facts.hpp"
-#include "pool/part.hpp"
+#include "pool/members.hpp"
 #include "processes.hpp"
 #include "terminal.hpp"
 
@@ -54,7 +55,7 @@ struct DoctorArguments {
 
 void check_dead(Findings& findings, const pool::Pool& pool, const std::string& spec) {
   std::uint32_t alive = 0, dead = 0;
-  for (const pool::ProcessRecord& record : by_process(pool.processes())) {
+  for (const pool::ProcessRecord& record : by_process(pool.members().processes())) {
     if (record.attached) ++(record.alive ? alive : dead);
   }
   const std::string what = fmt::format("{}: {} processes alive, {} dead, {} slots", spec, alive,
@@ -86,10 +87,12 @@ void check_pool(Findings& findings, const std::string& spec) {
     return;
   }
   const pool::Info& info = view->pool->info();
-  findings.ok(fmt::format("{}: layout version {}, {}, {} coherence, {}", spec, pool::layout_version,
-                          about(info.bytes), coherence::mode_name(info.mode), info.owner.text()));
-  if (auto trusted = pool::check_owner(spec); !trusted) findings.warn(trusted.error().message, "");
-  if (auto parts = pool::open_parts(spec, pool::Access::write); !parts)
+  findings.ok(fmt::format("{}: layout version {}, {}, {} coherence, {}", spec,
+                          device::layout_version, about(info.bytes),
+                          coherence::mode_name(info.mode), info.owner.text()));
+  if (auto trusted = device::check_owner(spec); !trusted)
+    findings.warn(trusted.error().message, "");
+  if (auto parts = device::open_parts(spec, device::Access::write); !parts)
     findings.fail(parts.error().message, "");
   check_dead(findings, *view->pool, spec);
   check_space(findings, *view->arena, spec);

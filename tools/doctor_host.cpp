@@ -84,7 +84,7 @@ void check_shared_memory(Findings& findings) {
   const std::string enlarge = "sudo mount -o remount,size=2G /dev/shm (docker run --shm-size=2g)";
   if (access("/dev/shm", W_OK) != 0) {
     findings.fail(what + ", not writable", "sudo chmod 1777 /dev/shm");
-  } else if (free < pool::min_pool_bytes) {
+  } else if (free < device::min_pool_bytes) {
     findings.fail(what + ": too small for the smallest pool", enlarge);
   } else if (free < (256ull << 20)) {
     findings.warn(what + ": room for small pools only", enlarge);

@@ -121,9 +121,9 @@ Limits cgroup_limits(const Roots& roots) {
 
 /// Bytes of a pool that lies in this host's memory; 0 for others.
 std::uint64_t memory_of_pool(const std::string& spec) {
-  const auto parts = pool::parse_spec(spec);
+  const auto parts = device::parse_spec(spec);
   const auto info = parts ? pool::inspect(spec) : tl::unexpected(parts.error());
-  if (!info || parts->front().kind != pool::Part::Kind::shm) return 0;
+  if (!info || parts->front().kind != device::Part::Kind::shm) return 0;
   return info->bytes;
 }
 

@@ -102,7 +102,7 @@ int print_exports(const EnvArguments& arguments) {
   }
   if (auto checked = base::check_variables(); !checked) return report(checked.error());
   // Ranks may be started in another folder.
-  const auto absolute = pool::absolute_spec(named);
+  const auto absolute = device::absolute_spec(named);
   if (!absolute) return report(absolute.error());
   const std::string& pool = *absolute;
   auto info = pool::inspect(pool);

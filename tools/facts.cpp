@@ -36,11 +36,11 @@ Json pool_facts(const pool::Info& info) {
   return {{"spec", info.spec},
           {"id", fmt::format("{:016x}", info.id)},
           {"bytes", info.bytes},
-          {"layout", pool::layout_version},
+          {"layout", device::layout_version},
           {"mode", coherence::mode_name(info.mode)},
           {"created", wall_text(info.created_wall_ns)},
-          {"owner", pool::user_name(info.owner.uid)},
-          {"group", pool::group_name(info.owner.gid)},
+          {"owner", device::user_name(info.owner.uid)},
+          {"group", device::group_name(info.owner.gid)},
           {"permissions", fmt::format("{:04o}", info.owner.permissions)},
           {"max_ranks", info.max_ranks()},
           {"max_processes", info.max_processes},
@@ -48,12 +48,12 @@ Json pool_facts(const pool::Info& info) {
 }
 
 std::vector<std::uint64_t> bytes_by_part(const arena::Arena& arena) {
-  const pool::Striping& striping = arena.pool().info().striping;
+  const device::Striping& striping = arena.pool().info().striping;
   std::vector<std::uint64_t> bytes(striping.parts);
   for (const arena::Object& object : arena.list()) {
     const std::uint64_t end = object.offset + object.bytes;
     for (std::uint64_t at = object.offset; at < end;) {
-      const pool::Stripe stripe = striping.stripe_of(at);
+      const device::Stripe stripe = striping.stripe_of(at);
       bytes[stripe.part] += std::min(end, stripe.end) - at;
       at = stripe.end;
     }

@@ -11,6 +11,7 @@
 #include "base/env.hpp"
 #include "command.hpp"
 #include "devices.hpp"
+#include "pool/members.hpp"
 
 namespace penstock::tools {
 namespace {
@@ -48,7 +49,7 @@ Refusals::~Refusals() {
   if (closed_.empty()) return;
   std::fflush(stdout);
   fmt::print(stderr, "penstock: warn: user {} may not read {}: {}; why: penstock pool info {}\n",
-             pool::user_name(::geteuid()), counted(closed_.size(), "more pool"),
+             device::user_name(::geteuid()), counted(closed_.size(), "more pool"),
              fmt::join(closed_, ", "), closed_.front());
 }
 
@@ -71,7 +72,7 @@ namespace {
 bool is_in_use(const std::string& spec) {
   const auto pool = observe(spec);
   if (!pool) return false;
-  const auto records = (*pool)->processes();
+  const auto records = (*pool)->members().processes();
   return std::any_of(records.begin(), records.end(),
                      [](const pool::ProcessRecord& record) { return record.attached; });
 }

@@ -41,9 +41,9 @@ void end_job(const std::string& job, std::set<std::string> segments) {
 void remove_pool(const std::string& spec) {
   // Only this run uses that name: anything under it, whole or half made, may be removed.
   (void)pool::remove(spec, true);
-  const auto parts = pool::parse_spec(spec);
+  const auto parts = device::parse_spec(spec);
   if (!parts) return;
-  for (const pool::Part& part : *parts) unlink(part.path.c_str());
+  for (const device::Part& part : *parts) unlink(part.path.c_str());
 }
 
 [[noreturn]] void keep_watch(int run_alive, const Janitor::Charge& charge) {

@@ -11,6 +11,7 @@
 
 #include "base/clock.hpp"
 #include "command.hpp"
+#include "pool/members.hpp"
 #include "processes.hpp"
 
 namespace penstock::tools {
@@ -50,7 +51,7 @@ Result<JobWatch> JobWatch::start(const std::string& pool, const std::string& job
 void JobWatch::sample() {
   constexpr std::uint64_t pauses = 20;  // multiples of the time that a look takes
   const std::uint64_t begun_ns = base::now_ns();
-  for (pool::ProcessRecord& record : pool_->processes()) {
+  for (pool::ProcessRecord& record : pool_->members().processes()) {
     if (record.job != job_ || record.rank == pool::helper_rank) continue;
     Rank& rank = ranks_[Key{record.slot, record.generation}];
     const bool is_new = rank.record.pid == 0;

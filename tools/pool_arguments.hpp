@@ -10,7 +10,7 @@ namespace penstock::tools {
 
 struct PoolArguments {
   std::string spec, size, mode = "auto", group;
-  std::uint32_t ranks = 0, slots = 0, nodes = pool::default_nodes;
+  std::uint32_t ranks = 0, slots = 0, nodes = device::default_nodes;
   std::string gone_host;
   bool overwrite = false, sparse = false, json = false, yes = false, force = false;
   bool all = false, discard_damaged_logs = false;

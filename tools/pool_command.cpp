@@ -12,6 +12,7 @@
 #include "command.hpp"
 #include "facts.hpp"
 #include "host_pools.hpp"
+#include "pool/members.hpp"
 #include "pool_arguments.hpp"
 #include "processes.hpp"
 #include "table.hpp"
@@ -48,9 +49,9 @@ Persistent count_persistent(const arena::Arena& arena) {
 }
 
 /// `words`: has places for the path that a link in the SPEC leads to, and for the link.
-void print_links(const std::vector<pool::Part>& parts,
+void print_links(const std::vector<device::Part>& parts,
                  fmt::format_string<const std::string&, const std::string&> words) {
-  for (const pool::Part& part : parts)
+  for (const device::Part& part : parts)
     if (part.is_link()) fmt::print(words, part.path, part.named);
 }
 
@@ -106,7 +107,7 @@ int create(const PoolArguments& arguments) {
     fmt::print("created {}: {}, {} coherence, at most {} ranks on {}, id {:016x}\n", arguments.spec,
                about(info->bytes), coherence::mode_name(info->mode), info->max_ranks(),
                counted(info->max_nodes, "node"), info->id);
-    print_links(*pool::parse_spec(arguments.spec), "its file is {}: {} is a link\n");
+    print_links(*device::parse_spec(arguments.spec), "its file is {}: {} is a link\n");
   }
   if (arguments.json) {
     Json facts = pool_facts(view->pool->info());
@@ -125,20 +126,20 @@ struct Attached {
 
 Attached count_attached(const pool::Pool& pool) {
   Attached count;
-  for (const pool::ProcessRecord& record : by_process(pool.processes())) {
+  for (const pool::ProcessRecord& record : by_process(pool.members().processes())) {
     if (!record.attached) continue;
     ++(record.alive ? count.alive : count.dead);
   }
   return count;
 }
 
-const char* durability_text(pool::Durability durability) {
+const char* durability_text(device::Durability durability) {
   switch (durability) {
-    case pool::Durability::none:
+    case device::Durability::none:
       return "nothing is kept when this host is switched off";
-    case pool::Durability::file:
+    case device::Durability::file:
       return "what was committed is kept, in the file";
-    case pool::Durability::device:
+    case device::Durability::device:
       return "what has reached the device is kept, as long as the device keeps it";
   }
   return "";
@@ -146,7 +147,7 @@ const char* durability_text(pool::Durability durability) {
 
 /// Prints nothing for a pool of one part.
 void print_parts(const arena::Arena& arena) {
-  const pool::Striping& striping = arena.pool().info().striping;
+  const device::Striping& striping = arena.pool().info().striping;
   if (striping.parts < 2) return;
   std::string used;
   for (const std::uint64_t bytes : bytes_by_part(arena))
@@ -157,11 +158,11 @@ void print_parts(const arena::Arena& arena) {
 
 Json info_facts(const pool::Info& info, const Attached& attached, const arena::Stats& stats,
                 const arena::Quarantine& quarantine, const Persistent& persistent,
-                pool::Durability durability) {
+                device::Durability durability) {
   Json facts = pool_facts(info);
   facts.update({{"alive", attached.alive},
                 {"dead", attached.dead},
-                {"durability", pool::durability_name(durability)},
+                {"durability", device::durability_name(durability)},
                 {"objects_persistent", persistent.objects},
                 {"bytes_persistent", persistent.bytes},
                 {"objects", stats.objects},
@@ -185,7 +186,7 @@ int info(PoolArguments arguments) {
   const arena::Stats stats = view->arena->stats();
   const arena::Quarantine quarantine = view->arena->quarantine();
   const Persistent persistent = count_persistent(*view->arena);
-  const pool::Durability durability = view->pool->durability();
+  const device::Durability durability = view->pool->device().durability();
   if (arguments.json) {
     Json facts = info_facts(info, attached, stats, quarantine, persistent, durability);
     facts["stripe_bytes"] = info.striping.stripe_bytes;
@@ -193,10 +194,10 @@ int info(PoolArguments arguments) {
     return print_json(facts);
   }
   fmt::print("pool       {} (id {:016x})\n", arguments.spec, info.id);
-  print_links(*pool::parse_spec(arguments.spec), "file       {} ({} is a link)\n");
+  print_links(*device::parse_spec(arguments.spec), "file       {} ({} is a link)\n");
   fmt::print("owner      {}\n", info.owner.text());
   fmt::print("size       {} ({} bytes)\n", about(info.bytes), info.bytes);
-  fmt::print("layout     version {}\n", pool::layout_version);
+  fmt::print("layout     version {}\n", device::layout_version);
   fmt::print("coherence  {}\n", coherence::mode_name(info.mode));
   fmt::print("created    {}\n", wall_text(info.created_wall_ns));
   fmt::print("processes  {} alive, {} dead\n", attached.alive, attached.dead);
@@ -279,14 +280,14 @@ int remove(const PoolArguments& arguments) {
     const auto nothing_kept = check_nothing_kept(arguments.spec);
     if (!nothing_kept) return report(nothing_kept.error());
   }
-  const auto parts = pool::parse_spec(arguments.spec);  // while the links still lead to a file
+  const auto parts = device::parse_spec(arguments.spec);  // while the links still lead to a file
   auto removed = pool::remove(arguments.spec, arguments.force);
   if (!removed) return report(removed.error());
   Json files = Json::array();
-  for (const pool::Part& part : *parts) files.push_back(part.path);
+  for (const device::Part& part : *parts) files.push_back(part.path);
   if (arguments.json) return print_json({{"removed", arguments.spec}, {"files", files}});
   const bool by_link = std::any_of(parts->begin(), parts->end(),
-                                   [](const pool::Part& part) { return part.is_link(); });
+                                   [](const device::Part& part) { return part.is_link(); });
   if (!by_link) fmt::print("removed {}\n", arguments.spec);
   print_links(*parts, "removed {}; the link {} that led there stays\n");
   return exit_ok;

@@ -9,6 +9,7 @@
 #include "facts.hpp"
 #include "persist/recovery.hpp"
 #include "pool/host_identity.hpp"
+#include "pool/members.hpp"
 #include "pool/node_caches.hpp"
 #include "pool_arguments.hpp"
 #include "processes.hpp"
@@ -42,8 +43,8 @@ namespace {
 Result<std::vector<pool::ProcessRecord>> find_dead(const std::string& spec) {
   auto pool = observe(spec);
   if (!pool) return unexpected(pool.error());
-  PENSTOCK_TRY((*pool)->make_certain());
-  auto dead = by_process((*pool)->processes());
+  PENSTOCK_TRY((*pool)->members().make_certain());
+  auto dead = by_process((*pool)->members().processes());
   std::erase_if(dead, [](const pool::ProcessRecord& p) { return !p.attached || p.alive; });
   return dead;
 }
@@ -70,7 +71,7 @@ int show_dead(const PoolArguments& arguments) {
 /// Removes caches of simulated nodes on which no process is left. Their unpublished stores are
 /// lost, as when a host is switched off.
 Result<void> remove_caches(const std::string& spec, arena::Arena& arena, Json& freed) {
-  const auto parts = PENSTOCK_TRY(pool::parse_spec(spec));
+  const auto parts = PENSTOCK_TRY(device::parse_spec(spec));
   freed["caches"] = pool::remove_unused_node_caches(parts.front().path);
   for (const auto& node : arena.quarantine().waits_for) {
     if (node.alive || node.host != pool::this_host()->host) continue;
@@ -83,7 +84,7 @@ Result<void> remove_caches(const std::string& spec, arena::Arena& arena, Json& f
 /// machine have different names, but are one node.
 Result<std::vector<std::uint32_t>> check_none_alive(const pool::Pool& pool, const std::string& name,
                                                     const std::vector<std::uint32_t>& nodes) {
-  for (const pool::ProcessRecord& record : pool.processes()) {
+  for (const pool::ProcessRecord& record : pool.members().processes()) {
     if (!record.attached || !record.alive) continue;
     if (std::find(nodes.begin(), nodes.end(), record.node) == nodes.end()) continue;
     return fail(ErrorCode::unavailable,
@@ -109,7 +110,7 @@ Result<std::vector<std::uint32_t>> nodes_of_host(const pool::Pool& pool,
                                                  const arena::Quarantine& quarantine,
                                                  const std::string& name) {
   std::vector<std::uint32_t> found;
-  const auto records = pool.processes();
+  const auto records = pool.members().processes();
   for (const pool::ProcessRecord& record : records) {
     if (record.host != name && std::to_string(record.node) != name) continue;
     if (record.host == name && number_was_reused(record, records)) continue;
@@ -137,7 +138,7 @@ Result<void> forget_host(const std::string& name, arena::Arena& arena, Json& fre
 
 std::set<ProcessKey> attached_to(const pool::Pool& pool) {
   std::set<ProcessKey> found;
-  for (const auto& record : pool.processes())
+  for (const auto& record : pool.members().processes())
     if (record.attached) found.insert(process_key(record));
   return found;
 }
@@ -204,7 +205,7 @@ int collect_pool(const PoolArguments& arguments) {
   auto pool = pool::Pool::attach(options);
   if (!pool) return report(pool.error());
   // The first look at a process of another host only starts its lease.
-  if (auto certain = (*pool)->make_certain(); !certain) return report(certain.error());
+  if (auto certain = (*pool)->members().make_certain(); !certain) return report(certain.error());
   arena::Arena::Reclaimed freed_by_opening;  // opening frees most of it
   auto arena = arena::Arena::open(**pool, &freed_by_opening);
   if (!arena) return report(arena.error());

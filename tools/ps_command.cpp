@@ -13,6 +13,7 @@
 #include "command.hpp"
 #include "facts.hpp"
 #include "host_pools.hpp"
+#include "pool/members.hpp"
 #include "processes.hpp"
 #include "ps_view.hpp"
 #include "traffic_view.hpp"
@@ -54,7 +55,7 @@ Result<std::vector<pool::ProcessRecord>> processes_of(const PsArguments& argumen
                                                       Observers& observers,
                                                       const std::string& spec) {
   auto* const pool = PENSTOCK_TRY(observers.at(spec));
-  auto records = by_process(pool->processes());
+  auto records = by_process(pool->members().processes());
   if (!arguments.all) {
     std::erase_if(records, [](const pool::ProcessRecord& record) { return !record.attached; });
   }
@@ -111,7 +112,7 @@ Look look_at_host(const PsArguments& arguments, Observers& observers, RateMeter*
 
 Result<Look> look_at_peers(const PsArguments& arguments) {
   auto view = PENSTOCK_TRY(look_at(arguments.spec));
-  const auto records = view.pool->processes();
+  const auto records = view.pool->members().processes();
   auto rows = transport::peer_counts(*view.arena);
   std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
     return std::pair(a.endpoint, a.peer) < std::pair(b.endpoint, b.peer);
@@ -123,9 +124,9 @@ Result<Look> look_at_peers(const PsArguments& arguments) {
 /// Two looks, some time apart.
 Result<Look> look_at_traffic(const PsArguments& arguments, const Rest& rest) {
   const auto view = PENSTOCK_TRY(observe(arguments.spec));
-  const auto before = view->processes();
+  const auto before = view->members().processes();
   rest(arguments.traffic_seconds);
-  const auto rows = traffic_of(before, view->processes());
+  const auto rows = traffic_of(before, view->members().processes());
   if (arguments.json) return Look{"", traffic_facts(rows)};
   return Look{traffic_table(rows), {}};
 }

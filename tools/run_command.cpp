@@ -21,6 +21,7 @@
 #include "mpi_choice.hpp"
 #include "mpi_environment.hpp"
 #include "pool/leftovers.hpp"
+#include "pool/members.hpp"
 #include "run_job.hpp"
 #include "run_pool.hpp"
 #include "terminal.hpp"
@@ -172,7 +173,7 @@ void explain_full_pool(const RunArguments& arguments, const std::string& spec) {
   if (stats.damaged) return;  // the damage was reported
   // ranks that have ended meanwhile have given their memory back
   bool full = stats.bytes_largest_free < next_to_nothing;
-  for (const auto& process : view->pool->processes())
+  for (const auto& process : view->pool->members().processes())
     full = full || (arguments.pool.empty() && process.activity == pool::activity_pool_full);
   if (!full) return;
   const std::uint64_t bytes = view->pool->info().bytes;
@@ -256,7 +257,7 @@ int run(RunArguments arguments) {
   if (!runtime) return report(runtime.error());
   const bool temporary = arguments.pool.empty();
   const Result<std::string> named =
-      temporary ? "shm:" + unique_name() : pool::absolute_spec(arguments.pool);
+      temporary ? "shm:" + unique_name() : device::absolute_spec(arguments.pool);
   if (!named) return report(named.error());
   const std::string& spec = *named;
   const std::string job = unique_name();
@@ -272,7 +273,7 @@ int run(RunArguments arguments) {
   auto info = prepare_pool(arguments, spec);
   if (!info) return report(info.error());
   const auto claim =
-      temporary ? pool::claim_own_pool(pool::parse_spec(spec)->front().path) : base::UniqueFd();
+      temporary ? pool::claim_own_pool(device::parse_spec(spec)->front().path) : base::UniqueFd();
   auto plan = make_plan(arguments, *runtime, *info, own);
   if (!plan) return report(plan.error());
   auto outcome = run_job(*plan);

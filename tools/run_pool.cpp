@@ -9,6 +9,7 @@
 #include "base/env.hpp"
 #include "base/format.hpp"
 #include "command.hpp"
+#include "pool/members.hpp"
 #include "processes.hpp"
 
 namespace penstock::tools {
@@ -53,7 +54,7 @@ Result<pool::Info> make_temporary_pool(const std::string& spec, const std::strin
 namespace {
 
 Result<void> check_nodes(const pool::Pool& pool, const std::string& spec, std::uint32_t nodes) {
-  const std::uint32_t missing = pool.nodes_without_entry(nodes);
+  const std::uint32_t missing = pool.members().nodes_without_entry(nodes);
   if (missing == 0) return {};
   const pool::Info& info = pool.info();
   return fail(
@@ -66,7 +67,7 @@ Result<void> check_nodes(const pool::Pool& pool, const std::string& spec, std::u
 }
 
 Result<void> check_slots(const pool::Pool& pool, const std::string& spec, const JobNeeds& needs) {
-  const auto records = pool.processes();
+  const auto records = pool.members().processes();
   const auto taken = static_cast<std::uint64_t>(std::count_if(
       records.begin(), records.end(),
       [](const pool::ProcessRecord& record) { return record.attached && record.alive; }));

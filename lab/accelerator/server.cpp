@@ -6,6 +6,7 @@
 #include "base/clock.hpp"
 #include "base/format.hpp"
 #include "base/log.hpp"
+#include "pool/members.hpp"
 
 namespace penstock::accelerator {
 
@@ -44,7 +45,7 @@ Result<std::unique_ptr<Server>> Server::open(ServerOptions options) {
   auto claimed = offload::take_claim(directory, server->options_.role);
   if (!claimed) {
     // The claim's holder may be dead: if it was on another host, that shows after a lease.
-    PENSTOCK_TRY(server->pool_->make_certain());
+    PENSTOCK_TRY(server->pool_->members().make_certain());
     server->note_old_asks();
     claimed = offload::take_claim(directory, server->options_.role);
   }
@@ -156,7 +157,7 @@ Answer Server::accept(std::uint32_t slot, std::uint32_t word, Ask ask) {
     base::log(base::Level::warn, "an ask of slot {} is refused: {}", slot, region.error().message);
     return Answer::refused;
   }
-  const auto records = pool_->processes();
+  const auto records = pool_->members().processes();
   const auto owner = std::find_if(records.begin(), records.end(), [&](const auto& record) {
     return record.slot == slot && record.token() == region->shape().owner;
   });

@@ -15,6 +15,7 @@
 #include "base/wait.hpp"
 #include "command.hpp"
 #include "json.hpp"
+#include "pool/members.hpp"
 
 namespace penstock::tools {
 
@@ -108,7 +109,7 @@ Result<void> serve(const SwitchArguments& arguments, const std::string& spec) {
     fmt::print("pool {} is served by this {}, {}; SIGTERM or Ctrl-C ends it\n", spec,
                offload::text_of(role), server->pool().describe(server->pool().token()));
   std::fflush(stdout);
-  Idle idle(server->pool().local_processes() <= base::usable_cpus());
+  Idle idle(server->pool().members().local_processes() <= base::usable_cpus());
   while (ended_by == 0 && !server->lost()) server->poll() ? idle.busy() : idle.rest();
   auto closed = server->close();
   if (server->lost()) closed = unexpected(*server->lost());

@@ -8,6 +8,7 @@
 
 #include "base/clock.hpp"
 #include "pmpi.hpp"
+#include "pool/members.hpp"
 #include "pool/pool.hpp"
 
 namespace penstock::mpi {
@@ -60,7 +61,7 @@ class MpiProgress {
     return true;
   }
   bool has_died(std::uint64_t token) const {
-    const auto records = pool_->processes();
+    const auto records = pool_->members().processes();
     return std::any_of(records.begin(), records.end(), [token](const pool::ProcessRecord& record) {
       return record.token() == token && record.attached && !record.alive;
     });

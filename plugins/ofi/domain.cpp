@@ -10,6 +10,7 @@
 #include "base/log.hpp"
 #include "info.hpp"
 #include "lib.hpp"
+#include "pool/members.hpp"
 #include "session/apart.hpp"
 
 namespace penstock::ofi {
@@ -86,7 +87,8 @@ void announce_if_apart(const plugin::Session& session) {
 base::WaitPolicy wait_policy(const plugin::Session& session) {
   const std::uint32_t local_ranks =
       session.launch.local_size > 0 ? static_cast<std::uint32_t>(session.launch.local_size) : 1;
-  return base::WaitPolicy::for_processes(std::max(local_ranks, session.pool->local_processes()));
+  return base::WaitPolicy::for_processes(
+      std::max(local_ranks, session.pool->members().local_processes()));
 }
 
 unsigned domains_opened() {

@@ -2,6 +2,7 @@
 // region that peers may access is announced in the pool. If it lies in the pool, peers access it
 // without this process.
 #include "mr.hpp"
+#include "device/pool_mappings.hpp"
 #include "transport/iov.hpp"
 
 #include <rdma/fi_errno.h>
@@ -172,7 +173,7 @@ int describe(const Wanted& wanted, Domain& domain, Region& region) {
   what.base = by_address ? reinterpret_cast<std::uintptr_t>(wanted.iov[0].iov_base) : wanted.offset;
   if (!region.remote) return 0;
   if (wanted.count == 1 && what.bytes != 0 && !domain.unaware_users) {
-    pool::PoolMappings& mappings = domain.session->pool->mappings();
+    device::PoolMappings& mappings = domain.session->pool->mappings();
     mappings.refresh();  // the user may have mapped the pool since the last call
     what.offset = mappings.offset_of(wanted.iov[0].iov_base, what.bytes).value_or(rma::not_in_pool);
   }

@@ -1,4 +1,4 @@
-/* Attach, detach, reap: src/pool/pool.cpp (join, take_slot, choose_slot, owns_slot, ~Pool, reap),
+/* Attach, detach, reap: src/pool/pool.cpp (join), slot_search.cpp (take), own_slot.cpp (owns, leave), reclaim.cpp (reap),
  * process_table.cpp (used, state, take, set_state), liveness.cpp (alive).
  *
  * SLOTS process slots, each a state line (generation; state and process; checksum) and a line of details.

@@ -8,6 +8,7 @@
 
 #include "base/environment_guard.hpp"
 #include "base/wait.hpp"
+#include "pool/members.hpp"
 #include "pool/node_caches.hpp"
 #include "pool/test_pool.hpp"
 #include "sim/memory/node_view.hpp"
@@ -305,7 +306,7 @@ TEST_F(SimulatedMode, ObserverIsSeparateNodeWithoutFile) {
   const auto before = caches();
   const auto observer = attach(3, true);
   EXPECT_EQ(caches(), before);
-  const auto processes = observer->processes();
+  const auto processes = observer->members().processes();
   ASSERT_EQ(processes.size(), 1u);
   EXPECT_EQ(processes.front().emulated_node, 3u);
   EXPECT_TRUE(processes.front().alive);

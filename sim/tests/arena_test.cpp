@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "pool/members.hpp"
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/simulated_pool.hpp"
 
@@ -356,7 +357,7 @@ Scenario deaths(const SimulatedPool& pool) {
     Worker worker(world, pool);
     // A process that died with its node is dead only once its lease has run out.
     const auto anybody = [&] {
-      const auto records = worker.pool->processes();
+      const auto records = worker.pool->members().processes();
       return std::count_if(records.begin(), records.end(),
                            [](const auto& record) { return record.attached; }) > 1;
     };

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "pool/layout.hpp"
+#include "pool/reclaim.hpp"
 #include "sim/tests/simulated_pool.hpp"
 
 namespace penstock::sim {
@@ -98,9 +99,9 @@ struct Reaped {
   std::uint64_t lines = 0;
   std::uint32_t dead = 0;
 };
-Reaped reap(World& world, pool::Pool& attached, pool::Pool::Among among) {
+Reaped reap(World& world, pool::Pool& attached, pool::Reclaim::Among among) {
   const std::uint64_t before = world.running().core->device_reads();
-  const auto dead = attached.reap({}, among);
+  const auto dead = attached.reclaim().reap({}, among);
   world.require(dead.has_value(), dead ? "" : dead.error().message);
   return {world.running().core->device_reads() - before, *dead};
 }
@@ -108,7 +109,7 @@ Reaped reap(World& world, pool::Pool& attached, pool::Pool::Among among) {
 /// One process of a node dies; one of another node leaves memory to which its job's peers may
 /// store.
 void look_around(World& world, const SimulatedPool& pool, const int& away, Process& mate) {
-  using Among = pool::Pool::Among;
+  using Among = pool::Reclaim::Among;
   wait_until(world, "the others", [&] { return away == 2; });
   const auto attached = pool.attach(world);
   const Reaped nobody = reap(world, *attached, Among::near);
@@ -134,7 +135,7 @@ Scenario deaths_near(const SimulatedPool& pool, bool first_comes) {
       world.spawn(node, [&world, &pool, away, end] {
         const auto stay = attach_some(world, pool, 100);
         auto leaver = pool.attach(world, {.job = "leaves"});
-        if (world.self().node == 1) leaver->defer_reclaim();
+        if (world.self().node == 1) leaver->reclaim().defer();
         leaver.reset();
         ++*away;
         wait_until(world, "the end", [&] { return *end; });
@@ -157,7 +158,7 @@ Scenario deaths_near(const SimulatedPool& pool, bool first_comes) {
     world.spawn(3, [&world, &pool, away, end] {
       wait_until(world, "the others", [&] { return *away == 2; });
       const auto first = pool.attach(world);
-      const Reaped left = reap(world, *first, pool::Pool::Among::near);
+      const Reaped left = reap(world, *first, pool::Reclaim::Among::near);
       world.require(left.dead == 1,
                     "the first process of a node did not find the one that left elsewhere");
       *end = true;

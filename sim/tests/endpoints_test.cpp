@@ -6,9 +6,10 @@
 #include <map>
 
 #include "base/checked.hpp"
+#include "device/superblock.hpp"
 #include "pool/attaching.hpp"
 #include "pool/lease.hpp"
-#include "pool/superblock.hpp"
+#include "pool/members.hpp"
 #include "pool/verdicts.hpp"
 #include "sim/tests/endpoint_tables.hpp"
 #include "sim/tests/late_stores.hpp"
@@ -115,7 +116,7 @@ TEST_P(Endpoints, LastEndpointCostsSameAsFirst) {
   const transport::TableLayout layout(transport::endpoints_of_pool(processes));
   const std::uint64_t needed = 2 * (layout.bytes() + (std::uint64_t{processes} << 12));
   const auto pool =
-      pool_with_endpoints({.bytes = pool::min_pool_bytes + base::align_up(needed, 2u << 20),
+      pool_with_endpoints({.bytes = device::min_pool_bytes + base::align_up(needed, 2u << 20),
                            .max_processes = processes,
                            .lease_ms = 100'000});
   expect_held("endpoints", "counted", explore(last_of_many(*pool, processes), 1));
@@ -356,13 +357,13 @@ Scenario given_up_with_an_endpoint(const SimulatedPool& pool) {
       // its stores arrive while it is stopped
       for (const auto& thread : late.threads) thread->core->drain();
       world.sleep(2 * pool.lease_ns(world));
-      const auto found = attached->processes();
+      const auto found = attached->members().processes();
       const auto its = std::find_if(found.begin(), found.end(), [&](const auto& each) {
         return each.attached && each.pid == static_cast<std::int64_t>(late.pid);
       });
       if (its == found.end()) return world.kill(late);
-      const pool::Superblock superblock =
-          *pool::check_superblocks(*pool::open_parts(pool.path(), pool::Access::read), pool.path());
+      const device::Superblock superblock = *pool::check_superblocks(
+          *device::open_parts(pool.path(), device::Access::read), pool.path());
       pool::VerdictTable(world.memory(), world.base(), superblock)
           .publish(pool::make_token(its->generation, its->slot), attached->slot());
       EndpointLine next{};

@@ -2,6 +2,7 @@
 // another's, none is lost, and a process that needs none leaves none.
 #include <gtest/gtest.h>
 
+#include "pool/members.hpp"
 #include "sim/tests/endpoint_tables.hpp"
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/lasting_copies.hpp"
@@ -97,7 +98,7 @@ Scenario lives(const SimulatedPool& pool, bool one_dies) {
     if (one_dies) {
       wait_until(world, "the dead to be found", [&] {
         (void)arena->collect();
-        return attached->processes().size() == 1 || left_in(*arena).empty();
+        return attached->members().processes().size() == 1 || left_in(*arena).empty();
       });
     }
     const std::string left = left_in(*arena);

@@ -8,6 +8,7 @@
 #include "arena/flusher.hpp"
 #include "arena/formatting.hpp"
 #include "pool/flush_table.hpp"
+#include "pool/reclaim.hpp"
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/lasting_copies.hpp"
 #include "sim/tests/small_pool.hpp"
@@ -41,7 +42,7 @@ void spawn_mates(World& world, const SimulatedPool& pool, const std::shared_ptr<
 /// The leader leaves while it flushes, or about then. Two leaders at the same time may have torn
 /// the line, so that it names none when they are done.
 void lose_the_leader(World& world, SpaceUser& worker, Mates& mates, Loss loss) {
-  const auto& flushes = worker.pool->flushes();
+  const auto& flushes = worker.pool->reclaim().flushes();
   std::uint64_t leader = 0;
   for (int looks = 0; leader == 0; ++looks) {
     world.require(looks < 200'000, "nobody leads");
@@ -183,7 +184,7 @@ Scenario threads_flush(const SmallPool& pool, std::uint64_t bytes) {
           **arena::read_format(region, {info.id, info.arena_offset, info.arena_bytes});
       arena::Flusher flusher(*attached, region, formatted.geometry, formatted.key);
       std::thread([&] { flusher.step(); }).join();
-      world.require(attached->flushes().flushed(attached->node()) == 0,
+      world.require(attached->reclaim().flushes().flushed(attached->node()) == 0,
                     "one step flushed everything");
       std::thread([&] { flusher.finish(); }).join();
       *phase = 3;

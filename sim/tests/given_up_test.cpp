@@ -5,6 +5,8 @@
 
 #include "arena/region.hpp"
 #include "pool/flush_table.hpp"
+#include "pool/members.hpp"
+#include "pool/reclaim.hpp"
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/small_pool.hpp"
 
@@ -126,7 +128,7 @@ Scenario slot_is_reused(const SmallPool& pool) {
       SpaceUser worker(world, pool, "two");
       await(world, *phase, 1);
       std::uint32_t slot = 99;
-      for (const auto& r : worker.pool->processes())
+      for (const auto& r : worker.pool->members().processes())
         if (r.job == "late") slot = r.slot;
       late.stopped = true;
       reclaim_dead(world, worker, "late");
@@ -172,7 +174,7 @@ Scenario late_tick(const SmallPool& pool) {
       await(world, *phase, 1);
       {
         const auto guard = worker.pool->lock();
-        worker.pool->flushes().record_deaths({0});
+        worker.pool->reclaim().flushes().record_deaths({0});
       }
       *phase = 2;
       world.sleep(100'000'000);
@@ -181,12 +183,12 @@ Scenario late_tick(const SmallPool& pool) {
       {
         const auto guard = worker.pool->lock();  // once the holder has been declared dead
         world.require(guard.has_value(), "lock");
-        for (int i = 0; i < 5; ++i) worker.pool->flushes().record_deaths({1});
-        before = worker.pool->flushes().clock().ticks;
+        for (int i = 0; i < 5; ++i) worker.pool->reclaim().flushes().record_deaths({1});
+        before = worker.pool->reclaim().flushes().clock().ticks;
       }
       holder.stopped = false;
       world.sleep(900'000'000);
-      const auto now = worker.pool->flushes().clock();
+      const auto now = worker.pool->reclaim().flushes().clock();
       world.require(now.ticks >= before,
                     fmt::format("the clock went back from {} to {}, last death {}", before,
                                 now.ticks, now.last_death));

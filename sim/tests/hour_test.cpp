@@ -8,6 +8,8 @@
 #include <set>
 
 #include "base/environment_guard.hpp"
+#include "pool/members.hpp"
+#include "pool/reclaim.hpp"
 #include "sim/tests/attachments.hpp"
 #include "sim/tests/endpoint_tables.hpp"
 #include "sim/tests/hour.hpp"
@@ -22,7 +24,7 @@ constexpr std::uint64_t ns_a_s = 1'000'000'000;
 /// Looks for the dead for three leases, and declares them dead.
 void give_up(World& world, const SimulatedPool& simulated, pool::Pool& attached) {
   for (int looks = 0; looks < 30; ++looks) {
-    world.require(attached.reap({}).has_value(), "the dead cannot be reaped");
+    world.require(attached.reclaim().reap({}).has_value(), "the dead cannot be reaped");
     world.sleep(simulated.lease_ns(world) / 10);
   }
 }
@@ -30,7 +32,7 @@ void give_up(World& world, const SimulatedPool& simulated, pool::Pool& attached)
 /// Each has the slot that it was given, and the pool shows it there.
 void require_still_there(World& world, const Attachments& all) {
   std::map<std::uint32_t, std::uint64_t> shown;
-  for (const auto& record : all.front()->processes())
+  for (const auto& record : all.front()->members().processes())
     if (record.attached) shown[record.slot] = record.token();
   std::set<std::uint32_t> slots;
   for (const auto& each : all) {

@@ -13,7 +13,7 @@ namespace penstock::sim {
 namespace {
 
 std::uint64_t place_of_state(const pool::Pool& pool, std::uint32_t slot) {
-  return reinterpret_cast<const pool::Superblock*>(pool.base())->states_offset +
+  return reinterpret_cast<const device::Superblock*>(pool.base())->states_offset +
          sizeof(pool::StateLine) * slot;
 }
 pool::StateLine state_of(World& world, const pool::Pool& pool, std::uint32_t slot) {

@@ -5,6 +5,7 @@
 
 #include "litmus/layout.hpp"
 #include "litmus/rendezvous.hpp"
+#include "pool/members.hpp"
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/lasting_copies.hpp"
 #include "sim/tests/simulated_pool.hpp"
@@ -44,7 +45,7 @@ void expect_nothing_left(World& world, const SimulatedPool& simulated) {
   const auto pool = simulated.attach(world);
   const auto arena = SimulatedPool::open_arena(world, *pool);
   // The first look at a process of another host only starts its lease.
-  const auto certain = pool->make_certain();
+  const auto certain = pool->members().make_certain();
   world.require(certain.has_value(), certain ? "" : certain.error().message);
   const auto freed = arena->collect();
   world.require(freed.has_value(), freed ? "" : freed.error().message);

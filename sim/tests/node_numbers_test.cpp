@@ -5,11 +5,11 @@
 #include <array>
 #include <map>
 
+#include "device/superblock.hpp"
 #include "pool/attaching.hpp"
 #include "pool/checksummed_line.hpp"
 #include "pool/lease.hpp"
 #include "pool/node_table.hpp"
-#include "pool/superblock.hpp"
 #include "pool/verdicts.hpp"
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/simulated_pool.hpp"
@@ -141,7 +141,7 @@ class Tables {
   Tables(World& world, const SimulatedPool& pool)
       : memory_(world.memory()),
         base_(world.base()),
-        superblock_(*pool::check_superblocks(*pool::open_parts(pool.path(), pool::Access::read),
+        superblock_(*pool::check_superblocks(*device::open_parts(pool.path(), device::Access::read),
                                              pool.path())),
         attaching_(memory_, base_, superblock_),
         processes_(memory_, base_, superblock_),
@@ -231,7 +231,7 @@ class Tables {
 
   coherence::Memory memory_;
   std::byte* base_;
-  pool::Superblock superblock_;
+  device::Superblock superblock_;
   pool::AttachingTable attaching_;
   pool::ProcessTable processes_;
   pool::VerdictTable verdicts_;
@@ -382,7 +382,7 @@ TEST(NodeNumbers, AVisitEndsWhateverStoodInItsLine) {
   Scenario scenario = pool.scenario("pool, a line of visits was overwritten", 2);
   scenario.body = [&pool](World& world) {
     world.spawn(0, [&world, &pool] {
-      const auto parts = pool::open_parts(pool.path(), pool::Access::read);
+      const auto parts = device::open_parts(pool.path(), device::Access::read);
       const auto superblock = pool::check_superblocks(*parts, pool.path());
       const pool::AttachingTable attaching(world.memory(), world.base(), *superblock);
       (void)pool.attach(world);

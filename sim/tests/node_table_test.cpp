@@ -7,9 +7,9 @@
 #include <memory>
 #include <optional>
 
+#include "device/superblock.hpp"
 #include "pool/checksummed_line.hpp"
 #include "pool/node_table.hpp"
-#include "pool/superblock.hpp"
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/lasting_copies.hpp"
 #include "sim/tests/late_stores.hpp"
@@ -27,7 +27,7 @@ constexpr std::uint32_t hosts = 3;
 struct Newcomer {
   Newcomer(World& the_world, const SimulatedPool& pool)
       : world(the_world),
-        superblock(*pool::check_superblocks(*pool::open_parts(pool.path(), pool::Access::read),
+        superblock(*pool::check_superblocks(*device::open_parts(pool.path(), device::Access::read),
                                             pool.path())),
         host(world.host(world.self().node)),
         process(world.identity(world.self())),
@@ -67,7 +67,7 @@ struct Newcomer {
   }
 
   World& world;
-  pool::Superblock superblock;
+  device::Superblock superblock;
   pool::HostIdentity host;
   pool::ProcessIdentity process;
   pool::ProcessTable processes;

@@ -4,13 +4,15 @@
 #include <gtest/gtest.h>
 
 #include "pool/layout.hpp"
+#include "pool/members.hpp"
+#include "pool/reclaim.hpp"
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/simulated_pool.hpp"
 
 namespace penstock::sim {
 namespace {
 
-using pool::Superblock;
+using device::Superblock;
 
 /// Users 0 and 1, on nodes of the same numbers, and the vandal on node 2.
 struct Case {
@@ -77,7 +79,7 @@ void overwrite(World& world, const SimulatedPool& simulated, Case& all, int time
     return !gone(*world.processes()[number]) && !world.processes()[number]->stopped;
   };
   wait_until(world, "states to be restored",
-             [&] { return pool->processes().size() == 2 || !lives(0) || !lives(1); });
+             [&] { return pool->members().processes().size() == 2 || !lives(0) || !lives(1); });
   all.vandal_done = true;
 }
 
@@ -118,8 +120,8 @@ TEST(Overwritten, WhoDiesThereIsMissedAsEver) {
       for (const std::uint64_t token : all->tokens)
         wait_until(world, "a death to be seen", [&] { return !after->alive(token); });
       wait_until(world, "the dead to be reaped", [&] {
-        world.require(after->reap([](const auto&) {}).has_value(), "reap");
-        const auto records = after->processes();
+        world.require(after->reclaim().reap([](const auto&) {}).has_value(), "reap");
+        const auto records = after->members().processes();
         return std::none_of(records.begin(), records.end(), [&](const auto& record) {
           return record.attached && record.slot != after->slot();
         });

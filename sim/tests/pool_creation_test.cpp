@@ -6,8 +6,10 @@
 #include <map>
 #include <set>
 
+#include "device/superblock.hpp"
 #include "pool/attaching.hpp"
-#include "pool/superblock.hpp"
+#include "pool/members.hpp"
+#include "pool/reclaim.hpp"
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/simulated_pool.hpp"
 
@@ -29,7 +31,7 @@ class NoPoolYet : public SimulatedPool {
     Scenario scenario = SimulatedPool::scenario(std::move(name), nodes);
     scenario.prepare = [whole = scenario.prepare](std::byte* device) {
       whole(device);
-      std::memset(device, 0, pool::page_bytes);
+      std::memset(device, 0, device::page_bytes);
     };
     return scenario;
   }
@@ -56,7 +58,7 @@ std::unique_ptr<pool::Pool> attach_when_there(World& world, const SimulatedPool&
 
 void expect_fresh(World& world, const pool::Pool& pool) {
   world.require(pool.generation() == 1, "another process had the slot before");
-  for (const pool::ProcessRecord& record : pool.processes()) {
+  for (const pool::ProcessRecord& record : pool.members().processes()) {
     world.require(record.generation == 1 && record.program.starts_with("process") && record.alive,
                   "the table shows a process of the older pool");
   }
@@ -79,7 +81,7 @@ TEST(PoolCreation, WhoFindsAPoolFindsAWholeOne) {
     };
     Process& creator = world.spawn(0, [&world, &pool, stay] {
       const auto created = pool::create({.spec = pool.path(),
-                                         .bytes = pool::min_pool_bytes,
+                                         .bytes = device::min_pool_bytes,
                                          .mode = coherence::Mode::simulated,
                                          .max_processes = 8,
                                          .max_nodes = 4});
@@ -114,22 +116,22 @@ TEST(PoolCreation, ADeathWithinTheSuperblockLeavesNoPool) {
   scenario.body = [&pool](World& world) {
     Process& writer = world.spawn(0, [&world, &pool] {
       world.self().publishes = 1ull << 40;  // only the first line and the magic count
-      auto parts = pool::open_parts(pool.path(), pool::Access::write);
+      auto parts = device::open_parts(pool.path(), device::Access::write);
       world.require(parts.has_value(), "the file is missing");
       const auto superblock = pool::check_superblocks(*parts, pool.path());
       world.require(superblock.has_value(), "there is no pool at the beginning");
-      world.require(pool::wipe_superblock((*parts)[0]).has_value(), "not wiped");
+      world.require(device::wipe_superblock((*parts)[0]).has_value(), "not wiped");
       // Otherwise the same would be written again: a store that does not arrive must make a
       // difference.
-      const std::array<std::byte, sizeof(pool::Superblock)> nothing{};
+      const std::array<std::byte, sizeof(device::Superblock)> nothing{};
       world.memory().publish_bulk(world.base(), nothing.data(), nothing.size());
       world.memory().full_fence();
-      world.self().publishes = 1 - sizeof(pool::Superblock) / coherence::line_bytes;
-      world.require(pool::write_superblock((*parts)[0], *superblock).has_value(), "not written");
+      world.self().publishes = 1 - sizeof(device::Superblock) / coherence::line_bytes;
+      world.require(device::write_superblock((*parts)[0], *superblock).has_value(), "not written");
     });
     world.mark_victim(writer);
     world.spawn(1, [&world, &pool, &writer] {
-      const auto parts = pool::open_parts(pool.path(), pool::Access::read);
+      const auto parts = device::open_parts(pool.path(), device::Access::read);
       for (int looks_after = 0; looks_after < 100; looks_after += gone(writer)) {
         const auto found = pool::check_superblocks(*parts, pool.path());
         const bool none =
@@ -149,17 +151,17 @@ TEST(PoolCreation, DeviceIsNoPoolWhileTablesAreCleared) {
   scenario.faults.max_delay = 40;  // a reader must not look for ever at a half-written line
   scenario.body = [&pool](World& world) {
     auto done = std::make_shared<bool>(false);
-    const auto parts_of = [&world, &pool](pool::Access access) {
-      auto parts = pool::open_parts(pool.path(), access);
+    const auto parts_of = [&world, &pool](device::Access access) {
+      auto parts = device::open_parts(pool.path(), access);
       world.require(parts.has_value(), "the file is missing");
       return std::move(*parts);
     };
     constexpr std::uint64_t table = 1 << 20;
     world.spawn(0, [&world, &pool, parts_of, done] {
-      const auto parts = parts_of(pool::Access::write);
+      const auto parts = parts_of(device::Access::write);
       const auto superblock = pool::check_superblocks(parts, pool.path());
       world.require(superblock.has_value(), "there is no pool at the beginning");
-      const auto wiped = pool::wipe_superblock(parts[0]);
+      const auto wiped = device::wipe_superblock(parts[0]);
       world.require(wiped.has_value(), "not wiped");
       world.memory().publish_word(world.base() + table, 1);
       for (int i = 0; i < 100; ++i)
@@ -168,12 +170,12 @@ TEST(PoolCreation, DeviceIsNoPoolWhileTablesAreCleared) {
       world.memory().full_fence();
       world.sleep(10'000'000);
       world.memory().publish_word(world.base() + table, 2);
-      const auto written = pool::write_superblock(parts[0], *superblock);
+      const auto written = device::write_superblock(parts[0], *superblock);
       world.require(written.has_value(), "not written");
       wait_until(world, "the reader", [&] { return *done; });
     });
     world.spawn(1, [&world, &pool, parts_of, done] {
-      const auto parts = parts_of(pool::Access::read);
+      const auto parts = parts_of(device::Access::read);
       for (int looks = 0;; ++looks) {
         world.require(looks < 3000, "the superblock never appears");
         const std::uint64_t before = world.memory().observe_word(world.base() + table);
@@ -209,23 +211,23 @@ TEST(PoolCreation, ASuperblockIsReadAnewEachTime) {
   scenario.body = [&pool](World& world) {
     auto step = std::make_shared<int>(0);
     const auto read = [&pool] {
-      const auto parts = pool::open_parts(pool.path(), pool::Access::read);
+      const auto parts = device::open_parts(pool.path(), device::Access::read);
       return pool::check_superblocks(*parts, pool.path());
     };
     const auto reach = [&world, step](int wanted) {
       wait_until(world, "the other", [&] { return *step == wanted; });
     };
     world.spawn(0, [&world, &pool, step, read, reach] {
-      const auto parts = pool::open_parts(pool.path(), pool::Access::write);
+      const auto parts = device::open_parts(pool.path(), device::Access::write);
       auto superblock = read();
       world.require(superblock.has_value(), "there is no pool at the beginning");
       reach(1);
-      world.require(pool::wipe_superblock((*parts)[0]).has_value(), "not wiped");
+      world.require(device::wipe_superblock((*parts)[0]).has_value(), "not wiped");
       world.memory().full_fence();
       *step = 2;
       reach(3);
       superblock->created_wall_ns = 77;
-      world.require(pool::write_superblock((*parts)[0], *superblock).has_value(), "not written");
+      world.require(device::write_superblock((*parts)[0], *superblock).has_value(), "not written");
       world.memory().full_fence();
       *step = 4;
     });
@@ -290,9 +292,9 @@ Scenario restarts(const SimulatedPool& pool, std::uint32_t mortal) {
       for (int looks = 0; !all; ++looks) {
         world.require(looks < 20'000, "the dead never leave the table");
         all = gone(*world.processes()[2]);
-        const auto reaped = attached->reap([](const auto&) {});
+        const auto reaped = attached->reclaim().reap([](const auto&) {});
         world.require(reaped.has_value(), reaped ? "" : reaped.error().message);
-        for (const pool::ProcessRecord& record : attached->processes()) {
+        for (const pool::ProcessRecord& record : attached->members().processes()) {
           const auto number = static_cast<std::uint32_t>(record.pid) - 1'000'000'000;
           if (number == 3) continue;
           all = all && !record.attached;
@@ -437,7 +439,7 @@ TEST(Pool, FreeSlotShowsEarlierStores) {
       world.require(attached->alive(*token), "taken for dead");
       *watching = true;
       const auto listed = [&] {
-        const auto records = attached->processes();
+        const auto records = attached->members().processes();
         return std::any_of(records.begin(), records.end(), [&](const auto& record) {
           return record.attached && record.pid == 1'000'000'000;
         });
@@ -483,7 +485,7 @@ TEST(Pool, EachVisitHasATokenOfItsOwn) {
     auto shown = std::make_shared<Shown>();
     auto tokens = std::make_shared<std::set<std::uint64_t>>();
     const auto table = [&world, &pool] {
-      const auto parts = pool::open_parts(pool.path(), pool::Access::read);
+      const auto parts = device::open_parts(pool.path(), device::Access::read);
       const auto superblock = pool::check_superblocks(*parts, pool.path());
       return pool::AttachingTable(world.memory(), world.base(), *superblock);
     };

@@ -4,6 +4,8 @@
 #include <map>
 #include <set>
 
+#include "pool/members.hpp"
+#include "pool/reclaim.hpp"
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/simulated_pool.hpp"
 
@@ -50,12 +52,12 @@ void enter(World& world, Members& members, const pool::Pool& pool) {
 
 /// Every attached process in the table is whole and matches its identity.
 void check_records(World& world, const Members& members, const pool::Pool& pool) {
-  const auto records = pool.processes();
+  const auto records = pool.members().processes();
   for (const pool::ProcessRecord& record : records) {
     const Process* process = world.process_of(static_cast<std::uint64_t>(record.pid));
     world.require(process != nullptr, "a record of nobody");
     if (!record.attached) continue;
-    const auto now = pool.processes();
+    const auto now = pool.members().processes();
     const bool still = std::any_of(now.begin(), now.end(), [&](const auto& later) {
       return later.slot == record.slot && later.generation == record.generation && later.attached;
     });
@@ -208,7 +210,7 @@ void leave(World& world, Members& members) {
 }
 
 bool listed(const pool::Pool& pool, const Process& process) {
-  const auto records = pool.processes();
+  const auto records = pool.members().processes();
   return std::any_of(records.begin(), records.end(), [&](const auto& record) {
     return record.attached && record.pid == static_cast<std::int64_t>(process.pid);
   });
@@ -220,7 +222,7 @@ void reap_until_gone(World& world, const SimulatedPool& simulated, Watch& watch,
   enter(world, watch.members, *pool);
   for (;;) {
     if (kills) world.kill(*watch.mortal);
-    const auto reaped = pool->reap([&](const std::set<std::uint64_t>& tokens) {
+    const auto reaped = pool->reclaim().reap([&](const std::set<std::uint64_t>& tokens) {
       for (const auto& [number, member] : watch.members.of) {
         const bool lives = member.attached && !world.processes()[number]->dead;
         world.require(tokens.count(member.token) == 0 || !lives, "a living process is reaped");
@@ -306,7 +308,7 @@ TEST(Pool, TheSlowAndTheStoppedAreAlive) {
       for (int part = 0; part < 24; ++part) {
         slow.stopped = part % 8 < 3;
         check_alive(world, *members, *attached);
-        const auto reaped = attached->reap([](const auto&) {});
+        const auto reaped = attached->reclaim().reap([](const auto&) {});
         world.require(reaped && *reaped == 0, "a living process is reaped");
         world.sleep(lease_ns / 8);
       }
@@ -467,7 +469,7 @@ TEST(Pool, StatisticsAndActivityAreOfOneTime) {
             attached->describe(*token) == "rank 0 (pid 1000000000 on host node0, node 0)" ||
                 attached->describe(*token) == "rank 0 (pid 1000000000 on host node0, node 1)",
             attached->describe(*token));
-        for (const pool::ProcessRecord& record : attached->processes()) {
+        for (const pool::ProcessRecord& record : attached->members().processes()) {
           if (record.pid != 1000000000) continue;
           check_stats(world, record, latest);
           all = latest == last_stats && record.activity == activity_number(last_stats);

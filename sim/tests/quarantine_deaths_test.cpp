@@ -4,6 +4,8 @@
 
 #include "arena/region.hpp"
 #include "pool/flush_table.hpp"
+#include "pool/members.hpp"
+#include "pool/reclaim.hpp"
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/lasting_copies.hpp"
 #include "sim/tests/small_pool.hpp"
@@ -158,7 +160,8 @@ Scenario journal(const SmallPool& pool) {
       arena::after_publish_hook() = {};
       std::uint32_t reaped = 0;
       wait_until(world, "reaped", [&] {
-        const auto done = worker.pool->reap([&](const auto&) { world.sleep(300'000'000); });
+        const auto done =
+            worker.pool->reclaim().reap([&](const auto&) { world.sleep(300'000'000); });
         reaped += done.value_or(0);
         return reaped != 0;
       });
@@ -313,15 +316,15 @@ Scenario reaper_dies(const SmallPool& pool) {
       world.self().publishes = 0;
       world.self().dies_after_publish = 1 + world.random() % 14;
       world.self().dies_with_node = true;
-      (void)attached->reap({});
+      (void)attached->reclaim().reap({});
       wait_for_death(world);
     });
     reaper.may_exit = true;
     world.spawn(0, [&world, &pool, token, &reaper] {
       world.until([&] { return reaper.dead; });
       const auto attached = pool.attach(world);
-      for (const auto& record : attached->processes()) {
-        const bool recorded = attached->flushes().times().deaths[record.node] != 0;
+      for (const auto& record : attached->members().processes()) {
+        const bool recorded = attached->reclaim().flushes().times().deaths[record.node] != 0;
         world.require(record.token() != *token || record.attached || recorded,
                       "a process is marked as reaped, but its death is not recorded");
       }
@@ -351,7 +354,7 @@ Scenario host_is_gone(const SmallPool& pool) {
       world.require(mortal.dead, "it lives");
       wait_until(world, "the death to be found", [&] {
         (void)worker.arena->collect();
-        const auto records = worker.pool->processes();
+        const auto records = worker.pool->members().processes();
         return std::count_if(records.begin(), records.end(),
                              [](const auto& record) { return record.attached; }) == 1;
       });

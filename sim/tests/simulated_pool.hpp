@@ -32,7 +32,7 @@ inline bool gone(const Process& process) {
 }
 
 struct PoolOptions {
-  std::uint64_t bytes = pool::min_pool_bytes;
+  std::uint64_t bytes = device::min_pool_bytes;
   std::uint32_t max_processes = 8;
   std::uint32_t max_nodes = 4;
   /// Silence, in virtual time, after which a process of another node is dead; longer in a world
@@ -68,7 +68,7 @@ inline Scenario dying_in_a_line(Scenario scenario, std::uint64_t first_lines) {
 class SimulatedPool {
  public:
   explicit SimulatedPool(const PoolOptions& options = {})
-      : path_(pool::parse_spec(fmt::format("shm:sim-{}-{:08x}", ::getpid(), ++count()))
+      : path_(device::parse_spec(fmt::format("shm:sim-{}-{:08x}", ::getpid(), ++count()))
                   ->front()
                   .path),
         owner_(::getpid()),

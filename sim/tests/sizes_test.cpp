@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "pool/members.hpp"
 #include "sim/tests/simulated_pool.hpp"
 #include "sync/sync.hpp"
 
@@ -53,7 +54,7 @@ void run_with(std::uint32_t count, std::uint32_t nodes) {
     const auto attached = pool.attach(world);
     const auto arena = pool.open_arena(world, *attached);
     world.require(arena->list().size() == 1 && arena->stats().objects == 1, "objects are left");
-    for (const pool::ProcessRecord& record : attached->processes()) {
+    for (const pool::ProcessRecord& record : attached->members().processes()) {
       world.require(!record.attached || record.slot == attached->slot(), "a slot is not free");
     }
   };

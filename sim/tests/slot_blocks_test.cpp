@@ -6,9 +6,9 @@
 #include <functional>
 #include <memory>
 
+#include "device/superblock.hpp"
 #include "pool/attaching.hpp"
 #include "pool/slot_blocks.hpp"
-#include "pool/superblock.hpp"
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/lasting_copies.hpp"
 #include "sim/tests/late_stores.hpp"
@@ -21,11 +21,12 @@ using pool::SlotBlocks;
 
 constexpr std::uint32_t three = 3;  ///< nodes
 
-pool::Superblock superblock_of(const SimulatedPool& pool) {
-  return *pool::check_superblocks(*pool::open_parts(pool.path(), pool::Access::read), pool.path());
+device::Superblock superblock_of(const SimulatedPool& pool) {
+  return *pool::check_superblocks(*device::open_parts(pool.path(), device::Access::read),
+                                  pool.path());
 }
 
-SlotBlocks blocks_of(World& world, const pool::Superblock& superblock) {
+SlotBlocks blocks_of(World& world, const device::Superblock& superblock) {
   return {world.memory(),
           world.base(),
           superblock,
@@ -161,7 +162,7 @@ struct Parts {
   SlotBlocks blocks;
   pool::AttachingTable attaching;
 
-  Parts(World& the_world, const pool::Superblock& superblock)
+  Parts(World& the_world, const device::Superblock& superblock)
       : world(the_world),
         blocks(blocks_of(the_world, superblock)),
         attaching(the_world.memory(), the_world.base(), superblock) {}

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "pool/members.hpp"
 #include "sim/tests/simulated_pool.hpp"
 
 namespace penstock::sim {
@@ -117,7 +118,7 @@ inline void await(World& world, const int& phase, int wanted) {
 /// Tokens of other processes.
 inline std::vector<std::uint64_t> tokens_of(const SpaceUser& worker, const std::string& job) {
   std::vector<std::uint64_t> tokens;
-  for (const auto& record : worker.pool->processes()) {
+  for (const auto& record : worker.pool->members().processes()) {
     const std::uint64_t token = record.token();
     if (record.job == job && token != worker.pool->token()) tokens.push_back(token);
   }
@@ -134,7 +135,7 @@ inline void await_deaths(World& world, const SpaceUser& worker,
 inline void reclaim_dead(World& world, const SpaceUser& worker, const std::string& job) {
   wait_until(world, "the dead to be recorded", [&] {
     (void)worker.arena->collect();
-    const auto records = worker.pool->processes();
+    const auto records = worker.pool->members().processes();
     return std::none_of(records.begin(), records.end(),
                         [&](const auto& record) { return record.job == job && record.attached; });
   });
@@ -158,7 +159,7 @@ inline void require_all_back(World& world, const SmallPool& pool, std::uint32_t 
   wait_until(world, "the dead to be found", [&] {
     const auto collected = worker.arena->collect();
     world.require(collected.has_value(), collected ? "" : collected.error().message);
-    const auto records = worker.pool->processes();
+    const auto records = worker.pool->members().processes();
     return std::count_if(records.begin(), records.end(),
                          [](const auto& record) { return record.attached; }) == 1;
   });

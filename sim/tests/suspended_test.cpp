@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "pool/lease.hpp"
+#include "pool/members.hpp"
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/simulated_pool.hpp"
 
@@ -315,7 +316,7 @@ TEST(Suspended, OneThatLeavesIsListedAllTheTime) {
       const auto attached = pool.attach(world);
       while (*left < rounds) {
         const std::uint64_t there = *token;
-        const auto records = attached->processes();
+        const auto records = attached->members().processes();
         const bool listed = std::any_of(records.begin(), records.end(), [&](const auto& record) {
           return record.token() == there;
         });
@@ -353,7 +354,7 @@ TEST(Suspended, ANodeThatJoinsLaterIsSeen) {
       const auto attached = pool.attach(world);
       *first = true;
       wait_until(world, "the other", [&] { return *token != 0; });
-      for (const pool::ProcessRecord& record : attached->processes())
+      for (const pool::ProcessRecord& record : attached->members().processes())
         world.require(record.slot == attached->slot() || record.emulated_node == 5,
                       "the process is shown on no emulated node");
       *seen = true;
@@ -390,7 +391,7 @@ TEST(Suspended, FirstLookSeesLastStatistics) {
       const auto attached = pool.attach(world);
       for (int round = 1; round <= rounds; ++round) {
         wait_until(world, "statistics", [&] { return *said == round; });
-        for (const pool::ProcessRecord& record : attached->processes())
+        for (const pool::ProcessRecord& record : attached->members().processes())
           world.require(record.slot == attached->slot() ||
                             record.messages_sent == static_cast<std::uint64_t>(round),
                         "the statistics are older than before");

@@ -7,6 +7,8 @@
 #include "base/env.hpp"
 #include "base/format.hpp"
 #include "base/log.hpp"
+#include "pool/flush_table.hpp"
+#include "pool/reclaim.hpp"
 
 namespace penstock::arena {
 
@@ -24,7 +26,7 @@ Result<void> check_name(std::string_view name) {
 }
 
 Result<void> check_part(std::string_view name, std::uint64_t bytes, std::uint32_t part,
-                        const pool::Striping& striping) {
+                        const device::Striping& striping) {
   if (part >= striping.parts)
     return fail(ErrorCode::invalid_argument,
                 "object \"{}\" on part {} of a pool of {} parts, which count from 0", name, part,
@@ -80,7 +82,7 @@ Result<Formatted> open_or_format(pool::Pool& pool, const Region& region) {
   const auto geometry =
       PENSTOCK_TRY(Geometry::choose(placement.arena_offset, placement.arena_bytes));
   const std::uint64_t tables = geometry.extents_start + line_bytes - placement.arena_offset;
-  PENSTOCK_TRY(pool.reserve(placement.arena_offset, tables));
+  PENSTOCK_TRY(pool.device().reserve(placement.arena_offset, tables));
   return format(region, placement);
 }
 
@@ -118,7 +120,7 @@ Result<std::unique_ptr<Arena>> Arena::open(pool::Pool& pool, Reclaimed* freed) {
   const auto formatted = PENSTOCK_TRY(open_or_format(pool, region));
   auto arena = std::make_unique<Arena>(std::make_unique<Impl>(pool, region, formatted));
   if (pool.token() == 0) return arena;  // an observer changes nothing
-  const auto reaped = arena->impl_->reap(pool::Pool::Among::near);
+  const auto reaped = arena->impl_->reap(pool::Reclaim::Among::near);
   if (!reaped)
     base::log(base::Level::info, "objects of dead processes stay: {}", reaped.error().message);
   if (freed != nullptr) *freed = reaped.value_or(Reclaimed{});
@@ -163,7 +165,7 @@ Result<void> Arena::destroy(const Object& object, std::uint64_t timeout_ns,
   }
   if (may) PENSTOCK_TRY(may());
   auto space = PENSTOCK_TRY(impl_->space());
-  impl_->pool.record_known_deaths();
+  impl_->pool.reclaim().record_known_deaths();
   impl_->erase(space, TableEntry{object.slot, *slot});
   return {};
 }
@@ -175,7 +177,7 @@ void Arena::publish_stores(const Object& object) const {
 
 void Arena::defer_reclaim(const Object& object) {
   impl_->forget(object.generation);
-  impl_->pool.defer_reclaim();
+  impl_->pool.reclaim().defer();
 }
 
 std::vector<Object> Arena::list() const {
@@ -221,7 +223,7 @@ Quarantine Arena::quarantine() const {
 
 Result<void> Arena::end_quarantine_of(std::uint32_t node) {
   const auto guard = PENSTOCK_TRY(impl_->pool.lock());
-  impl_->pool.flushes().forget_deaths(node);
+  impl_->pool.reclaim().flushes().forget_deaths(node);
   auto space = PENSTOCK_TRY(impl_->space());
   return space.end_quarantines();
 }

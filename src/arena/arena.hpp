@@ -30,7 +30,7 @@ enum class Lifetime : std::uint32_t {
   pool = 1,     ///< stays until destroyed, also across restarts of everything
   process = 2,  ///< freed when the process that created it dies or detaches
   /// As `pool`, and also stays when hosts are switched off. Only if the pool can keep it
-  /// (pool::Durability).
+  /// (device::Durability).
   persistent = 3,
 };
 
@@ -51,7 +51,7 @@ struct CreateOptions {
   /// Contents before the name appears, in place of zeros: a process that finds the name finds all
   /// of them. As long as the object, which consists of whole lines and has at most 1 MiB.
   const std::byte* contents = nullptr;
-  /// Puts all bytes on this part of the pool, within a stripe (pool::Striping).
+  /// Puts all bytes on this part of the pool, within a stripe (device::Striping).
   std::optional<std::uint32_t> part;
   /// As `part` if the object fits and there is room there, else anywhere.
   std::optional<std::uint32_t> near = {};

@@ -7,6 +7,8 @@
 #include "base/env.hpp"
 #include "base/format.hpp"
 #include "base/wait.hpp"
+#include "pool/flush_table.hpp"
+#include "pool/reclaim.hpp"
 
 namespace penstock::arena {
 
@@ -36,7 +38,7 @@ Result<Claim> Arena::Impl::claim_name(Space& space, const Wanted& wanted) {
     // The header decides: the lifetime may have changed since the name was published.
     const auto extent = space.peek(entry.offset - line_bytes);
     const bool may_be_dead = extent && extent->lifetime == Lifetime::process;
-    if (!may_be_dead || !pool.may_reclaim(extent->owner)) {
+    if (!may_be_dead || !pool.reclaim().may_reclaim(extent->owner)) {
       if (wanted.options.open_existing && entry.bytes == wanted.bytes) {
         return Claim{lookup.found->index, to_object(*lookup.found)};
       }
@@ -62,15 +64,15 @@ Result<ExtentHeader> Arena::Impl::allocate(Space& space, const Wanted& wanted, s
   const bool owned = slot == pending_slot || wanted.options.lifetime == Lifetime::process;
   SpaceRequest request{wanted.bytes, wanted.options.alignment, slot, wanted.options.lifetime,
                        owned ? pool.token() : 0};
-  const pool::Striping& striping = pool.info().striping;
+  const device::Striping& striping = pool.info().striping;
   const bool near = !wanted.options.part && wanted.options.near && striping.parts > 1 &&
                     wanted.bytes <= striping.stripe_bytes;
   if (wanted.options.part) request.on_part = SpaceRequest::OnPart{striping, *wanted.options.part};
   if (near) request.on_part = SpaceRequest::OnPart{striping, *wanted.options.near % striping.parts};
   bool grown = true;  // false: a larger pool would not help, for the place asked for has no room
-  if (pool.grows()) {
+  if (pool.device().grows()) {
     request.reserve = [this, &grown](std::uint64_t offset, std::uint64_t bytes) {
-      auto reserved = pool.reserve(offset, bytes);
+      auto reserved = pool.device().reserve(offset, bytes);
       grown = reserved.has_value();
       return reserved;
     };
@@ -108,7 +110,7 @@ std::string Arena::Impl::quarantine_text(const Space& space) const {
 Result<Object> Arena::Impl::create_when_flushed(const Wanted& wanted) {
   auto made = create_now(wanted);
   if (made || made.error().code != ErrorCode::no_space || wanted.options.timeout_ns != 0 ||
-      pool.flushes().clock().last_death == 0)
+      pool.reclaim().flushes().clock().last_death == 0)
     return made;
   flusher.finish();
   base::Waiter waiter("space in quarantine", quarantine_wait_ns, {},

@@ -4,6 +4,9 @@
 
 #include "arena/space.hpp"
 #include "base/clock.hpp"
+#include "pool/flush_table.hpp"
+#include "pool/members.hpp"
+#include "pool/reclaim.hpp"
 
 namespace penstock::arena {
 
@@ -19,7 +22,7 @@ constexpr int patient_looks = 3;
 
 /// Returns 0 if no process has died, or if the clock cannot be read.
 std::uint64_t Flusher::ticks_to_flush() const {
-  const auto clock = pool_.flushes().clock();
+  const auto clock = pool_.reclaim().flushes().clock();
   const bool readable = clock.ticks < pool::FlushTable::unreadable_ticks;
   return clock.last_death != 0 && readable ? clock.ticks : 0;
 }
@@ -27,7 +30,7 @@ std::uint64_t Flusher::ticks_to_flush() const {
 /// Decides whether there is something to flush that this process must flush. Two processes that ask
 /// at the same time may both be chosen; doing the work twice is harmless.
 bool Flusher::lead() {
-  const auto& flushes = pool_.flushes();
+  const auto& flushes = pool_.reclaim().flushes();
   const std::uint64_t ticks = ticks_to_flush();
   auto flush = ticks != 0 ? flushes.flush(pool_.node()) : pool::FlushTable::Flush{};
   if (flush.ticks >= ticks) {
@@ -47,20 +50,20 @@ bool Flusher::is_led(const pool::FlushTable::Flush& flush) {
   const bool goes_on = flush.leader == seen_.leader && flush.steps != seen_.steps;
   looks_ = flush.leader == seen_.leader && !goes_on ? looks_ + 1 : 0;
   seen_ = flush;
-  return goes_on || (looks_ < patient_looks && pool_.attached_on_this_host(flush.leader));
+  return goes_on || (looks_ < patient_looks && pool_.members().attached_on_this_host(flush.leader));
 }
 
 /// Reads the ticks first: all extents set aside up to them are in the chain by now, and stay in
 /// place until this node has flushed. So a walk without the lock meets all of them, whatever else
 /// changes meanwhile; a walk that runs into a change is repeated.
 Flusher::Begun Flusher::begin() {
-  const auto& flushes = pool_.flushes();
+  const auto& flushes = pool_.reclaim().flushes();
   const auto ticks = ticks_to_flush();
   if (flushes.flushed(pool_.node()) >= ticks) return Begun::nothing_to_do;
-  if (pool_.declared_dead_still_runs()) return Begun::nothing_to_do;
+  if (pool_.reclaim().declared_dead_still_runs()) return Begun::nothing_to_do;
   // Extents that all nodes of these caches have flushed since need no further flush.
   std::uint64_t flushed = UINT64_MAX;
-  for (const std::uint32_t node : pool_.nodes_of_these_caches())
+  for (const std::uint32_t node : pool_.members().nodes_of_these_caches())
     flushed = std::min(flushed, flushes.flushed(node));
   ranges_.clear();
   const ExtentReader reader(region_, geometry_, key_);
@@ -80,7 +83,7 @@ bool Flusher::advance(std::uint64_t max_bytes) {
     if (begun == Begun::nothing_to_do || (begun == Begun::try_again && tries == max_walks))
       return true;
   }
-  const bool others_were_quicker = pool_.flushes().flushed(pool_.node()) >= ticks_;
+  const bool others_were_quicker = pool_.reclaim().flushes().flushed(pool_.node()) >= ticks_;
   if (others_were_quicker) ranges_.clear();
   while (!ranges_.empty() && max_bytes != 0) {
     Range& range = ranges_.back();
@@ -100,14 +103,14 @@ bool Flusher::advance(std::uint64_t max_bytes) {
 
 /// Records its own node last: until then some process goes on flushing.
 void Flusher::record() {
-  const auto& flushes = pool_.flushes();
+  const auto& flushes = pool_.reclaim().flushes();
   const auto record_for = [&](std::uint32_t node) {
     auto flush = flushes.flush(node);
     if (flush.ticks >= ticks_) return;
     flush.ticks = ticks_;
     flushes.record_flush(node, flush);  // pairs with Space::is_flushed
   };
-  for (const std::uint32_t node : pool_.nodes_of_these_caches()) {
+  for (const std::uint32_t node : pool_.members().nodes_of_these_caches()) {
     if (node != pool_.node()) record_for(node);
   }
   record_for(pool_.node());

@@ -11,6 +11,8 @@
 #include "arena/formatting.hpp"
 #include "arena/name_table.hpp"
 #include "arena/space.hpp"
+#include "pool/flush_table.hpp"
+#include "pool/reclaim.hpp"
 
 namespace penstock::arena {
 
@@ -37,7 +39,9 @@ struct Arena::Impl {
   Impl(pool::Pool& the_pool, const Region& the_region, const Formatted& formatted);
 
   Object to_object(const TableEntry& entry) const;
-  Result<Space> space() const { return Space::begin(region, geometry, key, pool.flushes()); }
+  Result<Space> space() const {
+    return Space::begin(region, geometry, key, pool.reclaim().flushes());
+  }
 
   /// Waits for space in quarantine that living nodes will flush.
   Result<Object> create_when_flushed(const Wanted& wanted);
@@ -76,7 +80,7 @@ struct Arena::Impl {
   /// Flushes this node's quarantined extents; those that wait for no other node are then free.
   Result<void> end_quarantines();
   /// Declares dead processes dead, and frees what they owned.
-  Result<Reclaimed> reap(pool::Pool::Among among);
+  Result<Reclaimed> reap(pool::Reclaim::Among among);
 
   /// Errors: unavailable if the pool keeps none of its contents.
   Result<void> check_durability(std::string_view name) const;

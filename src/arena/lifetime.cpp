@@ -2,11 +2,13 @@
 #include "arena/impl.hpp"
 #include "base/env.hpp"
 #include "base/format.hpp"
+#include "pool/flush_table.hpp"
+#include "pool/reclaim.hpp"
 
 namespace penstock::arena {
 
 Result<void> Arena::Impl::check_durability(std::string_view name) const {
-  if (pool.durability() != pool::Durability::none) return {};
+  if (pool.device().durability() != device::Durability::none) return {};
   return fail(
       ErrorCode::unavailable,
       "object \"{}\" cannot be persistent: pool {} lies in a host's memory and ends with its "
@@ -17,7 +19,7 @@ Result<void> Arena::Impl::check_durability(std::string_view name) const {
 
 Result<void> Arena::Impl::sync_all() const {
   pool.memory().full_fence();
-  return pool.sync(0, pool.bytes());
+  return pool.device().sync(0, pool.bytes());
 }
 
 Result<ExtentHeader> Arena::Impl::extent_of(const ExtentReader& reader,
@@ -71,7 +73,7 @@ Result<bool> Arena::pass_on(const std::vector<Object>& objects,
   const auto first = impl_->extent_of(space, objects.front());
   if (!first) return false;
   const std::uint64_t owner = heir(first->owner);
-  if (owner == 0) impl_->pool.record_known_deaths();
+  if (owner == 0) impl_->pool.reclaim().record_known_deaths();
   // A process that dies in between leaves the first one, and its owner ends what it began.
   for (auto object = objects.rbegin(); object != objects.rend(); ++object) {
     auto extent = impl_->extent_of(space, *object);
@@ -99,7 +101,7 @@ bool Arena::stands(const Object& object) const {
 }
 
 Result<bool> Arena::is_flushed(const Object& object, std::uint32_t node) {
-  const auto& flushes = impl_->pool.flushes();
+  const auto& flushes = impl_->pool.reclaim().flushes();
   if (!impl_->pool.memory().loads_may_be_stale() || node >= flushes.nodes()) return true;
   auto space = PENSTOCK_TRY(impl_->space());
   auto extent = PENSTOCK_TRY(impl_->extent_of(space, object));

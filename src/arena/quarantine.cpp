@@ -3,6 +3,9 @@
 #include <map>
 
 #include "arena/impl.hpp"
+#include "pool/flush_table.hpp"
+#include "pool/members.hpp"
+#include "pool/reclaim.hpp"
 
 namespace penstock::arena {
 
@@ -13,15 +16,15 @@ bool Quarantine::ends_by_itself() const {
 
 Quarantine Arena::Impl::quarantine() const {
   Quarantine found;
-  if (pool.flushes().clock().last_death == 0) return found;
-  const auto times = pool.flushes().times();
+  if (pool.reclaim().flushes().clock().last_death == 0) return found;
+  const auto times = pool.reclaim().flushes().times();
   std::map<std::uint32_t, std::uint64_t> bytes_of;
   const ExtentReader reader(region, geometry, key);
   (void)reader.for_each([&](const ExtentHeader& extent) {
     if (extent.state != ExtentState::quarantined) return;
     ++found.extents;
     found.bytes += extent.bytes;
-    for (std::uint32_t node = 0; node < pool.flushes().nodes(); ++node) {
+    for (std::uint32_t node = 0; node < pool.reclaim().flushes().nodes(); ++node) {
       if (times.deaths[node] > extent.born && times.flushes[node] < extent.owner)
         bytes_of[node] += extent.bytes;
     }
@@ -30,7 +33,7 @@ Quarantine Arena::Impl::quarantine() const {
     found.waits_for.push_back({.node = node, .host = {}, .alive = false, .bytes = bytes});
   if (found.waits_for.empty()) return found;
   std::map<std::uint32_t, std::uint64_t> newest;
-  for (const auto& process : pool.processes()) {
+  for (const auto& process : pool.members().processes()) {
     const auto of_node = [&](const Quarantine::Node& each) { return each.node == process.node; };
     const auto at = std::find_if(found.waits_for.begin(), found.waits_for.end(), of_node);
     if (at == found.waits_for.end()) continue;

@@ -3,6 +3,8 @@
 
 #include "arena/impl.hpp"
 #include "base/log.hpp"
+#include "pool/members.hpp"
+#include "pool/reclaim.hpp"
 
 namespace penstock::arena {
 
@@ -15,7 +17,7 @@ class Living {
   bool keeps(std::uint64_t token) {
     const auto known = known_.find(token);
     if (known != known_.end()) return known->second;
-    return known_[token] = only_look_ ? pool_.alive(token) : !pool_.may_reclaim(token);
+    return known_[token] = only_look_ ? pool_.alive(token) : !pool_.reclaim().may_reclaim(token);
   }
 
  private:
@@ -107,14 +109,14 @@ Arena::Reclaimed Arena::Impl::free_owned(const std::set<std::uint64_t>& tokens) 
   return freed;
 }
 
-Result<Arena::Reclaimed> Arena::Impl::reap(pool::Pool::Among among) {
+Result<Arena::Reclaimed> Arena::Impl::reap(pool::Reclaim::Among among) {
   Reclaimed total;
   const auto free = [&](const std::set<std::uint64_t>& tokens) {
     const auto freed = free_owned(tokens);
     total.objects += freed.objects;
     total.bytes += freed.bytes;
   };
-  const auto reaped = pool.reap(free, among);
+  const auto reaped = pool.reclaim().reap(free, among);
   if (!reaped) return unexpected(reaped.error());
   total.processes = *reaped;
   return total;
@@ -154,7 +156,7 @@ void Arena::Impl::free_own() {
     if (!kept) still_mine.push_back(TableEntry{index, *slot});
   }
   if (still_mine.empty()) return;
-  pool.record_unknown_deaths();  // liveness was not asked for
+  pool.reclaim().record_unknown_deaths();  // liveness was not asked for
   for (const TableEntry& entry : still_mine) erase(*space, entry);
 }
 
@@ -174,13 +176,13 @@ Result<void> Arena::Impl::end_quarantines() {
 
 /// All but the headers, which form the chain.
 Result<std::uint64_t> Arena::Impl::shrink() {
-  if (!pool.grows()) return 0;
+  if (!pool.device().grows()) return 0;
   const auto guard = PENSTOCK_TRY(pool.lock());
   const auto space = PENSTOCK_TRY(this->space());
   std::uint64_t given = 0;
   const auto walked = space.for_each([&](const ExtentHeader& extent) {
     if (extent.state == ExtentState::free)
-      given += pool.give_back(extent.offset + line_bytes, extent.bytes - line_bytes);
+      given += pool.device().give_back(extent.offset + line_bytes, extent.bytes - line_bytes);
   });
   if (!walked) return unexpected(walked.error());
   return given;
@@ -189,11 +191,11 @@ Result<std::uint64_t> Arena::Impl::shrink() {
 Result<Arena::Reclaimed> Arena::collect(bool dry_run) {
   Reclaimed total;
   if (dry_run) {
-    for (const auto& process : impl_->pool.processes()) {
+    for (const auto& process : impl_->pool.members().processes()) {
       total.processes += process.attached && !process.alive;
     }
   } else {
-    total = PENSTOCK_TRY(impl_->reap(pool::Pool::Among::all));
+    total = PENSTOCK_TRY(impl_->reap(pool::Reclaim::Among::all));
   }
   const auto rest = PENSTOCK_TRY(impl_->reclaim_rest(dry_run));
   total.objects += rest.objects;

@@ -42,7 +42,7 @@ Row without_names(const NameTable& table, const std::vector<Share>& shares, std:
 /// Returns extents for the shares for which there is room: the other processes make theirs when
 /// they need it. In a pool of several parts each lies on its own part, else all lie in a row.
 std::vector<ExtentHeader> find_room(Space& space, const ExtentHeader& in,
-                                    const pool::Striping& striping, SpaceRequest request,
+                                    const device::Striping& striping, SpaceRequest request,
                                     const Row& row) {
   if (striping.parts < 2)
     return space.allocate_row(in, request, row.tenants).value_or(std::vector<ExtentHeader>{});
@@ -70,9 +70,9 @@ void Arena::Impl::make_shares(Space& space, const Wanted& mine, const SharedWith
   const Row row =
       without_names(table, with.others(), whole / largest_part / Space::row_step(request));
   if (row.shares.empty()) return;
-  if (pool.grows())
+  if (pool.device().grows())
     request.reserve = [this](std::uint64_t offset, std::uint64_t bytes) {
-      return pool.reserve(offset, bytes);
+      return pool.device().reserve(offset, bytes);
     };
   const auto extents = find_room(space, *in, pool.info().striping, request, row);
   if (extents.empty()) return;

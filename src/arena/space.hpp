@@ -15,8 +15,8 @@
 #include "arena/geometry.hpp"
 #include "arena/region.hpp"
 #include "base/status.hpp"
+#include "device/striping.hpp"
 #include "pool/flush_table.hpp"
-#include "pool/striping.hpp"
 
 namespace penstock::arena {
 
@@ -49,7 +49,7 @@ struct SpaceRequest {
   std::uint64_t owner = 0;
   /// A part on which the object must lie, within one stripe.
   struct OnPart {
-    pool::Striping striping;
+    device::Striping striping;
     std::uint32_t part = 0;
   };
   std::optional<OnPart> on_part = {};

@@ -98,7 +98,7 @@ TEST_F(SpaceTest, PublishesRowsAtomically) {
 
 /// 8 stripes of 2 MiB on 3 parts, the last row shorter; objects of all sizes, freed at random.
 TEST_F(SpaceTest, PutsObjectsOnTheirPart) {
-  const pool::Striping striping{.bytes = 15 << 20, .stripe_bytes = 2 << 20, .parts = 3};
+  const device::Striping striping{.bytes = 15 << 20, .stripe_bytes = 2 << 20, .parts = 3};
   TestMemory memory{striping.bytes};
   const Formatted formatted = *format(memory.region(), memory.placement());
   auto space = *Space::begin(memory.region(), formatted.geometry, formatted.key, memory.flushes());
@@ -139,7 +139,7 @@ TEST_F(SpaceTest, PutsObjectsOnTheirPart) {
 
 /// Whole stripes, to the last byte of the pool; one byte more than a stripe does not fit.
 TEST_F(SpaceTest, FillsAStripeOfAPart) {
-  const pool::Striping striping{.bytes = 12 << 20, .stripe_bytes = 2 << 20, .parts = 2};
+  const device::Striping striping{.bytes = 12 << 20, .stripe_bytes = 2 << 20, .parts = 2};
   TestMemory memory{striping.bytes};
   const Formatted formatted = *format(memory.region(), memory.placement());
   auto space = *Space::begin(memory.region(), formatted.geometry, formatted.key, memory.flushes());

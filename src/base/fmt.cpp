@@ -1,7 +1,7 @@
 // Compiles the functions of fmt 9 and 10 once. Header-only, every source that formats would compile
-// them again (src/pool/spec.cpp: 8 s instead of 2 s); every program that loads our libraries would
-// have to find a shared libfmt; and Debian has no static one. For other versions FMT_HEADER_ONLY is
-// set (CMakeLists.txt), and this file is empty.
+// them again (src/device/spec.cpp: 8 s instead of 2 s); every program that loads our libraries
+// would have to find a shared libfmt; and Debian has no static one. For other versions
+// FMT_HEADER_ONLY is set (CMakeLists.txt), and this file is empty.
 #ifndef FMT_HEADER_ONLY
 #include <fmt/format-inl.h>
 

@@ -10,6 +10,7 @@
 #include "base/format.hpp"
 #include "coll/agreement.hpp"
 #include "coll/ending.hpp"
+#include "pool/reclaim.hpp"
 
 namespace penstock::capi {
 
@@ -131,7 +132,7 @@ Result<std::unique_ptr<penstock_comm>> open_comm(std::shared_ptr<Attachment> att
   if (auto fits = agreement.check(offers, noun); !fits) return give_up(fits.error());
   coll::Options core = agreement.options(pool, offers);
   // NCCL's and PyTorch's processes may have attached for different groups, so with different jobs
-  const auto announced = pool.shares_with(core.tokens);
+  const auto announced = pool.reclaim().shares_with(core.tokens);
   core.noun = noun;
   auto areas = agreement.areas(offers);
   if (!areas) return give_up(areas.error());

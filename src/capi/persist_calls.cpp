@@ -78,7 +78,7 @@ extern "C" {
 penstock_durability_t penstock_pool_durability(const penstock_pool_t* pool) {
   auto found = PENSTOCK_DURABILITY_NONE;
   capi::use(pool, [&](const penstock_pool& handle) {
-    found = static_cast<penstock_durability_t>(handle.attachment->pool->durability());
+    found = static_cast<penstock_durability_t>(handle.attachment->pool->device().durability());
     return PENSTOCK_OK;
   });
   return found;

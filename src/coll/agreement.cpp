@@ -41,7 +41,7 @@ bool wants_naive() {
   return plan_override().variant == Variant::naive;
 }
 
-Devices devices_of(const pool::Striping& striping) {
+Devices devices_of(const device::Striping& striping) {
   Devices devices{
       .count = striping.parts, .stripe_bytes = striping.stripe_bytes, .sequential = wants_naive()};
   const std::uint32_t most = plan_override().devices;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "pool/members.hpp"
+
 namespace penstock::coll {
 
 namespace {
@@ -46,7 +48,7 @@ bool Changeover::all_vote(std::uint64_t crossing) const {
 /// False for a rank declared dead: its vote may arrive after others have already changed.
 bool Changeover::counts(std::uint32_t rank) {
   if (std::find(dead_.begin(), dead_.end(), rank) != dead_.end()) return false;
-  if (!s_.group.pool.declared_dead(s_.group.token(rank))) return true;
+  if (!s_.group.pool.members().declared_dead(s_.group.token(rank))) return true;
   dead_.push_back(rank);
   return false;
 }

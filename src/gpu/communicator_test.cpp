@@ -11,6 +11,7 @@
 #include "coll/direct.hpp"
 #include "gpu/pinned.hpp"
 #include "gpu/test_calls.hpp"
+#include "pool/members.hpp"
 
 namespace penstock::gpu {
 namespace {
@@ -448,7 +449,7 @@ TEST_F(GpuCommunicator, DrainsAndEndsDuringACapture) {
 /// The row of rank 0 in `penstock ps`.
 std::string shown_of_first(const Rank& rank) {
   const group::Group& group = rank.core.direct().group();
-  for (const pool::ProcessRecord& record : group.pool.processes())
+  for (const pool::ProcessRecord& record : group.pool.members().processes())
     if (record.token() == group.token(0)) return record.activity;
   return {};
 }

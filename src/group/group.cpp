@@ -42,13 +42,14 @@ Group::Group(pool::Pool& the_pool, Options options)
     : pool(the_pool),
       memory(the_pool.memory()),
       options_(std::move(options)),
-      wait_policy_(base::WaitPolicy::for_processes(std::min(ranks(), the_pool.local_processes()))),
+      wait_policy_(
+          base::WaitPolicy::for_processes(std::min(ranks(), the_pool.members().local_processes()))),
       nodes_(ranks()),
       apart_(ranks()),
       next_look_ns_(ranks()) {
   // A rank that has left the table of processes counts as a node of its own.
   constexpr std::uint32_t first_unknown = 1u << 31;
-  const auto found = options_.nodes.empty() ? pool::nodes_of(pool, options_.tokens)
+  const auto found = options_.nodes.empty() ? pool.members().nodes_of(options_.tokens)
                                             : std::vector<std::optional<std::uint32_t>>();
   for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
     nodes_[rank] = !options_.nodes.empty() ? options_.nodes[rank]
@@ -94,7 +95,7 @@ Result<void> Group::find_dead(const char* what, const Missing& missing,
 }
 
 tl::unexpected<Error> Group::gone(const char* what, std::uint32_t rank) const {
-  const auto died = [&](std::uint32_t member) { return pool::died(pool, token(member)); };
+  const auto died = [&](std::uint32_t member) { return pool.members().died(token(member)); };
   if (died(rank)) return fail(ErrorCode::peer_dead, "{}: {}, has died", what, name(rank));
   for (std::uint32_t other = 0; other < ranks(); ++other) {
     if (died(other))

@@ -4,6 +4,7 @@
 #include "base/wait.hpp"
 #include "litmus/layout.hpp"
 #include "litmus/rounds.hpp"
+#include "pool/members.hpp"
 
 namespace penstock::litmus {
 namespace {
@@ -171,7 +172,7 @@ Result<void> Rendezvous::other_living() const {
 Result<void> Rendezvous::describe(Outcome& outcome) const {
   for (std::uint32_t side = 0; side < sides; ++side) {
     bool found = false;
-    for (const pool::ProcessRecord& record : pool_.processes()) {
+    for (const pool::ProcessRecord& record : pool_.members().processes()) {
       if (record.token() != tokens_[side]) continue;
       outcome.who[side] = record;
       found = true;

@@ -17,7 +17,7 @@ constexpr std::uint64_t second_ns = 1'000'000'000;
 class RendezvousTest : public ::testing::TestWithParam<coherence::Mode> {};
 
 TEST_P(RendezvousTest, BothSidesComeToTheSame) {
-  const arena::TestPool pool(pool::min_pool_bytes, GetParam());
+  const arena::TestPool pool(device::min_pool_bytes, GetParam());
   const auto one = pool.attach({.emulated_node = 0}), two = pool.attach({.emulated_node = 1});
   Result<Outcome> first, second;
   std::thread other(
@@ -41,7 +41,7 @@ INSTANTIATE_TEST_SUITE_P(Modes, RendezvousTest,
                          [](const auto& mode) { return coherence::mode_name(mode.param); });
 
 TEST(Rendezvous, NobodyComes) {
-  const arena::TestPool pool(pool::min_pool_bytes);
+  const arena::TestPool pool(device::min_pool_bytes);
   const auto one = pool.attach();
   int alone = 0;
   const auto outcome =
@@ -53,7 +53,7 @@ TEST(Rendezvous, NobodyComes) {
 }
 
 TEST(Rendezvous, ACountThatCannotBe) {
-  const arena::TestPool pool(pool::min_pool_bytes);
+  const arena::TestPool pool(device::min_pool_bytes);
   const auto one = pool.attach();
   for (const std::uint64_t rounds : {std::uint64_t{0}, max_rounds + 1}) {
     const auto outcome = run(*one.arena, {.rounds = rounds});
@@ -63,7 +63,7 @@ TEST(Rendezvous, ACountThatCannotBe) {
 }
 
 TEST(Rendezvous, AnObjectOfThatNameThatIsNone) {
-  const arena::TestPool pool(pool::min_pool_bytes);
+  const arena::TestPool pool(device::min_pool_bytes);
   const auto one = pool.attach();
   const auto made = one->create(object_name, 64);
   ASSERT_TRUE(made);
@@ -75,7 +75,7 @@ TEST(Rendezvous, AnObjectOfThatNameThatIsNone) {
 
 /// A side that dies before the other one comes does not block later tests.
 TEST(Rendezvous, WhoDiedWaitingIsNotMet) {
-  const arena::TestPool pool(pool::min_pool_bytes);
+  const arena::TestPool pool(device::min_pool_bytes);
   const auto one = pool.attach();
   const pid_t child = fork();
   if (child == 0) {

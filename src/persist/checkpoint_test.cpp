@@ -83,7 +83,7 @@ TEST_P(Checkpoints, WhatCannotBeIsSaidInWords) {
   EXPECT_EQ(Checkpoint::open(*self_.arena, "other").error().code, ErrorCode::wrong_format);
   EXPECT_EQ(Checkpoint::open(*self_.arena, "none").error().code, ErrorCode::not_found);
   EXPECT_EQ(Checkpoint::create(*self_.arena, "saved", 5 * bytes()).error().code,
-            pool_.attach().pool->durability() == pool::Durability::none
+            pool_.attach().pool->device().durability() == device::Durability::none
                 ? ErrorCode::unavailable
                 : ErrorCode::already_exists);
   EXPECT_EQ(Checkpoint::create(*self_.arena, "saved", 0).error().code, ErrorCode::invalid_argument);

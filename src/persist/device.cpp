@@ -8,7 +8,7 @@ namespace penstock::persist {
 // publish.
 Result<Device> Device::of(const pool::Pool& pool) {
   const bool leaves_in_caches = pool.info().mode == coherence::Mode::hardware;
-  if (!leaves_in_caches || pool.durability() != pool::Durability::device)
+  if (!leaves_in_caches || pool.device().durability() != device::Durability::device)
     return Device(pool, pool.memory());
   const auto sends = coherence::bind(coherence::Mode::software);
   if (sends) return Device(pool, *sends);

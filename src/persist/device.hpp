@@ -20,7 +20,7 @@ class Device {
   static Result<Device> of(const pool::Pool& pool);
 
   std::byte* at(std::uint64_t offset) const { return pool_->base() + offset; }
-  bool keeps() const { return pool_->durability() != pool::Durability::none; }
+  bool keeps() const { return pool_->device().durability() != device::Durability::none; }
 
   /// Ends the process if others have declared it dead (pool::Pool::confirm).
   void confirm() const { pool_->confirm(); }
@@ -54,7 +54,7 @@ class Device {
   void full_fence(Site site = Site::here()) const { memory_.full_fence(site); }
   /// Writes what is at the device into the file, if the pool is mapped by the page cache.
   Result<void> sync(std::uint64_t offset, std::uint64_t bytes) const {
-    return pool_->sync(offset, bytes);
+    return pool_->device().sync(offset, bytes);
   }
 
   void invalidate(std::uint64_t offset, std::uint64_t bytes, Site site = Site::here()) const {

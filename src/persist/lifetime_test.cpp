@@ -24,7 +24,7 @@ void killed(Body body) {
 
 TEST(Lifetimes, APersistentObjectOutlivesItsProcesses) {
   const TestPool pool;
-  if (pool.attach().pool->durability() == pool::Durability::none)
+  if (pool.attach().pool->device().durability() == device::Durability::none)
     GTEST_SKIP() << "no folder on a disk: export TMPDIR";
   killed([&] {
     const auto mine = pool.attach();
@@ -50,7 +50,7 @@ TEST(Lifetimes, APersistentObjectOutlivesItsProcesses) {
 TEST(Lifetimes, AnotherMayMakeItPersistent) {
   const TestPool pool;
   const auto self = pool.attach();
-  if (self.pool->durability() == pool::Durability::none) GTEST_SKIP() << "export TMPDIR";
+  if (self.pool->device().durability() == device::Durability::none) GTEST_SKIP() << "export TMPDIR";
   {
     const auto maker = pool.attach();
     const auto made = must(maker.arena->create("o", 100, {.lifetime = Lifetime::process}));
@@ -66,7 +66,7 @@ TEST(Lifetimes, AnotherMayMakeItPersistent) {
 TEST(Lifetimes, InAHostsMemoryNothingIsPersistent) {
   const TestPool pool(coherence::Mode::hardware, true);
   const auto self = pool.attach();
-  EXPECT_EQ(self.pool->durability(), pool::Durability::none);
+  EXPECT_EQ(self.pool->device().durability(), device::Durability::none);
   const auto refused = self.arena->create("o", 100, {.lifetime = Lifetime::persistent});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::unavailable);

@@ -9,6 +9,8 @@
 #include "base/format.hpp"
 #include "base/log.hpp"
 #include "persist/lane.hpp"
+#include "pool/members.hpp"
+#include "pool/reclaim.hpp"
 
 namespace penstock::persist {
 
@@ -82,7 +84,7 @@ Result<void> undo(arena::Arena& arena, const Device& device, Lane& lane, std::ui
 Result<bool> roll_back(arena::Arena& arena, const WriterLine& writer) {
   pool::Pool& pool = arena.pool();
   if (writer.owner == 0 || pool.alive(writer.owner)) return true;
-  pool.record_known_deaths();
+  pool.reclaim().record_known_deaths();
   const std::string name = log_name(writer);
   const auto log = arena.open(name);
   if (!log && log.error().code == ErrorCode::not_found) return true;
@@ -162,7 +164,7 @@ Result<void> set_lifetime(arena::Arena& arena, const arena::Object& object,
 Error not_flushed(const arena::Arena& arena, const arena::Object& object,
                   const ObjectVersion::State& state) {
   const std::string spec = base::shell_quote(arena.pool().info().spec);
-  const auto node = arena.pool().node_of(state.owner);
+  const auto node = arena.pool().members().node_of(state.owner);
   return {ErrorCode::unavailable,
           fmt::format("object \"{}\" of pool {} was being changed by {}, which is dead: it is "
                       "restored when that host has flushed its caches; on it, run: penstock pool "

@@ -44,7 +44,7 @@ class Syncs : public ::testing::Test {
  protected:
   Syncs() : self_(pool_.attach()) {}
   void SetUp() override {
-    if (self_.pool->durability() != pool::Durability::file)
+    if (self_.pool->device().durability() != device::Durability::file)
       GTEST_SKIP() << "the pool is in no file that a page cache maps";
     object_ = must(self_.arena->create("o", 8192, {.lifetime = arena::Lifetime::persistent}));
     log_ = must(UndoLog::open(*self_.arena));

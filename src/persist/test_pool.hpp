@@ -28,7 +28,7 @@ class TestPool {
                                       ++count())) {
     pool::CreateOptions options;
     options.spec = spec_;
-    options.bytes = pool::min_pool_bytes;
+    options.bytes = device::min_pool_bytes;
     options.mode = mode;
     options.max_processes = 16;
     options.max_nodes = 4;

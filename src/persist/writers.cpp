@@ -16,8 +16,8 @@ constexpr std::uint32_t max_writers = 1u << 20;
 }  // namespace
 
 arena::Lifetime lifetime_in(const pool::Pool& pool) {
-  return pool.durability() == pool::Durability::none ? arena::Lifetime::pool
-                                                     : arena::Lifetime::persistent;
+  return pool.device().durability() == device::Durability::none ? arena::Lifetime::pool
+                                                                : arena::Lifetime::persistent;
 }
 
 std::string log_name(const WriterLine& writer) {

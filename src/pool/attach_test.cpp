@@ -2,8 +2,8 @@
 
 #include <fstream>
 
+#include "device/superblock.hpp"
 #include "pool/layout.hpp"
-#include "pool/superblock.hpp"
 #include "pool/test_pool.hpp"
 
 namespace penstock::pool {
@@ -22,12 +22,12 @@ class AttachTest : public PoolTest {
   /// Changes the superblock and recomputes its checksum, as a faulty writer could.
   template <class Change>
   void change_superblock(Change change) const {
-    auto parts = open_parts(spec_, Access::write);
+    auto parts = device::open_parts(spec_, device::Access::write);
     ASSERT_TRUE(parts);
-    auto superblock = read_superblock(parts->front());
+    auto superblock = device::read_superblock(parts->front());
     ASSERT_TRUE(superblock && *superblock);
     change(**superblock);
-    ASSERT_TRUE(write_superblock(parts->front(), **superblock));
+    ASSERT_TRUE(device::write_superblock(parts->front(), **superblock));
   }
 };
 
@@ -115,18 +115,18 @@ TEST_F(AttachTest, ASocketOrPipe) {
 
 TEST_F(AttachTest, AnotherLayoutVersion) {
   create();
-  change_superblock([](Superblock& s) { s.layout_version = 99; });
+  change_superblock([](device::Superblock& s) { s.layout_version = 99; });
   EXPECT_EQ(attach_error().code, ErrorCode::wrong_format);
-  EXPECT_THAT(
-      attach_error().message,
-      AllOf(HasSubstr(fmt::format("layout version 99, this Penstock needs {}", layout_version)),
-            HasSubstr("penstock pool create " + spec_ + " --overwrite")));
+  EXPECT_THAT(attach_error().message,
+              AllOf(HasSubstr(fmt::format("layout version 99, this Penstock needs {}",
+                                          device::layout_version)),
+                    HasSubstr("penstock pool create " + spec_ + " --overwrite")));
 }
 
 TEST_F(AttachTest, ADamagedSuperblock) {
   create();
-  for (std::uint64_t offset = 16; offset < sizeof(Superblock); offset += 13) {
-    Superblock before;
+  for (std::uint64_t offset = 16; offset < sizeof(device::Superblock); offset += 13) {
+    device::Superblock before;
     std::ifstream(spec_, std::ios::binary).read(reinterpret_cast<char*>(&before), sizeof before);
     const char flipped = static_cast<char>(reinterpret_cast<const char*>(&before)[offset] ^ 0x10);
     write_at(offset, &flipped, 1);
@@ -140,27 +140,27 @@ TEST_F(AttachTest, ADamagedSuperblock) {
 
 TEST_F(AttachTest, ImpossibleGeometryWithACorrectChecksum) {
   create();
-  const std::vector<std::function<void(Superblock&)>> lies = {
-      [](Superblock& s) { s.bytes = UINT64_MAX & ~((2ull << 20) - 1); },
-      [](Superblock& s) { s.bytes = 0; },
-      [](Superblock& s) { s.part_count = 0; },
-      [](Superblock& s) { s.part_count = 1u << 31; },
-      [](Superblock& s) { s.part_index = 1; },
-      [](Superblock& s) { s.max_processes = 1u << 30; },
-      [](Superblock& s) { s.max_processes += 1; },
-      [](Superblock& s) { s.max_nodes = UINT32_MAX; },
-      [](Superblock& s) { s.stripe_bytes = 0; },
-      [](Superblock& s) { s.stripe_bytes = 4096; },
-      [](Superblock& s) { s.data_offset = 4096; },
-      [](Superblock& s) { s.part_bytes = UINT64_MAX; },
-      [](Superblock& s) { s.states_offset = UINT64_MAX - 64; },
-      [](Superblock& s) { s.arena_offset += 64; },
-      [](Superblock& s) { s.arena_bytes = UINT64_MAX; },
-      [](Superblock& s) { s.mode = 17; },
-      [](Superblock& s) { s.pool_id = 0; },
+  const std::vector<std::function<void(device::Superblock&)>> lies = {
+      [](device::Superblock& s) { s.bytes = UINT64_MAX & ~((2ull << 20) - 1); },
+      [](device::Superblock& s) { s.bytes = 0; },
+      [](device::Superblock& s) { s.part_count = 0; },
+      [](device::Superblock& s) { s.part_count = 1u << 31; },
+      [](device::Superblock& s) { s.part_index = 1; },
+      [](device::Superblock& s) { s.max_processes = 1u << 30; },
+      [](device::Superblock& s) { s.max_processes += 1; },
+      [](device::Superblock& s) { s.max_nodes = UINT32_MAX; },
+      [](device::Superblock& s) { s.stripe_bytes = 0; },
+      [](device::Superblock& s) { s.stripe_bytes = 4096; },
+      [](device::Superblock& s) { s.data_offset = 4096; },
+      [](device::Superblock& s) { s.part_bytes = UINT64_MAX; },
+      [](device::Superblock& s) { s.states_offset = UINT64_MAX - 64; },
+      [](device::Superblock& s) { s.arena_offset += 64; },
+      [](device::Superblock& s) { s.arena_bytes = UINT64_MAX; },
+      [](device::Superblock& s) { s.mode = 17; },
+      [](device::Superblock& s) { s.pool_id = 0; },
   };
   for (std::size_t i = 0; i < lies.size(); ++i) {
-    Superblock before;
+    device::Superblock before;
     std::ifstream(spec_, std::ios::binary).read(reinterpret_cast<char*>(&before), sizeof before);
     change_superblock(lies[i]);
     const Error error = attach_error();
@@ -210,7 +210,7 @@ TEST_F(AttachTest, ObserverReadsAndTakesNoSlot) {
     }
     auto observer = Pool::attach({.spec = spec_, .observer = true});
     if (!observer) return 4;
-    if (!(*observer)->processes().empty()) return 5;
+    if (!(*observer)->members().processes().empty()) return 5;
     if ((*observer)->lock() || (*observer)->token() != 0) return 6;
     (*observer)->publish_stats({.messages_sent = 1});
     (*observer)->publish_activity("nothing");
@@ -230,9 +230,9 @@ TEST_F(AttachTest, TouchesOnlyMetadata) {
   {
     auto first = attach();
     auto second = attach();
-    first->processes();
+    first->members().processes();
     EXPECT_TRUE(first->lock());
-    EXPECT_TRUE(first->reap({}));
+    EXPECT_TRUE(first->reclaim().reap({}));
   }
   struct stat status;
   ASSERT_EQ(::fstat(fd, &status), 0);
@@ -270,7 +270,7 @@ TEST_F(AttachTest, ThousandAttachmentsLeakNothing) {
   EXPECT_EQ(folder_.entries(), 1u);
   EXPECT_GE(last_generation, 1000u / 16);
   auto pool = attach();
-  for (const ProcessRecord& record : pool->processes()) {
+  for (const ProcessRecord& record : pool->members().processes()) {
     EXPECT_EQ(record.alive, record.slot == pool->slot());
   }
 }

@@ -41,7 +41,8 @@ static_assert(max_processes <= attaching_bit, "a slot fits below the attaching b
 
 class AttachingTable {
  public:
-  AttachingTable(const coherence::Memory& memory, std::byte* base, const Superblock& superblock)
+  AttachingTable(const coherence::Memory& memory, std::byte* base,
+                 const device::Superblock& superblock)
       : memory_(memory),
         base_(base),
         offset_(superblock.attaching_offset),

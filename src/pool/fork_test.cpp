@@ -61,8 +61,8 @@ TEST_F(ForkTest, ChildCannotUseParentsAttachment) {
   EXPECT_EQ(child.wait(), 7);
   EXPECT_TRUE(pool->alive(pool->token()));
   EXPECT_TRUE(pool->lock());
-  ASSERT_EQ(pool->processes().size(), 2u);
-  EXPECT_EQ(pool->processes().front().activity, "at work");
+  ASSERT_EQ(pool->members().processes().size(), 2u);
+  EXPECT_EQ(pool->members().processes().front().activity, "at work");
 }
 
 TEST_F(ForkTest, ChildForkedUnderLockReleasesNothing) {

@@ -1,5 +1,5 @@
 // Space that a sparse pool takes and returns. Full file systems: tests/e2e/pool_files_test.py.
-#include "pool/growth.hpp"
+#include "device/growth.hpp"
 
 #include <sys/stat.h>
 
@@ -37,10 +37,10 @@ class GrowthTest : public PoolTest {
 TEST_F(GrowthTest, ReturnsWholeBlocksAndKeepsNeighbours) {
   make(spec_, true);
   const std::uint64_t begin = 32 * mib - 100, bytes = 4 * mib + 200;
-  ASSERT_TRUE(pool_->reserve(begin - 64, bytes + 128));
+  ASSERT_TRUE(pool_->device().reserve(begin - 64, bytes + 128));
   const std::uint64_t before = taken(spec_);
   std::memset(pool_->base() + begin - 64, 7, bytes + 128);
-  EXPECT_EQ(pool_->give_back(begin, bytes), 4 * mib);
+  EXPECT_EQ(pool_->device().give_back(begin, bytes), 4 * mib);
   EXPECT_EQ(taken(spec_), before - 4 * mib);
   EXPECT_EQ(pool_->base()[begin - 1], std::byte{7});
   EXPECT_EQ(pool_->base()[begin + bytes], std::byte{7});
@@ -49,9 +49,9 @@ TEST_F(GrowthTest, ReturnsWholeBlocksAndKeepsNeighbours) {
 
 TEST_F(GrowthTest, ReservedPoolKeepsSpace) {
   make(spec_, false);
-  EXPECT_FALSE(pool_->grows());
+  EXPECT_FALSE(pool_->device().grows());
   const std::uint64_t before = taken(spec_);
-  EXPECT_EQ(pool_->give_back(32 * mib, 4 * mib), 0u);
+  EXPECT_EQ(pool_->device().give_back(32 * mib, 4 * mib), 0u);
   EXPECT_EQ(taken(spec_), before);
 }
 
@@ -59,27 +59,27 @@ TEST_F(GrowthTest, ReservedPoolKeepsSpace) {
 TEST_F(GrowthTest, ReservesStripesInEachFile) {
   const std::string one = folder_.file("one"), other = folder_.file("other");
   make(one + "," + other, true);
-  EXPECT_TRUE(pool_->grows());
+  EXPECT_TRUE(pool_->device().grows());
   const auto& striping = pool_->info().striping;
   const std::uint64_t bytes = 4 * striping.stripe_bytes;
   const std::uint64_t begin = 32 * mib + striping.stripe_bytes / 2;
   const std::uint64_t before[] = {taken(one), taken(other)};
-  ASSERT_TRUE(pool_->reserve(begin, bytes));
+  ASSERT_TRUE(pool_->device().reserve(begin, bytes));
   EXPECT_EQ(taken(one) - before[0], bytes / 2);
   EXPECT_EQ(taken(other) - before[1], bytes / 2);
   const std::uint64_t reserved[] = {taken(one), taken(other)};
   std::memset(pool_->base() + begin, 7, bytes);
   EXPECT_EQ(taken(one), reserved[0]) << "nothing was missing";
   EXPECT_EQ(taken(other), reserved[1]) << "nothing was missing";
-  EXPECT_EQ(pool_->give_back(begin, bytes), bytes);
+  EXPECT_EQ(pool_->device().give_back(begin, bytes), bytes);
 }
 
 /// Another process may return space after this one has attached.
 TEST_F(GrowthTest, FullSparsePoolStillGrows) {
   make(spec_, true);
-  ASSERT_TRUE(pool_->reserve(0, pool_->bytes()));
+  ASSERT_TRUE(pool_->device().reserve(0, pool_->bytes()));
   const auto later = attach();
-  EXPECT_TRUE(later->grows());
+  EXPECT_TRUE(later->device().grows());
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ std::uint32_t default_processes(std::uint64_t pool_bytes) {
 
 namespace {
 
-Result<void> check_limits(const Superblock& s) {
+Result<void> check_limits(const device::Superblock& s) {
   if (s.max_processes < 1 || s.max_processes > max_processes) {
     return fail(ErrorCode::invalid_argument,
                 "{} process slots asked for, a pool holds 1 to {}, two a rank; give --ranks 1 to "
@@ -40,13 +40,13 @@ Result<void> check_limits(const Superblock& s) {
 
 }  // namespace
 
-Result<void> lay_out(Superblock& s) {
+Result<void> lay_out(device::Superblock& s) {
   PENSTOCK_TRY(check_limits(s));
   const std::uint64_t names = names_of(s.max_nodes);
-  std::uint64_t next = page_bytes;
+  std::uint64_t next = device::page_bytes;
   auto take = [&next](std::uint64_t bytes) {
     const std::uint64_t offset = next;
-    next = base::align_up(next + bytes, page_bytes);
+    next = base::align_up(next + bytes, device::page_bytes);
     return offset;
   };
   s.renaming_offset = take(sync::Renaming::bytes(static_cast<std::uint32_t>(names)));

@@ -9,8 +9,8 @@
 //   homes_offset        one line per node: blocks of slots that its processes look at first
 //   lock_offset         bakery over nodes: the pool's lock
 //   flushes_offset      clock, deaths and flushes of nodes: flush_table.hpp
-//   blocks_offset       the next block of slots, reclaim mark, and one line per block:
-//   slot_blocks.hpp states_offset       one line per process slot: identity and state
+//   blocks_offset       the next block of slots, reclaim mark, and one line per block
+//   states_offset       one line per process slot: identity and state
 //   details_offset      four lines per slot: host, boot id, program, job
 //   leases_offset       one line per slot: heartbeat
 //   stats_offset        one line per slot: message counters
@@ -22,28 +22,22 @@
 // that a scan of all states or heartbeats reads contiguous memory. The owner of a slot writes all
 // its lines; another process does so only under the lock, after the owner has died or detached.
 // Verdicts are written by other processes, see verdicts.hpp.
-//
-// A pool of one part is its file. In a pool of several parts, each part begins with its own
-// superblock copy. Stripes follow at data_offset: stripe k of the pool is stripe k / parts of part
-// k % parts.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "base/checksum.hpp"
+#include "device/superblock.hpp"
 #include "pool/pool.hpp"
 
 namespace penstock::pool {
 
-inline constexpr std::uint64_t page_bytes = 4096;
-inline constexpr std::uint64_t huge_page_bytes = 2ull << 20;
-inline constexpr std::uint32_t max_parts = 64;
-inline constexpr std::uint32_t max_mappings = 1024;
 /// Numbers from here on are lines of attaching processes.
 inline constexpr std::uint32_t max_processes = max_ranks * slots_per_rank;
-inline constexpr std::uint64_t magic = 0x4b434f54534e4550u;  // "PENSTOCK" in memory
 
 /// Doors of the renaming; enough that hosts that arrive together seldom meet at one door.
 constexpr std::uint32_t names_of(std::uint32_t nodes) {
@@ -65,59 +59,6 @@ constexpr std::uint32_t blocks_of(std::uint32_t processes, std::uint32_t nodes) 
   const std::uint32_t slots = block_slots_of(processes, nodes);
   return (processes + slots - 1) / slots;
 }
-
-// ---- superblock --------------------------------------------------------------------------------
-//
-//   line 0 | magic | layout version | header bytes | pool id | bytes | mode, parts |
-//          | part, sparse | created | line 1 | max processes, max nodes | part bytes | data offset
-//          | stripe bytes |
-//   renaming | attaching processes |
-//          | registration | nodes |
-//   line 2 | lock | states | details | leases | stats | activities | arena offset | arena bytes |
-//   line 3 | flushes | verdicts | places | homes | blocks | 0 ... | checksum |
-struct alignas(64) Superblock {
-  std::uint64_t magic = 0;
-  std::uint64_t layout_version = 0;
-  std::uint64_t header_bytes = 0;
-  std::uint64_t pool_id = 0;
-  std::uint64_t bytes = 0;
-  std::uint32_t mode = 0;
-  std::uint32_t part_count = 0;
-  std::uint32_t part_index = 0;
-  std::uint32_t sparse = 0;  ///< 1: the file takes space as objects are made
-  std::uint64_t created_wall_ns = 0;
-
-  std::uint32_t max_processes = 0;
-  std::uint32_t max_nodes = 0;
-  std::uint64_t part_bytes = 0;  ///< size of each part, including its own superblock
-  std::uint64_t data_offset = 0;
-  std::uint64_t stripe_bytes = 0;
-  std::uint64_t renaming_offset = 0;
-  std::uint64_t attaching_offset = 0;
-  std::uint64_t registration_offset = 0;
-  std::uint64_t nodes_offset = 0;
-
-  std::uint64_t lock_offset = 0;
-  std::uint64_t states_offset = 0;
-  std::uint64_t details_offset = 0;
-  std::uint64_t leases_offset = 0;
-  std::uint64_t stats_offset = 0;
-  std::uint64_t activities_offset = 0;
-  std::uint64_t arena_offset = 0;
-  std::uint64_t arena_bytes = 0;
-
-  std::uint64_t flushes_offset = 0;
-  std::uint64_t verdicts_offset = 0;
-  std::uint64_t places_offset = 0;
-  std::uint64_t homes_offset = 0;
-  std::uint64_t blocks_offset = 0;
-  std::uint64_t unused[2] = {};
-  std::uint64_t checksum = 0;  ///< xxh64 of everything before it
-};
-static_assert(sizeof(Superblock) == 4 * 64);
-static_assert(offsetof(Superblock, max_processes) == 64);
-static_assert(offsetof(Superblock, lock_offset) == 128);
-static_assert(offsetof(Superblock, checksum) == 248);
 
 // ---- lines of the tables -----------------------------------------------------------------------
 // Each ends with a checksum, see checksummed_line.hpp. Zeroed lines are "never written".
@@ -228,7 +169,7 @@ struct alignas(64) LeaseLine {
   std::uint64_t mapped_at = 0;     ///< address of the pool in that process, for its own use
   std::uint64_t device_reads = 0;  ///< lines that the process has read from the device
   std::uint64_t at_ns = 0;         ///< time of the beat, by its host's clock
-  std::uint64_t shares_with = 0;   ///< TokenSet: see Pool::shares_with()
+  std::uint64_t shares_with = 0;   ///< TokenSet: see Reclaim::shares_with()
   std::uint64_t unused = 0;
   std::uint64_t checksum = 0;
 };
@@ -268,13 +209,20 @@ static_assert(sizeof(BlockLine) == 64);
 
 /// Computes the table offsets and the arena from bytes, max_processes and max_nodes. Errors:
 /// invalid_argument (the tables would leave less than half of the pool to the arena).
-Result<void> lay_out(Superblock& superblock);
+Result<void> lay_out(device::Superblock& superblock);
+/// The superblock of the pool made of `parts`, checked with the places of its tables.
+inline Result<device::Superblock> check_superblocks(const std::vector<device::OpenPart>& parts,
+                                                    const std::string& spec) {
+  return device::check_superblocks(parts, spec, lay_out);
+}
+/// The contents of a checked superblock; `owner` stays empty.
+Info info_of(const device::Superblock& superblock, const std::string& spec);
 /// Default number of process slots for a pool of this size: enough for 4,096 ranks, or for as many
 /// as fit their lines into a thirty-second part of the pool, but for at least 512 ranks.
 std::uint32_t default_processes(std::uint64_t pool_bytes);
 
 /// Bytes of superblock and tables; creation zeroes them.
-inline std::uint64_t metadata_bytes(const Superblock& s) {
+inline std::uint64_t metadata_bytes(const device::Superblock& s) {
   return s.arena_offset;
 }
 

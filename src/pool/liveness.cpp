@@ -45,7 +45,7 @@ bool Liveness::alive(const SlotView& view) {
 }
 
 Liveness::Witness Liveness::witness(const SlotView& view) {
-  const bool copied = same_file(view.line.file, self_.pool_file) == SameFile::no;
+  const bool copied = device::same_file(view.line.file, self_.pool_file) == device::SameFile::no;
   if (!copied && !in_same_scope(view.line.scope, view.line.file)) return Witness::heartbeat;
   // a process of another host may have stored the line late, over that of the slot's owner here
   if (view.line.host != host_word(host_.boot_id)) return Witness::heartbeat;
@@ -97,7 +97,7 @@ bool Liveness::attaching_alive(std::uint64_t token) {
   if (!whole) return beats(token, 0);  // being written now, or its writer died while writing it
   if (line.generation != generation_of(token) || line.beat == 0) return false;
   if (line.boot_id == host_.boot_id) {
-    if (same_file(line.file, self_.pool_file) == SameFile::no) return false;
+    if (device::same_file(line.file, self_.pool_file) == device::SameFile::no) return false;
     const auto known =
         in_same_scope(line.scope, line.file) ? exists(line.pid, line.start_time) : std::nullopt;
     if (known) return *known;

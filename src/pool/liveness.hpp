@@ -22,10 +22,10 @@
 #include <mutex>
 
 #include "base/awake.hpp"
+#include "device/pool_file.hpp"
 #include "pool/attaching.hpp"
 #include "pool/host_identity.hpp"
 #include "pool/lease.hpp"
-#include "pool/pool_file.hpp"
 #include "pool/process_table.hpp"
 
 namespace penstock::pool {
@@ -87,7 +87,8 @@ class Liveness {
   bool attaching_alive(std::uint64_t token);
   /// True if pids of that process have the same meaning here.
   bool in_same_scope(std::uint32_t scope, std::uint32_t file) const {
-    return scope == self_.scope && same_file(file, self_.pool_file) == SameFile::yes;
+    return scope == self_.scope &&
+           device::same_file(file, self_.pool_file) == device::SameFile::yes;
   }
   /// nullopt: the kernel does not know.
   std::optional<bool> exists(std::uint64_t pid, std::uint64_t start_time) const;

@@ -34,7 +34,7 @@ std::optional<std::set<std::uint32_t>> nodes_of_owners(const ProcessTable& proce
 
 class NodeTable {
  public:
-  NodeTable(const coherence::Memory& memory, std::byte* base, const Superblock& superblock)
+  NodeTable(const coherence::Memory& memory, std::byte* base, const device::Superblock& superblock)
       : memory_(memory), base_(base), superblock_(superblock) {}
 
   std::optional<NodeLine> read(std::uint32_t node) const;
@@ -105,7 +105,7 @@ class NodeTable {
 
   coherence::Memory memory_;
   std::byte* base_;
-  Superblock superblock_;
+  device::Superblock superblock_;
 };
 
 }  // namespace penstock::pool

@@ -2,10 +2,10 @@
 
 #include "base/format.hpp"
 #include "base/wait.hpp"
+#include "device/mapping.hpp"
+#include "device/superblock.hpp"
 #include "pool/lease.hpp"
 #include "pool/liveness.hpp"
-#include "pool/mapping.hpp"
-#include "pool/superblock.hpp"
 
 namespace penstock::pool {
 
@@ -36,10 +36,10 @@ Result<std::optional<std::string>> living_occupant(const std::string& spec) {
   auto lease_ns = PENSTOCK_TRY(lease_from_environment());
   auto host = PENSTOCK_TRY(this_host());
   auto process = PENSTOCK_TRY(this_process());
-  auto parts = PENSTOCK_TRY(open_parts(spec, Access::read));
-  process.pool_file = pool_file_of(parts);
+  auto parts = PENSTOCK_TRY(device::open_parts(spec, device::Access::read));
+  process.pool_file = device::pool_file_of(parts);
   auto superblock = PENSTOCK_TRY(check_superblocks(parts, spec));
-  auto mapping = PENSTOCK_TRY(map_pool(parts, superblock, Access::read));
+  auto mapping = PENSTOCK_TRY(device::map_pool(parts, superblock, device::Access::read));
   auto view = PENSTOCK_TRY(coherence::view(static_cast<coherence::Mode>(superblock.mode),
                                            {.base = mapping.base(),
                                             .bytes = mapping.bytes(),

@@ -4,10 +4,10 @@
 #include <fstream>
 #include <set>
 
+#include "device/mapping.hpp"
+#include "device/placement.hpp"
+#include "device/superblock.hpp"
 #include "pool/layout.hpp"
-#include "pool/mapping.hpp"
-#include "pool/placement.hpp"
-#include "pool/superblock.hpp"
 #include "pool/test_pool.hpp"
 
 namespace penstock::pool {
@@ -67,16 +67,16 @@ TEST_F(PartsTest, StripesAlternateOverParts) {
 
 TEST_F(PartsTest, LastRowOfStripesMayBeShorter) {
   // 10 MiB a part in stripes of 4 MiB: rows of 4, 4 and 2
-  Superblock superblock{
+  device::Superblock superblock{
       .bytes = 20 * mib, .part_count = 2, .data_offset = 2 * mib, .stripe_bytes = 4 * mib};
-  std::vector<OpenPart> parts;
+  std::vector<device::OpenPart> parts;
   for (int i = 0; i < 2; ++i) {
-    auto reserved = reserve_part({.path = part(i)}, 12 * mib);
+    auto reserved = device::reserve_part({.path = part(i)}, 12 * mib);
     ASSERT_TRUE(reserved) << reserved.error().message;
-    ASSERT_TRUE(name_part(*reserved, {}));
+    ASSERT_TRUE(device::name_part(*reserved, {}));
     parts.push_back(std::move(*reserved));
   }
-  auto mapping = map_pool(parts, superblock, Access::write);
+  auto mapping = device::map_pool(parts, superblock, device::Access::write);
   ASSERT_TRUE(mapping) << mapping.error().message;
   const auto memory = *coherence::bind(coherence::Mode::hardware);
   const std::array<std::uint64_t, 6> begins = {0, 4, 8, 12, 16, 18};
@@ -91,17 +91,18 @@ TEST_F(PartsTest, LastRowOfStripesMayBeShorter) {
 
 TEST_F(PartsTest, FindsStripeOfByte) {
   // as above: 0 to 4, 4 to 8, 8 to 12, 12 to 16, 16 to 18, 18 to 20
-  const Striping striping{.bytes = 20 * mib, .stripe_bytes = 4 * mib, .parts = 2};
+  const device::Striping striping{.bytes = 20 * mib, .stripe_bytes = 4 * mib, .parts = 2};
   const std::array<std::uint64_t, 7> begins = {0, 4, 8, 12, 16, 18, 20};
   for (std::size_t i = 0; i < 6; ++i) {
     for (const std::uint64_t at : {begins[i] * mib, begins[i + 1] * mib - 1}) {
-      const Stripe stripe = striping.stripe_of(at);
+      const device::Stripe stripe = striping.stripe_of(at);
       EXPECT_EQ(stripe.part, i % 2);
       EXPECT_EQ(stripe.begin, begins[i] * mib);
       EXPECT_EQ(stripe.end, begins[i + 1] * mib);
     }
   }
-  const Stripe whole = Striping{.bytes = 20 * mib, .stripe_bytes = 4 * mib}.stripe_of(19 * mib);
+  const device::Stripe whole =
+      device::Striping{.bytes = 20 * mib, .stripe_bytes = 4 * mib}.stripe_of(19 * mib);
   EXPECT_EQ(whole.begin, 0u);
   EXPECT_EQ(whole.end, 20 * mib);
   create(spec());
@@ -115,9 +116,9 @@ TEST_F(PartsTest, FindsStripeOfByte) {
 TEST_F(PartsTest, StripesNeedFewMappings) {
   for (std::uint32_t parts : {2u, 3u, 7u, 64u}) {
     for (std::uint64_t part_bytes = 2 * mib; part_bytes < (1ull << 44); part_bytes *= 3) {
-      const std::uint64_t stripe = stripe_bytes_for(part_bytes, parts, 2 * mib);
+      const std::uint64_t stripe = device::stripe_bytes_for(part_bytes, parts, 2 * mib);
       EXPECT_EQ(stripe % (2 * mib), 0u);
-      EXPECT_LE((part_bytes + stripe - 1) / stripe * parts, max_mappings);
+      EXPECT_LE((part_bytes + stripe - 1) / stripe * parts, device::max_mappings);
     }
   }
 }
@@ -133,8 +134,8 @@ TEST(PartFor, SpreadsProcessesOfOneNodeAndAll) {
         for (std::uint32_t node = 0; node < nodes; ++node) {
           std::vector<int> here(parts);
           for (std::uint32_t seat = 0; seat < a_node; ++seat) {
-            ++here[part_for(seat, node, 0, parts)];
-            ++all[part_for(seat, node, 0, parts)];
+            ++here[device::part_for(seat, node, 0, parts)];
+            ++all[device::part_for(seat, node, 0, parts)];
           }
           const auto [least, most] = std::minmax_element(here.begin(), here.end());
           EXPECT_LE(*most - *least, 1);
@@ -144,7 +145,7 @@ TEST(PartFor, SpreadsProcessesOfOneNodeAndAll) {
       }
     }
     std::set<std::uint32_t> own;
-    for (std::uint32_t n = 0; n < parts; ++n) own.insert(part_for(5, 2, n, parts));
+    for (std::uint32_t n = 0; n < parts; ++n) own.insert(device::part_for(5, 2, n, parts));
     EXPECT_EQ(own.size(), parts);
   }
 }

@@ -1,5 +1,5 @@
 // Copies of pools, and several names of one pool: which processes are attached to which file.
-#include "pool/pool_file.hpp"
+#include "device/pool_file.hpp"
 
 #include <filesystem>
 
@@ -32,7 +32,7 @@ TEST_F(PoolFileTest, CopyHasNoAttachedProcesses) {
   const auto observer = Pool::attach({.spec = copy, .observer = true});
   ASSERT_TRUE(observer);
   EXPECT_FALSE((*observer)->alive(token));
-  EXPECT_EQ((*observer)->local_processes(), 0u);
+  EXPECT_EQ((*observer)->members().local_processes(), 0u);
   EXPECT_TRUE(attach()->alive(token));
   EXPECT_THAT(remove(spec_).error().message, HasSubstr("is attached"));
   const auto removed = remove(copy);
@@ -69,13 +69,14 @@ TEST_F(PoolFileTest, AnotherNameIsNoCopy) {
 
 TEST_F(PoolFileTest, DifferentNumbersMayBeSameFile) {
   constexpr std::uint32_t plain = 1u << 30, overlay = 2u << 30;
-  EXPECT_EQ(same_file(plain | 5, plain | 5), SameFile::yes);
-  EXPECT_EQ(same_file(5, 5), SameFile::yes);
-  EXPECT_EQ(same_file(plain | 5, plain | 6), SameFile::no);
-  EXPECT_EQ(same_file(overlay | 5, overlay | 6), SameFile::no);
-  EXPECT_EQ(same_file(plain | 5, overlay | 6), SameFile::unknown) << "its layer below";
-  EXPECT_EQ(same_file(plain | 5, 6), SameFile::unknown);
-  EXPECT_EQ(same_file(5, 6), SameFile::unknown);
+  EXPECT_EQ(device::same_file(plain | 5, plain | 5), device::SameFile::yes);
+  EXPECT_EQ(device::same_file(5, 5), device::SameFile::yes);
+  EXPECT_EQ(device::same_file(plain | 5, plain | 6), device::SameFile::no);
+  EXPECT_EQ(device::same_file(overlay | 5, overlay | 6), device::SameFile::no);
+  EXPECT_EQ(device::same_file(plain | 5, overlay | 6), device::SameFile::unknown)
+      << "its layer below";
+  EXPECT_EQ(device::same_file(plain | 5, 6), device::SameFile::unknown);
+  EXPECT_EQ(device::same_file(5, 6), device::SameFile::unknown);
 }
 
 // ---- links -------------------------------------------------------------------------------------
@@ -123,10 +124,10 @@ TEST_F(LinkTest, FollowsLinkChainsButNoCycle) {
   const std::string second_link = folder_.file("second"), circle = folder_.file("circle");
   std::filesystem::create_symlink(link_, second_link);
   std::filesystem::create_symlink(circle, circle);
-  EXPECT_EQ(parse_spec(second_link)->front().path, real_);
-  EXPECT_EQ(parse_spec(circle)->front().path, circle);
+  EXPECT_EQ(device::parse_spec(second_link)->front().path, real_);
+  EXPECT_EQ(device::parse_spec(circle)->front().path, circle);
   EXPECT_EQ(inspect(circle).error().code, ErrorCode::unavailable);
-  EXPECT_THAT(parse_spec(link_ + "," + real_).error().message, HasSubstr("twice"));
+  EXPECT_THAT(device::parse_spec(link_ + "," + real_).error().message, HasSubstr("twice"));
 }
 
 TEST_F(LinkTest, RefusesLinkToFolder) {

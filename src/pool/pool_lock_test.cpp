@@ -110,9 +110,9 @@ TEST_P(PoolLockTest, KillsAtAnyMomentLeavePoolUsable) {
     auto guard = pool->lock();
     ASSERT_TRUE(guard) << guard.error().message;
   }
-  ASSERT_TRUE(pool->reap({}));
+  ASSERT_TRUE(pool->reclaim().reap({}));
   EXPECT_TRUE(attach());
-  EXPECT_EQ(pool->local_processes(), 1u);
+  EXPECT_EQ(pool->members().local_processes(), 1u);
 }
 
 /// Overwrites the lines of an idle node and of nodes that never existed.
@@ -127,7 +127,7 @@ TEST_P(PoolLockTest, OverwrittenLinesBlockNobody) {
   ASSERT_EQ(idle.next_report(), 1u);
   auto pool = attach({.emulated_node = 0});
   const std::uint64_t nodes = pool->info().max_nodes;
-  const auto& superblock = *reinterpret_cast<const Superblock*>(pool->base());
+  const auto& superblock = *reinterpret_cast<const device::Superblock*>(pool->base());
   for (std::uint64_t node = 0; node < nodes; ++node) {
     void* checksum = pool->at(superblock.lock_offset + 64 * node + 56, 8);
     pool->memory().publish_word(checksum, 12345);

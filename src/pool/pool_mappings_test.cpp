@@ -1,4 +1,4 @@
-#include "pool/pool_mappings.hpp"
+#include "device/pool_mappings.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -19,7 +19,7 @@ class PoolMappingsTest : public testing::Test {
     return mappings_.offset_of(reinterpret_cast<const void*>(address), bytes);
   }
   static constexpr const char* own_line = "7f0000000000-7f0000004000 rw-s 00000000 00:1a 53 /a\n";
-  PoolMappings mappings_{reinterpret_cast<const std::byte*>(base), pool_bytes};
+  device::PoolMappings mappings_{reinterpret_cast<const std::byte*>(base), pool_bytes};
 };
 
 TEST_F(PoolMappingsTest, KnowsOwnMappingWithoutRefresh) {
@@ -77,13 +77,13 @@ TEST_F(PoolMappingsTest, JoinsStripesOfSeveralFiles) {
 
 TEST_F(PoolMappingsTest, KeepsLongestRanges) {
   std::string maps = own_line;
-  for (std::uint64_t i = 1; i <= PoolMappings::max_mappings; ++i)
+  for (std::uint64_t i = 1; i <= device::PoolMappings::max_mappings; ++i)
     maps += fmt::format("{:x}-{:x} rw-s 00000000 00:1a 53 /a\n", i << 20, (i << 20) + 0x1000);
   maps += "f0000000-f0004000 rw-s 00000000 00:1a 53 /a\n";
   mappings_.refresh_from(maps);
   EXPECT_EQ(offset(0xf0000000), 0u);
   EXPECT_EQ(offset(1 << 20), 0u);
-  EXPECT_EQ(offset(PoolMappings::max_mappings << 20), std::nullopt);
+  EXPECT_EQ(offset(device::PoolMappings::max_mappings << 20), std::nullopt);
 }
 
 TEST_F(PoolMappingsTest, AnswersCorrectlyDuringRefresh) {
@@ -104,18 +104,18 @@ TEST_F(PoolMappingsTest, AnswersCorrectlyDuringRefresh) {
 }
 
 TEST_F(PoolMappingsTest, KeepsOnlyExistingAttachments) {
-  class Two final : public PoolMappings::Attachments {
+  class Two final : public device::PoolMappings::Attachments {
    public:
-    std::vector<PoolMappings::Attachment> of_this_process() const override {
+    std::vector<device::PoolMappings::Attachment> of_this_process() const override {
       return {{0x100000, 3, 7}, {0x200000, 4, 8}};
     }
-    bool still_attached(const PoolMappings::Attachment& attachment) const override {
+    bool still_attached(const device::PoolMappings::Attachment& attachment) const override {
       return (attachment.slot == 3 && attachment.generation == 7 && first) ||
              (attachment.slot == 4 && attachment.generation == 8);
     }
     bool first = true;
   } two;
-  PoolMappings mappings(reinterpret_cast<const std::byte*>(base), pool_bytes, &two);
+  device::PoolMappings mappings(reinterpret_cast<const std::byte*>(base), pool_bytes, &two);
   mappings.refresh_from(std::string(own_line) +
                         "100000-104000 rw-s 00000000 00:1a 53 /a\n"
                         "200000-202000 rw-s 00002000 00:1a 53 /a\n"

@@ -20,7 +20,8 @@ std::string text_of(const char* text, std::size_t capacity) {
 
 }  // namespace
 
-ProcessTable::ProcessTable(const coherence::Memory& memory, std::byte* base, const Superblock& s)
+ProcessTable::ProcessTable(const coherence::Memory& memory, std::byte* base,
+                           const device::Superblock& s)
     : memory_(memory),
       base_(base),
       slots_(s.max_processes),

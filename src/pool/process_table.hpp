@@ -32,7 +32,8 @@ inline bool was_taken(const SlotView& view) {
 /// Reads are safe at any time. Only the owner writes, or another process under the lock.
 class ProcessTable {
  public:
-  ProcessTable(const coherence::Memory& memory, std::byte* base, const Superblock& superblock);
+  ProcessTable(const coherence::Memory& memory, std::byte* base,
+               const device::Superblock& superblock);
 
   std::uint32_t slots() const { return slots_; }
   SlotView state(std::uint32_t slot) const;
@@ -57,7 +58,7 @@ class ProcessTable {
   /// process.
   bool cached_as_attached(std::uint32_t slot, std::uint64_t generation) const;
   std::string job(std::uint32_t slot) const;
-  /// The processes that it shares memory with, see Pool::shares_with(). nullopt: the line is
+  /// The processes that it shares memory with, see Reclaim::shares_with(). nullopt: the line is
   /// unreadable or not of its generation.
   std::optional<std::uint64_t> shares_with(const SlotView& view) const;
   /// All fields except `alive`.

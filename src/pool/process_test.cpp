@@ -33,7 +33,7 @@ class ProcessTest : public PoolTest {
   /// Overwrites the line, as a foreign program that writes into the pool could.
   static void overwrite_state(const Pool& pool, std::uint64_t token, std::uint64_t word,
                               std::uint64_t value) {
-    const auto& superblock = *reinterpret_cast<const Superblock*>(pool.base());
+    const auto& superblock = *reinterpret_cast<const device::Superblock*>(pool.base());
     const std::uint64_t line = superblock.states_offset + sizeof(StateLine) * (token & 0xffff);
     pool.memory().publish_word(pool.at(line + 8 * word, 8), value);
     pool.memory().store_fence();
@@ -43,7 +43,7 @@ class ProcessTest : public PoolTest {
 TEST_F(ProcessTest, RecordDescribesAttachedProcess) {
   const std::uint64_t before = base::wall_ns();
   auto pool = attach({.rank = 3, .job = "job-" + std::string(90, 'j')});
-  const auto records = pool->processes();
+  const auto records = pool->members().processes();
   ASSERT_EQ(records.size(), 1u);
   const ProcessRecord& own = records[0];
   EXPECT_EQ(own.slot, pool->slot());
@@ -78,7 +78,7 @@ TEST_F(ProcessTest, StatisticsOutliveAttachment) {
         {.messages_sent = 1, .bytes_sent = 2, .messages_received = 3, .bytes_received = 4});
     pool->publish_activity("waits for rank 5\n" + std::string(100, 'x'));
   }
-  const auto records = watcher->processes();
+  const auto records = watcher->members().processes();
   const ProcessRecord* record = find(records, token);
   ASSERT_NE(record, nullptr);
   EXPECT_FALSE(record->attached);
@@ -89,7 +89,7 @@ TEST_F(ProcessTest, StatisticsOutliveAttachment) {
   EXPECT_EQ(record->messages_received, 3u);
   EXPECT_EQ(record->bytes_received, 4u);
   EXPECT_EQ(record->activity, "waits for rank 5?" + std::string(100, 'x'));
-  EXPECT_EQ(watcher->local_processes(), 1u);
+  EXPECT_EQ(watcher->members().local_processes(), 1u);
 }
 
 class ManyProcesses : public PoolTest {
@@ -127,22 +127,22 @@ TEST_F(ProcessTest, ReapsKilledProcessAndReusesSlot) {
   const std::uint64_t token = child.next_report();
   ASSERT_NE(token, 0u);
   EXPECT_TRUE(pool->alive(token));
-  EXPECT_EQ(pool->local_processes(), 2u);
+  EXPECT_EQ(pool->members().local_processes(), 2u);
 
   child.kill(SIGKILL);
   child.wait_until_zombie();
   EXPECT_FALSE(pool->alive(token)) << "a zombie is dead";
   child.wait();
   EXPECT_FALSE(pool->alive(token));
-  EXPECT_EQ(pool->local_processes(), 1u);
+  EXPECT_EQ(pool->members().local_processes(), 1u);
   EXPECT_THAT(pool->describe(token), HasSubstr("rank 7"));
 
   std::set<std::uint64_t> dead;
-  auto reaped = pool->reap([&](const auto& tokens) { dead = tokens; });
+  auto reaped = pool->reclaim().reap([&](const auto& tokens) { dead = tokens; });
   ASSERT_TRUE(reaped) << reaped.error().message;
   EXPECT_EQ(*reaped, 1u);
   EXPECT_THAT(dead, ElementsAre(token));
-  EXPECT_EQ(pool->reap([](const auto&) { FAIL(); }).value(), 0u);
+  EXPECT_EQ(pool->reclaim().reap([](const auto&) { FAIL(); }).value(), 0u);
 
   // the other 14 slots are unused and come first, then this one
   std::vector<std::unique_ptr<Pool>> others;
@@ -164,12 +164,12 @@ TEST_F(ProcessTest, KeepsObjectsOfDeadRankWhileJobLives) {
   killed.kill(SIGKILL);
   killed.wait();
   EXPECT_FALSE(of_another_job->alive(dies));
-  EXPECT_EQ(of_another_job->reap([](const auto&) { FAIL(); }).value(), 0u)
+  EXPECT_EQ(of_another_job->reclaim().reap([](const auto&) { FAIL(); }).value(), 0u)
       << "the survivor may still write credits into its channels";
   survivor.kill(SIGKILL);
   survivor.wait();
   std::set<std::uint64_t> dead;
-  EXPECT_EQ(of_another_job->reap([&](const auto& tokens) { dead = tokens; }).value(), 2u);
+  EXPECT_EQ(of_another_job->reclaim().reap([&](const auto& tokens) { dead = tokens; }).value(), 2u);
   EXPECT_THAT(dead, testing::UnorderedElementsAre(survives, dies));
 }
 
@@ -191,10 +191,10 @@ TEST_F(ProcessTest, ReapsManyInGroupsExceptLivingJobs) {
   const auto free_objects = [&](const std::set<std::uint64_t>& tokens) {
     for (const std::uint64_t token : tokens) EXPECT_TRUE(dead.insert(token).second);
   };
-  EXPECT_EQ(pool->reap(free_objects).value(), 150u);
+  EXPECT_EQ(pool->reclaim().reap(free_objects).value(), 150u);
   EXPECT_EQ(dead.size(), 150u);
   survivor.reset();
-  EXPECT_EQ(pool->reap(free_objects).value(), 50u);
+  EXPECT_EQ(pool->reclaim().reap(free_objects).value(), 50u);
   EXPECT_EQ(dead.size(), 200u);
 }
 
@@ -206,23 +206,25 @@ TEST_F(ProcessTest, ReclaimsDeferredSlotAfterJobEnds) {
   const std::byte* address = leaver->base() + leaver->info().arena_offset;
   pool->mappings().follow_attachments();
   EXPECT_TRUE(pool->mappings().attached_offset_of(address, 64));
-  leaver->defer_reclaim();
+  leaver->reclaim().defer();
   leaver.reset();
   EXPECT_FALSE(pool->mappings().attached_offset_of(address, 64)) << "mapped no more";
   EXPECT_FALSE(pool->alive(token));
-  EXPECT_FALSE(pool->declared_dead_still_runs());
-  EXPECT_EQ(pool->reap([](const auto&) { FAIL(); }).value(), 0u) << "its mate may store there";
-  const auto records = pool->processes();
+  EXPECT_FALSE(pool->reclaim().declared_dead_still_runs());
+  EXPECT_EQ(pool->reclaim().reap([](const auto&) { FAIL(); }).value(), 0u)
+      << "its mate may store there";
+  const auto records = pool->members().processes();
   ASSERT_NE(find(records, token), nullptr);
   EXPECT_FALSE(find(records, token)->attached) << "it did not die";
   mate.reset();
   std::set<std::uint64_t> reclaimed;
-  EXPECT_EQ(pool->reap([&](const auto& tokens) { reclaimed = tokens; }).value(), 1u);
+  EXPECT_EQ(pool->reclaim().reap([&](const auto& tokens) { reclaimed = tokens; }).value(), 1u);
   EXPECT_THAT(reclaimed, ElementsAre(token));
-  EXPECT_EQ(pool->reap([](const auto&) { FAIL(); }).value(), 0u);
-  EXPECT_FALSE(pool->declared_dead_still_runs())
+  EXPECT_EQ(pool->reclaim().reap([](const auto&) { FAIL(); }).value(), 0u);
+  EXPECT_FALSE(pool->reclaim().declared_dead_still_runs())
       << "it lives on without the pool, and was not given up";
-  EXPECT_EQ(pool->flushes().clock().last_death, 0u) << "all of its job have left in order";
+  EXPECT_EQ(pool->reclaim().flushes().clock().last_death, 0u)
+      << "all of its job have left in order";
 }
 
 TEST_F(ProcessTest, DetachedProcessHasNotDied) {
@@ -231,8 +233,8 @@ TEST_F(ProcessTest, DetachedProcessHasNotDied) {
     EXPECT_FALSE(pool->alive(token));
     const auto guard = pool->lock();
     EXPECT_TRUE(guard);
-    pool->record_known_deaths();
-    return pool->flushes().clock().last_death;
+    pool->reclaim().record_known_deaths();
+    return pool->reclaim().flushes().clock().last_death;
   };
   const std::uint64_t detached = attach()->token();
   EXPECT_EQ(record(detached), 0u);
@@ -260,7 +262,7 @@ TEST_F(ProcessTest, StoppedProcessIsAlive) {
   child.kill(SIGSTOP);
   child.wait_until_stopped();
   EXPECT_TRUE(pool->alive(token));
-  EXPECT_EQ(pool->reap({}).value(), 0u);
+  EXPECT_EQ(pool->reclaim().reap({}).value(), 0u);
 }
 
 TEST_F(ProcessTest, UnknownTokensAreNotAlive) {
@@ -317,7 +319,7 @@ TEST_F(ForeignTest, LivesWhileHeartbeatMoves) {
   EXPECT_FALSE(dies_within(*pool, foreign->token(), 2 * second));
   EXPECT_FALSE(dies_within(*foreign, pool->token(), 2 * second));
   EXPECT_THAT(pool->describe(foreign->token()), HasSubstr("on host host9, node 1"));
-  EXPECT_EQ(pool->local_processes(), 1u);
+  EXPECT_EQ(pool->members().local_processes(), 1u);
 }
 
 TEST_F(ForeignTest, ReapsAtOnceAfterMakingCertain) {
@@ -327,11 +329,11 @@ TEST_F(ForeignTest, ReapsAtOnceAfterMakingCertain) {
   }
   const auto living = attach_from(8);
   const auto pool = attach();
-  ASSERT_TRUE(pool->make_certain());
+  ASSERT_TRUE(pool->members().make_certain());
   std::vector<bool> alive;
-  for (const ProcessRecord& record : pool->processes()) alive.push_back(record.alive);
+  for (const ProcessRecord& record : pool->members().processes()) alive.push_back(record.alive);
   EXPECT_THAT(alive, ElementsAre(false, true, true));
-  EXPECT_EQ(pool->reap({}).value_or(0), 1u);
+  EXPECT_EQ(pool->reclaim().reap({}).value_or(0), 1u);
 }
 
 TEST_F(ForeignTest, DeadAfterLeaseWithoutBeat) {
@@ -339,10 +341,10 @@ TEST_F(ForeignTest, DeadAfterLeaseWithoutBeat) {
   Child child = foreign_child(9);
   const std::uint64_t token = child.next_report();
   EXPECT_TRUE(pool->alive(token));
-  EXPECT_EQ(pool->reap({}).value(), 0u) << "the first look starts the clock";
+  EXPECT_EQ(pool->reclaim().reap({}).value(), 0u) << "the first look starts the clock";
   child.kill(SIGKILL);
   EXPECT_TRUE(dies_within(*pool, token, 60 * second));
-  EXPECT_EQ(pool->reap({}).value(), 1u);
+  EXPECT_EQ(pool->reclaim().reap({}).value(), 1u);
 }
 
 TEST_F(ForeignTest, JudgesOtherPidNamespaceByHeartbeat) {
@@ -354,7 +356,7 @@ TEST_F(ForeignTest, JudgesOtherPidNamespaceByHeartbeat) {
   ASSERT_TRUE(container);
   EXPECT_EQ((*container)->node(), pool->node());
   EXPECT_FALSE(dies_within(*pool, (*container)->token(), 1 * second));
-  EXPECT_EQ(pool->local_processes(), 2u);
+  EXPECT_EQ(pool->members().local_processes(), 2u);
 }
 
 /// A reader in another time namespace sees another start time.
@@ -366,7 +368,7 @@ TEST_F(ForeignTest, JudgesOtherTimeNamespaceByHeartbeat) {
   auto container = attach_as({.spec = spec_}, caller);
   ASSERT_TRUE(container);
   EXPECT_FALSE(dies_within(*pool, (*container)->token(), 1 * second));
-  EXPECT_FALSE(pool->declared_dead((*container)->token()));
+  EXPECT_FALSE(pool->members().declared_dead((*container)->token()));
 }
 
 /// As if another /proc had been mounted since, or the reader had other clocks.
@@ -439,20 +441,21 @@ TEST_F(NodeTest, GivesOneNumberPerHostAndEmulatedNode) {
   EXPECT_EQ(attach({.emulated_node = 1})->node(), 2u);
   EXPECT_EQ(attach_from(9)->node(), 3u);
   EXPECT_EQ(attach_from(9)->node(), 3u);
-  EXPECT_EQ(here->local_processes(), 1u);  // however often it is attached
+  EXPECT_EQ(here->members().local_processes(), 1u);  // however often it is attached
 }
 
 TEST_F(NodeTest, CountsNodesWithoutEntryBeforehand) {
   auto whole = attach();
   const auto most = whole->info().max_nodes;  // one of them is this host's own now
-  EXPECT_EQ(whole->nodes_without_entry(most - 1), 0u);
-  EXPECT_EQ(whole->nodes_without_entry(most + 1), 2u);
+  EXPECT_EQ(whole->members().nodes_without_entry(most - 1), 0u);
+  EXPECT_EQ(whole->members().nodes_without_entry(most + 1), 2u);
   auto zero = attach({.emulated_node = 0});
-  EXPECT_EQ(zero->nodes_without_entry(most - 1), 0u) << "one of them has joined already";
+  EXPECT_EQ(zero->members().nodes_without_entry(most - 1), 0u) << "one of them has joined already";
   auto foreign = attach_from(9);
-  EXPECT_EQ(zero->nodes_without_entry(most - 1), 1u);
+  EXPECT_EQ(zero->members().nodes_without_entry(most - 1), 1u);
   foreign.reset();
-  EXPECT_EQ(zero->nodes_without_entry(most - 1), 0u) << "the other host needs its number no more";
+  EXPECT_EQ(zero->members().nodes_without_entry(most - 1), 0u)
+      << "the other host needs its number no more";
 }
 
 TEST_F(NodeTest, RefusesTooManyEmulatedNodes) {
@@ -508,10 +511,10 @@ TEST_F(NodeTest, KeepsNumberUntilCachesAreFlushed) {
     Child child = foreign_child(9);
     ASSERT_NE(child.next_report(), 0u);
   }
-  EXPECT_TRUE(here->make_certain());
-  EXPECT_EQ(here->reap([](const auto&) {}).value_or(9), 1u);
+  EXPECT_TRUE(here->members().make_certain());
+  EXPECT_EQ(here->reclaim().reap([](const auto&) {}).value_or(9), 1u);
   for (std::uint8_t host = 1; host <= 6; ++host) EXPECT_GT(attach_from(host)->node(), 1u);
-  here->flushes().forget_deaths(1);
+  here->reclaim().flushes().forget_deaths(1);
   std::set<std::uint32_t> numbers;
   for (std::uint8_t host = 10; host <= 15; ++host) numbers.insert(attach_from(host)->node());
   EXPECT_EQ(numbers.count(1), 1u);
@@ -524,7 +527,7 @@ TEST_F(ProcessTest, RestoresOverwrittenSlot) {
   auto pool = attach();
   for (const std::uint64_t word : {0, 1, 2, 3, 7}) {
     overwrite_state(*pool, token, word, 77);
-    for (int looks = 0; looks < 2000 && pool->local_processes() < 2; ++looks)
+    for (int looks = 0; looks < 2000 && pool->members().local_processes() < 2; ++looks)
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     EXPECT_TRUE(pool->alive(token)) << "word " << word;
   }
@@ -537,9 +540,10 @@ TEST_F(ProcessTest, ReapsProcessThatDiedWithinItsLine) {
   auto pool = attach();
   overwrite_state(*pool, token, 7, 77);
   pool = attach();
-  EXPECT_TRUE(pool->make_certain());
+  EXPECT_TRUE(pool->members().make_certain());
   std::set<std::uint64_t> reaped_tokens;
-  const auto reaped = pool->reap([&reaped_tokens](const auto& tokens) { reaped_tokens = tokens; });
+  const auto reaped =
+      pool->reclaim().reap([&reaped_tokens](const auto& tokens) { reaped_tokens = tokens; });
   EXPECT_EQ(reaped.value_or(9), 1u);
   EXPECT_THAT(reaped_tokens, testing::ElementsAre(token));
 }
@@ -549,9 +553,9 @@ TEST_F(ProcessTest, ReapsProcessOfUnknownNodeOnce) {
   const std::uint64_t token = dead();
   auto pool = attach();
   overwrite_state(*pool, token, 1, 0x7777'7777'0000'0001);
-  EXPECT_TRUE(pool->make_certain());
-  EXPECT_EQ(pool->reap([](const auto&) {}).value_or(9), 1u);
-  EXPECT_EQ(pool->reap([](const auto&) {}).value_or(9), 0u);
+  EXPECT_TRUE(pool->members().make_certain());
+  EXPECT_EQ(pool->reclaim().reap([](const auto&) {}).value_or(9), 1u);
+  EXPECT_EQ(pool->reclaim().reap([](const auto&) {}).value_or(9), 0u);
 }
 
 }  // namespace

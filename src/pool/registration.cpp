@@ -25,7 +25,7 @@ bool same_visit(const std::optional<AttachingLine>& now, const std::optional<Att
 
 Registration::Registration(const NodeTable& table, const NodeTable::Joiner& joiner,
                            const coherence::Memory& memory, std::byte* base,
-                           const Superblock& superblock)
+                           const device::Superblock& superblock)
     : table_(table),
       joiner_(joiner),
       memory_(memory),

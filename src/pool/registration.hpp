@@ -18,7 +18,8 @@ namespace penstock::pool {
 class Registration {
  public:
   Registration(const NodeTable& table, const NodeTable::Joiner& joiner,
-               const coherence::Memory& memory, std::byte* base, const Superblock& superblock);
+               const coherence::Memory& memory, std::byte* base,
+               const device::Superblock& superblock);
 
   /// The number of this host's new entry. Errors: no_slots, deadline.
   Result<std::uint32_t> enter();
@@ -44,7 +45,7 @@ class Registration {
   const NodeTable::Joiner& joiner_;
   coherence::Memory memory_;
   std::byte* base_;
-  const Superblock& superblock_;
+  const device::Superblock& superblock_;
   sync::Renaming doors_;
   std::uint32_t name_ = 0;
   std::uint64_t id_ = 0;  ///< holds the name under this id

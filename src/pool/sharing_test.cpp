@@ -1,4 +1,4 @@
-// Processes of different jobs that share memory, Pool::shares_with().
+// Processes of different jobs that share memory, Reclaim::shares_with().
 #include <array>
 #include <set>
 
@@ -27,25 +27,26 @@ TEST_F(SharingTest, KeepsObjectsOfDeadPeerOfAnotherJob) {
     auto survivor = attach({.job = "one"});
     Child killed([&](const Child::Report& report) -> int {
       auto pool = attach({.job = announced_by_survivor ? "" : "two"});
-      if (!announced_by_survivor) (void)pool->shares_with(std::array{survivor->token()});
+      if (!announced_by_survivor) (void)pool->reclaim().shares_with(std::array{survivor->token()});
       report(pool->token());
       sleep_until_killed();
     });
     const std::uint64_t dies = killed.next_report();
     if (announced_by_survivor) {
-      ASSERT_TRUE(survivor->shares_with(std::array{dies}));
+      ASSERT_TRUE(survivor->reclaim().shares_with(std::array{dies}));
     }
     killed.kill(SIGKILL);
     killed.wait();
     EXPECT_FALSE(stranger->alive(dies));
-    EXPECT_EQ(stranger->reap([](const auto&) { FAIL(); }).value(), 0u) << announced_by_survivor;
+    EXPECT_EQ(stranger->reclaim().reap([](const auto&) { FAIL(); }).value(), 0u)
+        << announced_by_survivor;
     {
       const auto guard = stranger->lock();
-      EXPECT_FALSE(stranger->may_reclaim(dies));
+      EXPECT_FALSE(stranger->reclaim().may_reclaim(dies));
     }
     survivor.reset();
     std::set<std::uint64_t> dead;
-    EXPECT_EQ(stranger->reap([&](const auto& tokens) { dead = tokens; }).value(), 1u);
+    EXPECT_EQ(stranger->reclaim().reap([&](const auto& tokens) { dead = tokens; }).value(), 1u);
     EXPECT_THAT(dead, ElementsAre(dies));
   }
 }
@@ -54,18 +55,18 @@ TEST_F(SharingTest, RefusesToShareWithAKilledProcess) {
   auto pool = attach({.job = "one"});
   const std::array gone{dead()};
   const auto is_refused = [&](Pool& by) {
-    const auto refused = by.shares_with(gone);
+    const auto refused = by.reclaim().shares_with(gone);
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().code, ErrorCode::not_found);
     EXPECT_THAT(refused.error().message, HasSubstr("has died, and its memory may have been freed"));
   };
   is_refused(*pool);
-  EXPECT_EQ(pool->reap([](const auto&) {}).value(), 1u);
+  EXPECT_EQ(pool->reclaim().reap([](const auto&) {}).value(), 1u);
   is_refused(*pool);
   const std::array left{attach({.job = "two"})->token()};
-  EXPECT_TRUE(pool->shares_with(left)) << "it has detached in order, and left nothing";
+  EXPECT_TRUE(pool->reclaim().shares_with(left)) << "it has detached in order, and left nothing";
   const std::array<std::uint64_t, 3> none{0, pool->token(), ~std::uint64_t{0}};
-  EXPECT_TRUE(pool->shares_with(none)) << "no other process";
+  EXPECT_TRUE(pool->reclaim().shares_with(none)) << "no other process";
 }
 
 }  // namespace

@@ -6,8 +6,9 @@
 
 namespace penstock::pool {
 
-SlotBlocks::SlotBlocks(const coherence::Memory& memory, std::byte* base, const Superblock& s,
-                       const ProcessTable& processes, std::function<void()> confirm)
+SlotBlocks::SlotBlocks(const coherence::Memory& memory, std::byte* base,
+                       const device::Superblock& s, const ProcessTable& processes,
+                       std::function<void()> confirm)
     : memory_(memory),
       base_(base),
       processes_(processes),

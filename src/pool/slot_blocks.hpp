@@ -61,7 +61,7 @@ class SlotBlocks {
   /// `from` of a block whose previous node is not known.
   static constexpr std::uint32_t anybody = UINT32_MAX;
   /// `confirm`: called before each line is written under the pool's lock.
-  SlotBlocks(const coherence::Memory& memory, std::byte* base, const Superblock& superblock,
+  SlotBlocks(const coherence::Memory& memory, std::byte* base, const device::Superblock& superblock,
              const ProcessTable& processes, std::function<void()> confirm);
 
   static constexpr std::uint64_t bytes(std::uint32_t blocks) { return (2ull + blocks) * 64; }

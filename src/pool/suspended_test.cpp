@@ -51,7 +51,7 @@ TEST_F(SuspendedTest, DeclaredDeadProcessExitsAndKeepsOffSlot) {
   const std::uint64_t token = child.next_report();
   child.wait_until_stopped();
   EXPECT_TRUE(dies_within(*pool, token, 60 * second));
-  EXPECT_EQ(pool->reap({}).value(), 1u);
+  EXPECT_EQ(pool->reclaim().reap({}).value(), 1u);
   std::vector<std::unique_ptr<Pool>> others;  // take all slots, including that one
   for (int i = 0; i < 15; ++i) others.push_back(attach());
   const LastWords words = resume(child);
@@ -74,7 +74,7 @@ TEST_F(SuspendedTest, ProcessDeclaredDeadByItsJobExits) {
   const std::uint64_t token = child.next_report();
   child.wait_until_stopped();
   EXPECT_TRUE(dies_within(*pool, token, 60 * second));
-  EXPECT_EQ(pool->reap({}).value(), 0u);
+  EXPECT_EQ(pool->reclaim().reap({}).value(), 0u);
   EXPECT_EQ(resume(child).status, declared_dead_status);
   EXPECT_FALSE(pool->alive(token)) << "it beat once more, to find out";
 }

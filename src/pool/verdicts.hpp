@@ -21,7 +21,8 @@ namespace penstock::pool {
 
 class VerdictTable {
  public:
-  VerdictTable(const coherence::Memory& memory, std::byte* base, const Superblock& superblock)
+  VerdictTable(const coherence::Memory& memory, std::byte* base,
+               const device::Superblock& superblock)
       : memory_(memory),
         base_(base),
         offset_(superblock.verdicts_offset),

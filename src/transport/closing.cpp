@@ -1,6 +1,7 @@
 // Closing an endpoint: its peers first consume the messages sent to them, and stop storing into its
 // memory.
 #include "base/log.hpp"
+#include "pool/members.hpp"
 #include "transport/endpoint_impl.hpp"
 
 namespace penstock::transport {
@@ -45,7 +46,7 @@ void Endpoint::Impl::abandon_memory_in_use(const Error& error, Peer remaining) {
     cleared = true;
   }
   base::Waiter run("the stores that are on their way", cleared ? store_run_ns : 1, {},
-                   base::WaitPolicy::for_processes(pool.local_processes()));
+                   base::WaitPolicy::for_processes(pool.members().local_processes()));
   while (cleared && run.pause()) progress_rx();
   tx_memory->defer_reclaim();
 }
@@ -58,7 +59,7 @@ void Endpoint::Impl::drain_for_close() {
   for (std::size_t i = 0; i < peers.known(); ++i)
     if (const auto& tx = peers[peers.peer_of(i)].tx) tx->abandon();
   base::Waiter waiter("the peers to take what was sent to them", closing_timeout_ns, {},
-                      base::WaitPolicy::for_processes(pool.local_processes()));
+                      base::WaitPolicy::for_processes(pool.members().local_processes()));
   std::vector<Peer> remaining;
   for (std::size_t i = 0; i < peers.known(); ++i)
     if (const Peer peer = peers.peer_of(i); peers[peer].uses_our_memory())

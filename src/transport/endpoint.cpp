@@ -4,6 +4,8 @@
 
 #include "base/checksum.hpp"
 #include "base/format.hpp"
+#include "device/pool_mappings.hpp"
+#include "pool/reclaim.hpp"
 #include "transport/endpoint_impl.hpp"
 #include "transport/iov.hpp"
 
@@ -95,7 +97,7 @@ Result<Peer> Endpoint::resolve(const Address& address) {
                 address.slot, im.pool.info().spec);
   // A receiver needs no announcement of its own: a sender has resolved it, before its first
   // channel.
-  if (im.peers_may_be_of_other_jobs) PENSTOCK_TRY(im.pool.shares_with({&line->token, 1}));
+  if (im.peers_may_be_of_other_jobs) PENSTOCK_TRY(im.pool.reclaim().shares_with({&line->token, 1}));
   PeerState& peer = im.peers[address.slot];
   if (address.slot != im.self.slot) im.watch_peer(address.slot, address.generation, line->token);
   peer.address = address;

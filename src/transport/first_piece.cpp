@@ -1,6 +1,7 @@
 #include "transport/first_piece.hpp"
 
 #include "base/format.hpp"
+#include "pool/members.hpp"
 
 namespace penstock::transport {
 
@@ -21,7 +22,7 @@ arena::Share FirstPiece::share_of(const Endpoint& endpoint) const {
 
 /// Other endpoints of this node that are open and have no memory yet.
 std::vector<arena::Share> FirstPiece::others() {
-  const auto members = arena_->pool().members_of_this_node();
+  const auto members = arena_->pool().members().of_this_node();
   std::vector<std::uint32_t> slots;
   for (const auto& member : members) slots.push_back(member.slot);
   const auto lines = table_.load_of_this_node(slots);

@@ -1,4 +1,5 @@
 // Channels between peers on one node, which rely on its coherent caches, and other channels.
+#include "pool/members.hpp"
 #include "transport/layout.hpp"
 #include "transport/test_endpoints.hpp"
 
@@ -58,7 +59,7 @@ TEST_P(IntraNodeTest, MarksChannelsWithinNode) {
 TEST_P(IntraNodeTest, LeavesChannelsBetweenNodesUnmarked) {
   move_b_away();
   EXPECT_NE(side_a_.pool->node(), side_b_.pool->node());
-  EXPECT_EQ(side_a_.pool->node_of(side_b_.pool->token()), side_b_.pool->node());
+  EXPECT_EQ(side_a_.pool->members().node_of(side_b_.pool->token()), side_b_.pool->node());
   inject(1);
   EXPECT_EQ(header().intra_node, 0u);
   progress_until([&] { return callbacks_b_.arrived.size() == 1; });

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "pool/members.hpp"
 #include "transport/peer_watch.hpp"
 #include "transport/rx_channel.hpp"
 #include "transport/transport.hpp"
@@ -77,7 +78,9 @@ class Peers {
   }
 
   std::string describe(Peer peer) const { return pool_.describe(watch.token(peer)); }
-  bool on_this_node(Peer peer) const { return pool_.node_of(watch.token(peer)) == pool_.node(); }
+  bool on_this_node(Peer peer) const {
+    return pool_.members().node_of(watch.token(peer)) == pool_.node();
+  }
   /// The counts for the endpoint of this generation in the slot.
   EndpointStats& counts_of(Peer peer, std::uint32_t generation);
   /// The sum over all peers, earlier endpoints of their slots, and messages to this endpoint

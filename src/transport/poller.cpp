@@ -5,6 +5,7 @@
 
 #include "base/clock.hpp"
 #include "base/log.hpp"
+#include "pool/members.hpp"
 
 namespace penstock::transport {
 namespace {
@@ -191,7 +192,7 @@ std::optional<bool> Poller::is_intra_node(Peer source, std::uint32_t generation)
   if (!line) return std::nullopt;
   if (line->generation != generation) return false;  // the sender has ended
   const pool::Pool& pool = context_.pool;
-  if (const auto node = pool.node_of(line->token)) return *node == pool.node();
+  if (const auto node = pool.members().node_of(line->token)) return *node == pool.node();
   return pool.alive(line->token) ? std::nullopt : std::optional(false);
 }
 

@@ -5,6 +5,8 @@
 
 #include "base/clock.hpp"
 #include "base/log.hpp"
+#include "device/pool_mappings.hpp"
+#include "pool/members.hpp"
 #include "transport/endpoint_impl.hpp"
 
 namespace penstock::transport {
@@ -132,7 +134,7 @@ void Endpoint::Impl::slow_checks(std::uint64_t now) {
 void Endpoint::Impl::look_around(std::uint64_t now) {
   const std::uint64_t read = memory.device_reads();
   pool.mappings().follow_attachments();  // another copy of the library may have attached
-  const auto policy = base::WaitPolicy::for_processes(pool.local_processes());
+  const auto policy = base::WaitPolicy::for_processes(pool.members().local_processes());
   looks = policy.spins > settings.warm_looks * 100 ? settings.warm_looks : 1;
   const std::uint64_t pause_ns = (memory.device_reads() - read) * ns_a_line;
   next_look_around_ns = now + std::max(look_around_every_ns, pause_ns);

@@ -6,6 +6,7 @@
 #include "base/checked.hpp"
 #include "base/clock.hpp"
 #include "base/format.hpp"
+#include "device/pool_mappings.hpp"
 #include "transport/iov.hpp"
 #include "transport/rx_channel.hpp"
 #include "transport/tx_channel.hpp"

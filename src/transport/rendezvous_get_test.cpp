@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/environment_guard.hpp"
+#include "device/pool_mappings.hpp"
 #include "transport/settings.hpp"
 #include "transport/test_endpoints.hpp"
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/environment_guard.hpp"
+#include "pool/members.hpp"
 #include "transport/endpoint_table.hpp"
 #include "transport/test_endpoints.hpp"
 
@@ -492,7 +493,7 @@ TEST_P(TransportTest, ClosingEndpointLetsOthersProgress) {
 
 TEST_P(TransportTest, PublishesWaitWhenNothingMoves) {
   const auto activity_text = [&] {
-    for (const auto& record : side_b_.pool->processes())
+    for (const auto& record : side_b_.pool->members().processes())
       if (record.rank == 0) return record.activity;
     return std::string("no record");
   };

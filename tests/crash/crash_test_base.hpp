@@ -9,6 +9,7 @@
 
 #include "arena/arena.hpp"
 #include "base/clock.hpp"
+#include "pool/members.hpp"
 #include "pool/test_pool.hpp"
 #include "samples.hpp"
 #include "steps.hpp"
@@ -65,7 +66,7 @@ inline Standing collected(const std::string& spec) {
   const auto stats = here.arena->stats();
   now.bytes_used = stats.bytes_used;
   now.objects = stats.objects;
-  for (const auto& process : here.pool->processes()) now.attached += process.attached;
+  for (const auto& process : here.pool->members().processes()) now.attached += process.attached;
   return now;
 }
 

@@ -131,8 +131,8 @@ Result<std::uint64_t> pool_room(const TargetSpec& spec) {
     const Attachment found = PENSTOCK_TRY(Attachment::open(spec.place, 0));
     return found.arena->stats().bytes_largest_free;
   }
-  const auto parts = PENSTOCK_TRY(pool::parse_spec(spec.place));
-  if (parts[0].kind == pool::Part::Kind::devdax)
+  const auto parts = PENSTOCK_TRY(device::parse_spec(spec.place));
+  if (parts[0].kind == device::Part::Kind::devdax)
     return fail(ErrorCode::not_found, "there is no pool on {}: penstock pool create {}", spec.place,
                 spec.place);
   const auto slash = parts[0].path.rfind('/');

@@ -85,7 +85,7 @@ class TransactionTarget final : public Target {
   }
 
   std::string facts() const override {
-    const bool kept = writer_.pool->durability() != pool::Durability::none;
+    const bool kept = writer_.pool->device().durability() != device::Durability::none;
     return fmt::format("pool {}, {} mode; {}", pool_.spec(),
                        coherence::mode_name(writer_.pool->memory().mode()),
                        kept ? "what is committed is at the device"
