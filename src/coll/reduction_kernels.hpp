@@ -9,6 +9,8 @@
 
 #include <hwy/highway.h>
 
+#include <type_traits>
+
 #include "coll/datatype.hpp"
 #include "coll/element.hpp"
 
@@ -16,32 +18,85 @@ HWY_BEFORE_NAMESPACE();
 namespace penstock::coll::HWY_NAMESPACE {
 
 template <class Format, Operation operation>
-struct Kernel {
+struct Loops {
   using T = typename Format::Accumulated;
 
-  static void first(void* to, const void* in, std::size_t n, double factor) {
+  static HWY_NOINLINE void first(void* to, const void* in, std::size_t n, double factor) {
     T* const accumulated = static_cast<T*>(to);
     for (std::size_t i = 0; i < n; ++i)
       accumulated[i] = scaled<Format, operation>(loaded<Format>(in, i), factor);
   }
-  static void add(void* to, const void* in, std::size_t n, double factor) {
+  static HWY_NOINLINE void add(void* to, const void* in, std::size_t n, double factor) {
     T* const accumulated = static_cast<T*>(to);
     for (std::size_t i = 0; i < n; ++i)
       accumulated[i] = combined<operation, T>(
           accumulated[i], scaled<Format, operation>(loaded<Format>(in, i), factor));
   }
-  static void finish(void* out, const void* from, std::size_t n, std::uint32_t ranks) {
+  static HWY_NOINLINE void finish(void* out, const void* from, std::size_t n, std::uint32_t ranks) {
     const T* const accumulated = static_cast<const T*>(from);
     for (std::size_t i = 0; i < n; ++i) stored<Format, operation>(out, i, accumulated[i], ranks);
   }
   /// Does all three for two operands. `out` may begin before or at an operand, because every
   /// element is read before its place is overwritten.
-  static void pair(void* out, const void* left, const void* right, std::size_t n,
-                   std::uint32_t ranks) {
+  static HWY_NOINLINE void pair(void* out, const void* left, const void* right, std::size_t n,
+                                std::uint32_t ranks) {
 #pragma GCC ivdep
     for (std::size_t i = 0; i < n; ++i)
       stored<Format, operation>(
           out, i, combined<operation, T>(loaded<Format>(left, i), loaded<Format>(right, i)), ranks);
+  }
+};
+
+/// Unsigned, if it is an integer.
+template <class Format>
+struct AsUnsigned {
+  using type = Format;
+};
+template <class T>
+requires std::is_integral_v<T>
+struct AsUnsigned<Native<T>> {
+  using type = Native<std::make_unsigned_t<T>>;
+};
+
+constexpr bool needs_sign(Operation operation) {
+  return operation == Operation::minimum || operation == Operation::maximum ||
+         operation == Operation::average || operation == Operation::premultiplied_sum;
+}
+template <class Format, Operation operation>
+using Step =
+    Loops<std::conditional_t<needs_sign(operation), Format, typename AsUnsigned<Format>::type>,
+          operation>;
+
+/// Loops that give the same result are compiled once: integers wrap, so that few operations depend
+/// on their sign, and each step depends on few operations.
+template <class Format, Operation operation>
+struct Kernel {
+  static constexpr bool of_bits =
+      operation >= Operation::bit_and && operation <= Operation::bit_xor;
+  // Reduction::make refuses operations on bits of floating-point numbers.
+  static constexpr Operation meant =
+      of_bits && std::is_floating_point_v<typename Format::Accumulated> ? Operation::sum
+                                                                        : operation;
+
+  static void first(void* to, const void* in, std::size_t n, double factor) {
+    constexpr Operation step =
+        meant == Operation::premultiplied_sum ? Operation::premultiplied_sum : Operation::sum;
+    Step<Format, step>::first(to, in, n, factor);
+  }
+  static void add(void* to, const void* in, std::size_t n, double factor) {
+    constexpr Operation step = meant == Operation::average ? Operation::sum : meant;
+    Step<Format, step>::add(to, in, n, factor);
+  }
+  static void finish(void* out, const void* from, std::size_t n, std::uint32_t ranks) {
+    constexpr Operation step = meant == Operation::average       ? Operation::average
+                               : meant >= Operation::logical_and ? Operation::logical_and
+                                                                 : Operation::sum;
+    Step<Format, step>::finish(out, from, n, ranks);
+  }
+  static void pair(void* out, const void* left, const void* right, std::size_t n,
+                   std::uint32_t ranks) {
+    constexpr Operation step = meant == Operation::premultiplied_sum ? Operation::sum : meant;
+    Step<Format, step>::pair(out, left, right, n, ranks);
   }
 };
 
