@@ -1,13 +1,17 @@
 #!/usr/bin/env bash
 # What make test runs once all is built: the tests, and the short proof beside them. Two tests at a time leave cores idle, for
-# jobs of several ranks often sleep; the simulations only compute, and take what is left.
+# jobs of several ranks often sleep; the simulations only compute, and take what is left. Then nothing of them may be left.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 build=${BUILD:-build}
+began=$(date +%s)
+TMPDIR=$(mktemp -d "${TMPDIR:-/var/tmp}/penstock.XXXXXX") || exit 1 # some need a disk, which /tmp may not be
+chmod 1777 "$TMPDIR" # as /tmp: some tests run commands as other users
+export TMPDIR E2E_RECORD=$TMPDIR/tests
 
 ci/idle.sh proof/prove.py --build "$build" --jobs "${JOBS:-$(nproc)}" --short >"$build/prove.log" 2>&1 &
 proof=$!
-stop() { kill -- -$proof 2>/dev/null; }
+stop() { kill -- -$proof 2>/dev/null; rm -rf "$TMPDIR"; }
 trap stop EXIT
 trap 'exit 130' INT TERM
 
@@ -15,6 +19,6 @@ ctest --test-dir "$build" --output-on-failure --no-label-summary -j 2 -LE 'proof
 tested=$?
 wait $proof
 proved=$?
-trap - EXIT
+trap 'rm -rf "$TMPDIR"' EXIT
 cat "$build/prove.log"
-[ $tested = 0 ] && [ $proved = 0 ]
+python3 -B tests/e2e/leftovers.py "$TMPDIR" "$began" && [ $tested = 0 ] && [ $proved = 0 ]

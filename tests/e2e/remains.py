@@ -1,5 +1,5 @@
-"""Removes files that killed MPI launchers and ranks leave in /dev/shm and /tmp. Keeps files that a living process may
-use: they belong to other jobs."""
+"""Finds files that killed MPI launchers and ranks leave in /dev/shm and /tmp, and removes them. Keeps files that a living
+process may use: they belong to other jobs."""
 
 import os
 import re
@@ -12,27 +12,33 @@ TOPOLOGY = "hydra_hwloc_xmlfile_"  # Hydra's proxy makes it for its ranks; its f
 HZ = os.sysconf("SC_CLK_TCK")
 
 
-def segments_of(processes):
-    """Files of MPIs in /dev/shm that these processes have mapped."""
+def _mapped(processes):
+    """Files in /dev/shm that these processes have mapped."""
     found = set()
     for process in processes:
         try:
             maps = Path(f"/proc/{process}/maps").read_text(errors="replace")
         except OSError:
             continue
-        found.update(path for path in re.findall(rf"{SHM}/(\S+)$", maps, re.M) if path.startswith(SEGMENTS))
-    return {SHM / name for name in found}
+        found.update(re.findall(rf"{SHM}/\S+$", maps, re.M))
+    return {Path(path) for path in found}
+
+
+def segments_of(processes):
+    """Files of MPIs among them."""
+    return {path for path in _mapped(processes) if path.name.startswith(SEGMENTS)}
 
 
 def _held():
-    """Files of MPIs in /dev/shm that some process has open or has mapped: an MPI closes its file once it has mapped it."""
+    """Files that some process has open, and those in /dev/shm that some process has mapped: an MPI closes its file once it
+    has mapped it."""
     held = set()
     for link in Path("/proc").glob("[0-9]*/fd/*"):
         try:
             held.add(Path(os.readlink(link)))
         except OSError:
             continue
-    return held | segments_of(path.name for path in Path("/proc").glob("[0-9]*"))
+    return held | _mapped(path.name for path in Path("/proc").glob("[0-9]*"))
 
 
 def _oldest_proxy():
@@ -59,12 +65,21 @@ def _made_since(paths, since):
             yield path, status.st_mtime
 
 
-def remove_remains(since):
-    """Removes this user's MPI files that were made since then and whose processes are gone."""
-    segments = {path for path, _ in _made_since((path for path in SHM.iterdir() if path.name.startswith(SEGMENTS)), since)}
-    if segments:
-        segments -= _held()
+def unheld(folder, names, since):
+    """This user's files of a folder whose names begin so, that were made since then, and that no process has open or has
+    mapped; and when each was made."""
+    found = dict(_made_since((path for path in folder.iterdir() if path.name.startswith(names)), since))
+    held = _held() if found else ()
+    return {path: made for path, made in found.items() if path not in held}
+
+
+def remains(since):
+    """This user's MPI files that were made since then and whose processes are gone, and when each was made."""
     topologies = dict(_made_since(Path("/tmp").glob(f"{TOPOLOGY}*"), since))
     oldest = _oldest_proxy() - 1 if topologies else 0  # the clock of /proc has steps
-    for path in (*segments, *(path for path, made in topologies.items() if made < oldest)):
+    return unheld(SHM, SEGMENTS, since) | {path: made for path, made in topologies.items() if made < oldest}
+
+
+def remove_remains(since):
+    for path in remains(since):
         path.unlink(missing_ok=True)

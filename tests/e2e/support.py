@@ -13,6 +13,7 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
+import leftovers
 from remains import SHM, remove_remains
 
 SOURCE = Path(os.environ.get("E2E_SOURCE", Path(__file__).resolve().parents[2]))
@@ -73,6 +74,8 @@ class Case(unittest.TestCase):
         self.temporary = Path(self.enterContext(tempfile.TemporaryDirectory(prefix="penstock-tmp-", ignore_cleanup_errors=True)))
         self.temporary.chmod(0o1777)  # as /tmp: some commands run as other users
         self.enterContext(mock.patch.dict(os.environ, TMPDIR=str(self.temporary)))
+        leftovers.note(self, "begins")
+        self.addCleanup(leftovers.note, self, "ends")
         self.addCleanup(remove_remains, time.time() - 1)  # file times are of the clock's last tick
 
     def penstock(self, *arguments, status=0, timeout=120, environment=None, input=None, **more):
