@@ -85,6 +85,7 @@ struct Meeting {
     bool check = false;
     std::uint64_t zero_copy_bytes = coll::default_zero_copy_bytes;
     bool mixed = false;
+    std::uint64_t long_call_bytes = coll::default_long_call_bytes;
   };
   std::unique_ptr<coll::Communicator> open(World& world, pool::Pool& pool, std::uint32_t self,
                                            const Wishes& wishes) const {
@@ -95,7 +96,8 @@ struct Meeting {
                           .shape = shape,
                           .check = wishes.check,
                           .mixed = wishes.mixed,
-                          .zero_copy_bytes = wishes.zero_copy_bytes};
+                          .zero_copy_bytes = wishes.zero_copy_bytes,
+                          .long_call_bytes = wishes.long_call_bytes};
     const auto ranks = static_cast<std::uint32_t>(tokens.size());
     std::uint64_t at = area + coll::Communicator::bytes(ranks, shape);
     for (const auto& slots : coll::Communicator::slot_areas(ranks, shape)) {

@@ -26,6 +26,7 @@ struct Plan : Meeting {
   std::vector<bool> by_hosts;
   std::uint32_t next_owner = 0;  ///< the rank that has the memory when all have left
   bool stops_rank_2 = false;     ///< while it leaves, until the next owner has checked its memory
+  bool sleeps = false;           ///< while chunks move, in every call
 };
 
 class Rank : PlanRank<Plan> {
@@ -34,7 +35,9 @@ class Rank : PlanRank<Plan> {
 
   void call_all() {
     if (!await_all_ranks()) return;
-    const auto comm = plan_.open(world_, *pool_, self_);
+    Meeting::Wishes wishes;
+    if (plan_.sleeps) wishes.long_call_bytes = 0;
+    const auto comm = plan_.open(world_, *pool_, self_, wishes);
     comm->drop_copies_of_own_slots();  // as ranks with GPUs do
     for (std::size_t i = 0; i < plan_.calls.size(); ++i)
       if (!call(*comm, i)) return;
@@ -121,6 +124,7 @@ Scenario calls(const SimulatedPool& pool, std::uint64_t area, std::uint32_t rank
       plan->plans.back().slot_bytes = small_shape.slot_bytes;
       plan->by_hosts.push_back(random() % 4 == 0);
     }
+    plan->sleeps = random() % 2 == 0;
     spawn_ranks<Rank>(world, pool, plan, nodes, victim);
   };
   return scenario;

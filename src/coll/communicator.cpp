@@ -37,7 +37,8 @@ struct Communicator::Impl {
         plans(options.tuning != nullptr ? *options.tuning : Tuning{}, options.by_gpus),
         schedules(NodeMap(options.nodes)),
         eager(state),
-        slots(state, options.mixed ? no_zero_copy_bytes : options.zero_copy_bytes),
+        slots(state, options.mixed ? no_zero_copy_bytes : options.zero_copy_bytes,
+              options.long_call_bytes),
         in_switch(state, options.switch_region, !options.mixed),
         direct(state),
         check(state, options.check),
@@ -463,6 +464,7 @@ Result<void> Communicator::run(const Call& call, const Prepared& prepared) {
   while (done && !*done) {
     const std::uint64_t before = position();
     const auto look = [&] {
+      my.slots.rest();
       if (done && !*done) done = my.step();
       if (done && !*done) {
         const auto early = my.ends_early(call, awake.now_ns());

@@ -50,6 +50,10 @@ struct TakenSlots {
   std::uint64_t slot_bytes = 0;
 };
 
+/// In calls that move at least as many bytes between this rank and the pool by a Mover, the thread
+/// that keeps the protocol sleeps while chunks move.
+inline constexpr std::uint64_t default_long_call_bytes = 8 << 20;
+
 /// Zero copy is used only for parts of at least this size, in calls whose input or output on this
 /// rank has at least 128 times as many bytes.
 inline constexpr std::uint64_t default_zero_copy_bytes = 16 << 10;
@@ -89,6 +93,7 @@ struct Options {
   /// A chunk stays in place if its parts lie in the pool in whole lines and have at least this many
   /// bytes. Other ranks read it there, and the call ends when all have. May differ between ranks.
   std::uint64_t zero_copy_bytes = default_zero_copy_bytes;
+  std::uint64_t long_call_bytes = default_long_call_bytes;  ///< may differ between ranks
   /// The table that plan() uses; the same on all ranks. Null: default_tuning().
   std::shared_ptr<const Tuning> tuning;
   /// Set if a switch that computes serves the communicator. The same on all ranks; not with

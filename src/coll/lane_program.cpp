@@ -1,12 +1,27 @@
 #include "coll/lane_program.hpp"
 
+#include <algorithm>
+
 namespace penstock::coll {
 
 namespace {
 
+std::uint64_t bytes_in_pool(const Schedule& schedule, const Step& step) {
+  if (step.kind == StepKind::move) return 0;
+  if (step.kind != StepKind::combine) return step.span.bytes;
+  const auto first = schedule.operands.begin() + step.first_operand;
+  const auto read = std::count_if(first, first + step.operand_count,
+                                  [](const Operand& operand) { return !operand.own; });
+  return static_cast<std::uint64_t>(read) * step.span.bytes;
+}
+
 class Cutter {
  public:
-  void add(Lane lane, StepKind kind, std::uint32_t step) {
+  explicit Cutter(const Schedule& schedule) : schedule_(schedule) {}
+
+  void add(std::uint32_t step) {
+    const StepKind kind = schedule_.steps[step].kind;
+    const Lane lane = schedule_.steps[step].lane;
     // No word is published later because of what the other lane moves.
     const Lane other = lane == Lane::write ? Lane::read : Lane::write;
     if (!last(other).signals.empty()) next(other);
@@ -47,6 +62,9 @@ class Cutter {
     if (!last(lane).signals.empty()) next(lane);
     open(lane);
     last(lane).moves.push_back(step);
+    const std::uint64_t bytes = bytes_in_pool(schedule_, schedule_.steps[step]);
+    last(lane).bytes += bytes;
+    program_.bytes += bytes;
     push(Event::Kind::move, lane, step);
   }
   void add_signal(Lane lane, std::uint32_t step) {
@@ -72,15 +90,15 @@ class Cutter {
     segments(lane).emplace_back();
   }
 
+  const Schedule& schedule_;
   LaneProgram program_;
 };
 
 }  // namespace
 
 LaneProgram lane_program_of(const Schedule& schedule) {
-  Cutter cutter;
-  for (std::uint32_t i = 0; i < schedule.steps.size(); ++i)
-    cutter.add(schedule.steps[i].lane, schedule.steps[i].kind, i);
+  Cutter cutter(schedule);
+  for (std::uint32_t i = 0; i < schedule.steps.size(); ++i) cutter.add(i);
   return cutter.finish();
 }
 

@@ -18,8 +18,9 @@ inline constexpr std::size_t lane_count = 2;
 /// steps, ascending. Each list may be empty.
 struct Segment {
   std::vector<std::uint32_t> waits, moves, signals;
-  bool gate = false;  ///< the mover waits here until the proxy allows it
-  bool mark = false;  ///< the proxy waits until the moves are done
+  std::uint64_t bytes = 0;  ///< moved between this rank and the pool
+  bool gate = false;        ///< the mover waits here until the proxy allows it
+  bool mark = false;        ///< the proxy waits until the moves are done
   bool is_empty() const { return waits.empty() && moves.empty() && signals.empty(); }
 };
 
@@ -38,6 +39,7 @@ struct Event {
 struct LaneProgram {
   std::array<std::vector<Segment>, lane_count> lanes;
   std::vector<Event> events;
+  std::uint64_t bytes = 0;  ///< of all segments
 
   const std::vector<Segment>& of(Lane lane) const { return lanes[static_cast<std::size_t>(lane)]; }
 };

@@ -16,6 +16,7 @@ namespace penstock::coll {
 void LaneRun::begin(const Call& call, const Prepared& prepared) {
   SlotRun::begin(call, prepared);
   at_ = {};
+  pace_.begin(call.mover != nullptr && prepared.program.bytes >= long_call_bytes_);
   const auto& consumers = prepared.schedule.consumers;
   is_read_apart_ = std::any_of(consumers.begin(), consumers.end(),
                                [this](std::uint32_t rank) { return s_.group.apart(rank); });
@@ -100,6 +101,8 @@ Result<bool> LaneRun::advance_lane(Lane lane, Missing& missing) {
       PENSTOCK_TRY(make_readable(segment));
       if (segment.gate) call().mover->allow(lane, at.segment);
       at.stage = Stage::moves;
+      at.bytes += segment.bytes;
+      if (segment.mark) pace_.move(lane, std::exchange(at.bytes, 0));
     }
     if (segment.mark && !call().mover->is_done(lane, at.segment)) {
       missing.push_back(s_.self());
@@ -108,6 +111,7 @@ Result<bool> LaneRun::advance_lane(Lane lane, Missing& missing) {
     signal(segment);
     at.stage = Stage::waits;
     at.begun = false;
+    if (segment.mark) at.segment + 1 < segments.size() ? pace_.wait(lane) : pace_.end(lane);
   }
   return true;
 }
@@ -122,6 +126,7 @@ Result<bool> LaneRun::advance(Missing& missing) {
     drop_repeated(missing);
     return false;
   }
+  pace_.end_call();
   s_.finish(false, prepared().read_by_all);
   return true;
 }

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include "coll/lane_pace.hpp"
 #include "coll/lane_program.hpp"
 #include "coll/prepared.hpp"
 #include "coll/state.hpp"
@@ -180,9 +181,12 @@ class SlotRun : public Running {
 /// The slot form. If the call has a Mover, it moves the data, and this thread runs the protocol.
 class LaneRun : public SlotRun {
  public:
-  using SlotRun::SlotRun;
+  LaneRun(State& state, std::uint64_t zero_copy_bytes, std::uint64_t long_call_bytes)
+      : SlotRun(state, zero_copy_bytes), long_call_bytes_(long_call_bytes) {}
   void begin(const Call& call, const Prepared& prepared);
   Result<bool> advance(Missing& missing);
+  /// Called between two looks. In a long call of a Mover it sleeps while chunks move.
+  void rest() { pace_.rest(); }
 
  private:
   enum class Stage : std::uint8_t { waits, moves };
@@ -190,6 +194,7 @@ class LaneRun : public SlotRun {
     Stage stage = Stage::waits;
     bool begun = false;  ///< the segment's waits have begun
     std::size_t segment = 0;
+    std::uint64_t bytes = 0;  ///< moved since the last mark
     std::vector<std::size_t> pending;
   };
   Result<bool> advance_lane(Lane lane, Missing& missing);
@@ -197,6 +202,8 @@ class LaneRun : public SlotRun {
   Result<void> make_readable(const Segment& segment);
   void signal(const Segment& segment);
 
+  const std::uint64_t long_call_bytes_;
+  LanePace pace_;
   std::array<LaneState, lane_count> at_;
   bool is_read_apart_ = false;  ///< ranks of other nodes read what this rank publishes in the call
 };

@@ -1,5 +1,7 @@
 #include "gpu/proxied.hpp"
 
+#include <sys/prctl.h>
+
 #include <chrono>
 
 #include "base/format.hpp"
@@ -231,6 +233,7 @@ void Proxied::allow(Lane lane, std::uint64_t segments) {
 /// waking up takes longer than a small collective.
 void Proxied::run_proxy() {
   constexpr std::chrono::microseconds stays_awake{100};
+  (void)prctl(PR_SET_TIMERSLACK, 1UL);  // it sleeps for parts of a chunk's time
   const Device::Scope scope(*device_);
   const BesideCaptures beside(device_->driver());
   std::uint64_t done = 0;
