@@ -67,6 +67,8 @@ int device_of(Context context) {
   return found == primaries.end() ? -1 : static_cast<int>(found - primaries.begin());
 }
 
+std::atomic<unsigned> copies{0};
+
 /// Streams that capture in the mode that forbids all threads calls that may wait; and this thread's
 /// mode.
 std::atomic<int> global_captures{0};
@@ -236,9 +238,12 @@ PENSTOCK_EXPORT Status cuCtxGetDevice(Device* device) {
   return success;
 }
 
+/// With STANDIN_NO_MEMORY_FROM=BYTES no allocation has so many bytes.
 PENSTOCK_EXPORT Status cuMemAlloc_v2(DevicePointer* pointer, std::size_t bytes) {
   RETURN_IF_FAILED(usable());
   RETURN_IF_FAILED(allowed());
+  const char* const from = std::getenv("STANDIN_NO_MEMORY_FROM");
+  if (from != nullptr && bytes >= std::strtoull(from, nullptr, 10)) return out_of_memory;
   return Memory::instance().allocate(pointer, bytes, device_of(current.back()));
 }
 PENSTOCK_EXPORT Status cuMemFree_v2(DevicePointer pointer) {
@@ -414,9 +419,14 @@ PENSTOCK_EXPORT Status cuMemcpyDtoDAsync_v2(DevicePointer to, DevicePointer from
                                             Stream stream) {
   return copy(stream, bytes, on_device(to, bytes), on_device(from, bytes));
 }
+/// For tests: the number of calls of cuMemcpyAsync so far.
+PENSTOCK_EXPORT unsigned standin_copies() {
+  return copies;
+}
 /// Either address is a device pointer, possibly of registered host memory.
 PENSTOCK_EXPORT Status cuMemcpyAsync(DevicePointer to, DevicePointer from, std::size_t bytes,
                                      Stream stream) {
+  ++copies;
   return copy(stream, bytes, on_device(to, bytes), on_device(from, bytes));
 }
 PENSTOCK_EXPORT Status cuStreamWriteValue64_v2(Stream stream, DevicePointer at, std::uint64_t value,

@@ -67,7 +67,7 @@ constexpr std::array table{
              "Cells of a channel. Default: 4 at first, 32 when it proves busy.", 8, 1024},
     Variable{"PENSTOCK_COLL_PLAN", "", "NAME=VALUE,...", Audience::tuning,
              "How collectives go through the pool, in place of what is chosen by size: algorithm, "
-             "variant, chunk, chunks, turns, form, devices."},
+             "variant, chunk, chunks, turns, scratch, form, devices."},
     Variable{"PENSTOCK_COLL_SWITCH", "auto", "auto|always|never", Audience::tuning,
              "Collectives in the switch that serves the pool (penstock switch): auto where the "
              "tuning table says so, always where it can; rank 0's counts."},

@@ -54,14 +54,19 @@ Result<void> take(PlanOverride& taken, std::string_view key, std::string_view va
     const auto bytes = base::parse_bytes(value);
     if (!bytes || *bytes < 64) return unexpected(wrong(key, value, "64 bytes or more are needed"));
     taken.chunk_bytes = *bytes;
+  } else if (key == "scratch") {
+    const auto bytes = base::parse_bytes(value);
+    if (!bytes || *bytes == 0)
+      return unexpected(wrong(key, value, "a number of bytes is needed, such as 256K"));
+    taken.scratch_from = *bytes;
   } else if (key == "form") {
     taken.slots_only = value == "slots";
     if (value != "slots" && value != "auto")
       return unexpected(wrong(key, value, "auto or slots is needed"));
   } else {
     return unexpected(wrong(key, value,
-                            "the names are algorithm, variant, chunk, chunks, turns, form, "
-                            "devices"));
+                            "the names are algorithm, variant, chunk, chunks, turns, scratch, "
+                            "form, devices"));
   }
   return {};
 }
@@ -76,6 +81,7 @@ Plan PlanOverride::applied_to(const Plan& plan, const Problem& problem, bool nod
   changed.turns = turns.value_or(plan.turns);
   if (chunks != 0 || chunk_bytes != 0) changed.chunks = chunks;
   if (chunk_bytes != 0) changed.slot_bytes = std::min(plan.slot_bytes, chunk_bytes);
+  if (scratch_from != 0) changed.scratch_from = scratch_from;
   if (algorithm && has_algorithm(problem.collective, *algorithm, nodes))
     changed.algorithm = *algorithm;
   if (changed.variant != Variant::all) changed.algorithm = Algorithm::one_shot;

@@ -12,10 +12,11 @@ struct PlanOverride {
   std::optional<Algorithm> algorithm;
   std::optional<Variant> variant;
   std::optional<bool> turns;
-  std::uint64_t chunk_bytes = 0;  ///< most bytes in a chunk, whatever its plan says; 0: not set
-  std::uint32_t chunks = 0;       ///< Plan::chunks
-  bool slots_only = false;        ///< no call is eager
-  std::uint32_t devices = 0;      ///< at most; 0: not set. Used by code that creates communicators
+  std::uint64_t chunk_bytes = 0;   ///< most bytes in a chunk, whatever its plan says; 0: not set
+  std::uint32_t chunks = 0;        ///< Plan::chunks
+  bool slots_only = false;         ///< no call is eager
+  std::uint64_t scratch_from = 0;  ///< Plan::scratch_from; 0: not set
+  std::uint32_t devices = 0;       ///< at most; 0: not set. Used by code that creates communicators
 
   /// Keeps the plan's algorithm if the collective does not have the override's. Keeps an eager
   /// plan. `nodes`: two_level is possible. The variants aggregate and naive exist only for

@@ -13,7 +13,8 @@ std::string error_of(std::string_view text) {
 
 TEST(PlanOverride, IsReadFromText) {
   const auto all = *parse_plan_override(
-      "variant=aggregate,chunk=64K,algorithm=two_shot,chunks=3,turns=1,form=slots,devices=2");
+      "variant=aggregate,chunk=64K,algorithm=two_shot,chunks=3,turns=1,form=slots,devices=2,"
+      "scratch=1M");
   EXPECT_EQ(all.variant, Variant::aggregate);
   EXPECT_EQ(all.chunk_bytes, 64u << 10);
   EXPECT_EQ(all.algorithm, Algorithm::two_shot);
@@ -21,6 +22,7 @@ TEST(PlanOverride, IsReadFromText) {
   EXPECT_EQ(all.turns, true);
   EXPECT_TRUE(all.slots_only);
   EXPECT_EQ(all.devices, 2u);
+  EXPECT_EQ(all.scratch_from, 1u << 20);
   const auto none = *parse_plan_override("");
   EXPECT_FALSE(none.variant || none.algorithm || none.turns || none.slots_only);
 }
@@ -36,6 +38,7 @@ TEST(PlanOverride, SaysWhatIsWrong) {
   EXPECT_THAT(error_of("chunks=4x"), HasSubstr("chunks=4x"));
   EXPECT_THAT(error_of("chunk=63"), HasSubstr("64 bytes or more"));
   EXPECT_THAT(error_of("turns=yes"), HasSubstr("0 or 1"));
+  EXPECT_THAT(error_of("scratch=0"), HasSubstr("scratch=0: a number of bytes is needed"));
   EXPECT_THAT(error_of("form=eager"), HasSubstr("auto or slots"));
   EXPECT_THAT(error_of("devices=65"), HasSubstr("1 to 64"));
 }
@@ -51,6 +54,9 @@ TEST(PlanOverride, ChangesWhatTheCollectiveHas) {
   EXPECT_TRUE(changed.turns);
   EXPECT_EQ(two_level.applied_to(plan, problem, false).algorithm, Algorithm::one_shot);
   const Plan of_table{.chunks = 5};
+  const auto scratch = *parse_plan_override("scratch=64K");
+  EXPECT_EQ(scratch.applied_to(plan, problem, true).scratch_from, 64u << 10);
+  EXPECT_EQ(two_level.applied_to(plan, problem, true).scratch_from, default_scratch_from);
   EXPECT_EQ(parse_plan_override("turns=1")->applied_to(of_table, problem, true).chunks, 5u);
   EXPECT_EQ(parse_plan_override("chunk=1K")->applied_to(of_table, problem, true).chunks, 0u);
   problem.collective = Collective::scan;

@@ -74,6 +74,7 @@ std::optional<Plan> plan_of(const TuningEntry& entry, std::uint32_t chunks, cons
   plan.slots = shape.slots;
   plan.eager = entry.eager;
   plan.in_switch = entry.in_switch;
+  if (entry.scratch_from != 0) plan.scratch_from = entry.scratch_from;
   if (plan.eager) return fits_eager(problem, shape) ? std::optional(plan) : std::nullopt;
   // With an unknown block size the number of chunks is unknown too, so use as few as possible.
   if (entry.chunk_bytes != 0 && problem.max_block_bytes)

@@ -65,6 +65,9 @@ enum class Variant : std::uint8_t {
 inline constexpr std::array all_variants{Variant::all, Variant::aggregate, Variant::naive};
 const char* name_of(Variant variant);
 
+/// Plan::scratch_from, unless another is asked for.
+inline constexpr std::uint64_t default_scratch_from = 256 << 10;
+
 /// The same on all ranks.
 struct Plan {
   Algorithm algorithm = Algorithm::one_shot;
@@ -85,6 +88,8 @@ struct Plan {
   /// A switch that computes runs the call, if the communicator has one and it can. The other fields
   /// describe the call through the plain pool.
   bool in_switch = false;
+  /// Where a GPU reduces: chunks of at least so many bytes go by way of its scratch memory.
+  std::uint64_t scratch_from = default_scratch_from;
   bool operator==(const Plan&) const = default;
 };
 

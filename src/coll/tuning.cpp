@@ -2,9 +2,10 @@
 //
 //   +0    header    | magic | version, | checksum of | 0 ... | origin, ended |      two lines
 //                   |       | entries  | all else    |       | by a zero     |
-//   +128  entries,  | collective, algorithm, | min, max | min, max, chunk | min, max | chunks, |
-//         one line  | variant, eager         | ranks,   | bytes           | ranks    | switch, |
-//         each      |                        | turns    |                 | per node | 0 ...   |
+//   +128  entries,  | collective, algorithm, | min, max | min, max, chunk | min, max | chunks,  |
+//         one line  | variant, eager         | ranks,   | bytes           | ranks    | switch,  |
+//         each      |                        | turns    |                 | per node | scratch, |
+//                   |                        |          |                 |          | 0        |
 #include "coll/tuning.hpp"
 
 #include <algorithm>
@@ -38,8 +39,8 @@ struct Entry {
   std::uint32_t min_ranks, max_ranks, turns;
   std::uint64_t min_bytes, max_bytes, chunk_bytes;
   std::uint32_t min_per_node, max_per_node, chunks;
-  std::uint32_t in_switch;
-  std::uint32_t more[2];  ///< must be 0
+  std::uint32_t in_switch, scratch_from;
+  std::uint32_t more;  ///< must be 0
 };
 static_assert(sizeof(Entry) == tuning_entry_bytes);
 
@@ -70,8 +71,9 @@ std::string fault_of(const TuningEntry& e) {
   const bool bare = e.algorithm == Algorithm::one_shot && e.variant == Variant::all;
   if (e.chunks > max_entry_chunks)
     return fmt::format("{} chunks: at most {}", e.chunks, max_entry_chunks);
-  if (e.eager && (!bare || e.chunk_bytes != 0 || e.chunks != 0 || e.turns))
-    return "eager goes with no other algorithm than one_shot, no variant, chunk, chunks or turns";
+  if (e.eager && (!bare || e.chunk_bytes != 0 || e.chunks != 0 || e.turns || e.scratch_from != 0))
+    return "eager goes with no other algorithm than one_shot, no variant, chunk, chunks, turns or "
+           "scratch";
   if (e.algorithm != Algorithm::one_shot && e.variant != Variant::all)
     return fmt::format("{} has the variant all only", name_of(e.algorithm));
   return "";
@@ -82,11 +84,9 @@ tl::unexpected<Error> damaged(const std::string& what) {
 }
 
 Result<TuningEntry> entry_of(const Entry& raw, std::size_t number) {
-  const bool known =
-      (raw.collective < collective_count || raw.collective == all_collectives) &&
-      raw.algorithm < all_algorithms.size() && raw.variant < all_variants.size() &&
-      raw.eager <= 1 && raw.turns <= 1 && raw.in_switch <= 1 &&
-      std::all_of(std::begin(raw.more), std::end(raw.more), [](auto word) { return word == 0; });
+  const bool known = (raw.collective < collective_count || raw.collective == all_collectives) &&
+                     raw.algorithm < all_algorithms.size() && raw.variant < all_variants.size() &&
+                     raw.eager <= 1 && raw.turns <= 1 && raw.in_switch <= 1 && raw.more == 0;
   if (!known)
     return damaged(fmt::format("its entry {} says what this version does not know", number));
   TuningEntry entry;
@@ -104,6 +104,7 @@ Result<TuningEntry> entry_of(const Entry& raw, std::size_t number) {
   entry.chunks = raw.chunks;
   entry.turns = raw.turns != 0;
   entry.in_switch = raw.in_switch != 0;
+  entry.scratch_from = raw.scratch_from;
   return entry;
 }
 
@@ -124,6 +125,7 @@ Entry raw_of(const TuningEntry& entry) {
   raw.chunks = entry.chunks;
   raw.turns = entry.turns ? 1 : 0;
   raw.in_switch = entry.in_switch ? 1 : 0;
+  raw.scratch_from = entry.scratch_from;
   return raw;
 }
 

@@ -33,10 +33,11 @@ struct TuningEntry {
   bool eager = false;
   Algorithm algorithm = Algorithm::one_shot;
   Variant variant = Variant::all;
-  std::uint64_t chunk_bytes = 0;  ///< Plan::slot_bytes; 0: a whole slot
-  std::uint32_t chunks = 0;       ///< Plan::chunks
-  bool turns = false;             ///< Plan::turns
-  bool in_switch = false;         ///< Plan::in_switch
+  std::uint64_t chunk_bytes = 0;   ///< Plan::slot_bytes; 0: a whole slot
+  std::uint32_t chunks = 0;        ///< Plan::chunks
+  bool turns = false;              ///< Plan::turns
+  bool in_switch = false;          ///< Plan::in_switch
+  std::uint32_t scratch_from = 0;  ///< Plan::scratch_from; 0: the usual one
 
   bool covers_all_sizes() const { return min_bytes == 0 && max_bytes == any_bytes; }
   bool covers_all_nodes() const { return min_per_node == 1 && max_per_node == any_ranks; }

@@ -249,7 +249,8 @@ TEST(TuningText, IsReadAsItIsPrinted) {
       "allreduce ranks=3- bytes=4145- two_shot chunk=65536\n"
       "all ranks=7 bytes=any one_shot variant=aggregate\n"
       "allgather ranks=any bytes=any per-node=2-4 two_level chunks=16\n"
-      "broadcast ranks=any bytes=any one_shot turns=1\n";
+      "broadcast ranks=any bytes=any one_shot turns=1\n"
+      "reduce ranks=any bytes=any one_shot scratch=65536\n";
   const auto tuning = parse_tuning(text);
   ASSERT_TRUE(tuning) << tuning.error().message;
   EXPECT_EQ(print(*tuning), text);
@@ -285,6 +286,8 @@ TEST(TuningText, ErrorsNameTheLineAndWhatIsNeeded) {
   EXPECT_THAT(message("all per-node=5G one_shot"), HasSubstr("per-node=5G: there are never"));
   EXPECT_THAT(message("all one_shot turns=yes"), HasSubstr("turns=yes: 0 or 1 is needed"));
   EXPECT_THAT(message("all one_shot chunks=0"), HasSubstr("leave it out"));
+  EXPECT_THAT(message("all one_shot scratch=0"), HasSubstr("leave it out"));
+  EXPECT_THAT(message("all eager scratch=64K"), HasSubstr("eager goes with no"));
   EXPECT_THAT(message("all one_shot chunks=2M"), HasSubstr("at most 1048576"));
   EXPECT_THAT(message("allreduce two_shot variant=naive"), HasSubstr("the variant all only"));
   std::string many;
@@ -296,7 +299,8 @@ TEST(TuningText, ErrorsNameTheLineAndWhatIsNeeded) {
 
 Tuning sample() {
   Tuning tuning = *parse_tuning(
-      "allreduce ranks=2 bytes=5000-9000 per-node=1-3 two_shot chunk=16K chunks=9\nall eager");
+      "allreduce ranks=2 bytes=5000-9000 per-node=1-3 two_shot chunk=16K chunks=9 "
+      "scratch=1M\nall eager");
   tuning.origin = "a test";
   return tuning;
 }

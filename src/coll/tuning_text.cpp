@@ -1,7 +1,7 @@
 // The text of a tuning table:
 //
 //   COLLECTIVE|all [ranks=RANGE] [bytes=RANGE] [per-node=RANGE] eager|ALGORITHM
-//     [variant=NAME] [chunk=BYTES] [chunks=COUNT] [turns=1] [switch=1]
+//     [variant=NAME] [chunk=BYTES] [chunks=COUNT] [turns=1] [switch=1] [scratch=BYTES]
 //
 // RANGE: any, 4, 2-4 or 2-; bytes may end in K, M or G.
 #include <algorithm>
@@ -124,9 +124,10 @@ class Line {
     if (key == "chunks") return take_chunks(value);
     if (key == "turns") return take_flag(key, value, &entry_.turns);
     if (key == "switch") return take_flag(key, value, &entry_.in_switch);
-    return wrong(
-        unknown(key, "key",
-                {"ranks", "bytes", "per-node", "variant", "chunk", "chunks", "turns", "switch"}));
+    if (key == "scratch") return take_scratch(value);
+    return wrong(unknown(key, "key",
+                         {"ranks", "bytes", "per-node", "variant", "chunk", "chunks", "turns",
+                          "switch", "scratch"}));
   }
 
   Result<void> take_flag(const std::string& key, const std::string& value, bool* flag) {
@@ -162,6 +163,14 @@ class Line {
     constexpr std::uint64_t most = TuningEntry::any_ranks;
     if (count == 0) return wrong("chunks=0; leave it out for as few as fit");
     entry_.chunks = static_cast<std::uint32_t>(std::min(count, most));
+    return {};
+  }
+
+  Result<void> take_scratch(const std::string& value) {
+    constexpr std::uint64_t most = std::numeric_limits<std::uint32_t>::max();
+    const std::uint64_t bytes = PENSTOCK_TRY(number(value));
+    if (bytes == 0) return wrong("scratch=0; leave it out for the usual length of a chunk");
+    entry_.scratch_from = static_cast<std::uint32_t>(std::min(bytes, most));
     return {};
   }
 
@@ -239,6 +248,7 @@ std::string print(const TuningEntry& e) {
   if (e.chunks != 0) text += fmt::format(" chunks={}", e.chunks);
   if (e.turns) text += " turns=1";
   if (e.in_switch) text += " switch=1";
+  if (e.scratch_from != 0) text += fmt::format(" scratch={}", e.scratch_from);
   return text;
 }
 

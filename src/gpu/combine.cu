@@ -1,5 +1,6 @@
-// Kernels of combine.hpp. A thread takes 16 bytes of each operand at once if all are aligned to
-// that: reads of the pool over the bus cost by the request.
+// Kernels of combine.hpp. A thread takes 16 bytes of an operand at once if all are aligned to that,
+// and several such words before it uses the first: reads of the pool over the bus cost by the
+// request, and take long.
 #include "gpu/combine.hpp"
 
 namespace penstock::gpu {
@@ -15,40 +16,72 @@ __device__ bool is_wide(const Values& values) {
   return bits % wide_bytes == 0;
 }
 
-/// 16 bytes of each operand. Loads from the pool are volatile: others write a chunk while this GPU
-/// runs, and no older copy of it may be used.
-template <class Format, coll::Operation operation>
-__device__ void combine_wide(const Values& values, std::size_t i, double factor) {
+/// How much a thread loads before it uses the first of it: `words` times 16 bytes of `operands`
+/// ranks each. All of it waits in registers, and of each word the sums of its elements.
+/// 8 loads in all; 4 of a type of one byte, whose words have 16 sums each, and 2 in a fused launch,
+/// whose block has few registers for a thread.
+template <class Format, class Call>
+struct Loads {
+  static constexpr unsigned operands = 2;
+  static constexpr unsigned words = !std::is_same_v<Call, Combine>       ? 1
+                                    : sizeof(typename Format::Word) == 1 ? 2
+                                                                         : 4;
+};
+
+/// 16 bytes of each operand, at `i` and at `words` - 1 places behind, before `end`. Loads from the
+/// pool are volatile: others write a chunk while this GPU runs, and no older copy of it may be
+/// used.
+template <class Format, coll::Operation operation, class Loads>
+__device__ void combine_wide(const Values& values, std::size_t i, std::size_t stride,
+                             std::size_t end, double factor) {
   using Word = typename Format::Word;
   constexpr unsigned count = wide_bytes / sizeof(Word);
-  typename Format::Accumulated sums[count];
-  for (std::uint32_t k = 0; k < values.operands; ++k) {
-    const uint4 bits = __ldcv(static_cast<const uint4*>(values.operand[k]) + i);
-    Word words[count];
-    memcpy(words, &bits, sizeof bits);
+  constexpr unsigned operands = Loads::operands, words = Loads::words;
+  typename Format::Accumulated sums[words][count];
+  for (std::uint32_t k = 0; k < values.operands; k += operands) {
+    uint4 bits[operands][words] = {};
 #pragma unroll
-    for (unsigned e = 0; e < count; ++e) {
-      const auto value = coll::scaled<Format, operation>(Format::decode(words[e]), factor);
-      sums[e] = k == 0 ? value : coll::combined<operation>(sums[e], value);
+    for (unsigned o = 0; o < operands; ++o)
+#pragma unroll
+      for (unsigned w = 0; w < words; ++w)
+        if (k + o < values.operands && i + w * stride < end)
+          bits[o][w] = __ldcv(static_cast<const uint4*>(values.operand[k + o]) + i + w * stride);
+#pragma unroll
+    for (unsigned o = 0; o < operands; ++o) {
+      if (k + o >= values.operands) break;
+#pragma unroll
+      for (unsigned w = 0; w < words; ++w) {
+        Word elements[count];
+        memcpy(elements, &bits[o][w], sizeof elements);
+#pragma unroll
+        for (unsigned e = 0; e < count; ++e) {
+          const auto value = coll::scaled<Format, operation>(Format::decode(elements[e]), factor);
+          sums[w][e] = k + o == 0 ? value : coll::combined<operation>(sums[w][e], value);
+        }
+      }
     }
   }
-  Word words[count];
 #pragma unroll
-  for (unsigned e = 0; e < count; ++e)
-    words[e] = coll::result_of<Format, operation>(sums[e], values.ranks);
-  uint4 bits;
-  memcpy(&bits, words, sizeof bits);
-  static_cast<uint4*>(values.result)[i] = bits;
+  for (unsigned w = 0; w < words; ++w) {
+    if (i + w * stride >= end) break;
+    Word elements[count];
+#pragma unroll
+    for (unsigned e = 0; e < count; ++e)
+      elements[e] = coll::result_of<Format, operation>(sums[w][e], values.ranks);
+    uint4 bits;
+    memcpy(&bits, elements, sizeof bits);
+    static_cast<uint4*>(values.result)[i + w * stride] = bits;
+  }
 }
 
 /// A thread's part: the `first` 16 bytes, those `stride` further, and so on.
-template <class Format, coll::Operation operation>
+template <class Format, coll::Operation operation, class Loads>
 __device__ void combine_all(const Values& values, double factor, std::size_t first,
                             std::size_t stride) {
   constexpr std::size_t count = wide_bytes / sizeof(typename Format::Word);
   const std::size_t wide = is_wide(values) ? values.elements / count : 0;
-  for (std::size_t i = first; i < wide; i += stride)
-    combine_wide<Format, operation>(values, i, factor);
+  for (std::size_t i = first; i < wide; i += Loads::words * stride)
+    combine_wide<Format, operation, Loads>(values, i, stride, wide, factor);
   for (std::size_t i = wide * count + first; i < values.elements; i += stride) {
     const auto word = combined_element<Format, operation>(values, i, factor);
     memcpy(static_cast<unsigned char*>(values.result) + i * sizeof word, &word, sizeof word);
@@ -63,8 +96,8 @@ struct CombineAll {
   std::size_t first, stride;
   template <class Constant>
   __device__ void operator()(Constant) const {
-    combine_all<Format, Constant::value>(values, factor_of<Format, Constant::value>(call), first,
-                                         stride);
+    combine_all<Format, Constant::value, Loads<Format, Call>>(
+        values, factor_of<Format, Constant::value>(call), first, stride);
   }
 };
 

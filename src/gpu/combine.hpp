@@ -1,6 +1,6 @@
 // The reduction of one step on a GPU: the values of the ranks, wherever they lie, in rank order.
-// Compiled for the GPU by combine.cu, and for the host by the stand-in GPU. It reads
-// straight from the pool and reduces in registers.
+// Compiled for the GPU by combine.cu, and for the host by the stand-in GPU. It reads straight from
+// the pool and reduces in registers; scratch.hpp brings long chunks to the GPU first.
 #pragma once
 
 #include <cstddef>

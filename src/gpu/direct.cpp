@@ -81,7 +81,7 @@ Result<Direct::Submission> Direct::prepare(const Call& call, bool captures) {
   Submission submitted{.name = call.name,
                        .prepared = PENSTOCK_TRY(core_.prepare_direct(core_call)),
                        .timeout_ns = call.timeout_ns};
-  PENSTOCK_TRY(movement_->check(call, submitted.prepared->schedule));
+  PENSTOCK_TRY(movement_->check(call, *submitted.prepared));
   PENSTOCK_TRY(number(submitted, captures));
   // Before the streams get it: operations queued there may have to run before all of it fits.
   const std::lock_guard<std::mutex> guard(mutex_);
@@ -190,7 +190,7 @@ Result<void> Direct::issue_op(const Call& call, const Submission& submitted, Lan
     case Kind::move:
       PENSTOCK_TRY(words_->flush(op.lane));
       PENSTOCK_TRY(movement_->move(call, prepared, turn.half, prepared.schedule.steps[op.step],
-                                   lanes.stream(op.lane)));
+                                   lanes, op.lane));
       return lanes.count(op.lane);
     default:
       if (!by_launches_ && !core_.direct().is_needed(op, turn)) return {};

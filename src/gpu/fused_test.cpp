@@ -1,7 +1,5 @@
 // Calls by one launch each: as many launches as calls, any size and place, in order with calls by
 // lanes and on other streams; and which calls qualify.
-#include <dlfcn.h>
-
 #include "coll/direct.hpp"
 #include "gpu/fused_launch.hpp"
 #include "gpu/test_calls.hpp"
@@ -10,14 +8,6 @@ namespace penstock::gpu {
 namespace {
 
 using testing::HasSubstr;
-
-/// Counts launches of the stand-in GPU.
-unsigned launches_of(const char* begin) {
-  void* const library = dlopen(STANDIN, RTLD_NOW | RTLD_NOLOAD);
-  using Launches = unsigned (*)(const char*);
-  const auto launches = reinterpret_cast<Launches>(dlsym(library, "standin_launches"));
-  return launches(begin);
-}
 
 class GpuFused : public GpuCommunicator {};
 

@@ -31,6 +31,7 @@ class Lanes {
   Lanes(const Lanes&) = delete;
   Lanes& operator=(const Lanes&) = delete;
 
+  bool is_captured() const { return captured_; }
   cuda::Stream stream(Lane lane) const { return streams_[index_of(lane)]; }
 
   /// Held by the thread that enqueues while it calls the driver, and by one that asks for the state

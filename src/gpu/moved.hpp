@@ -1,6 +1,8 @@
 // The data of one step of a schedule, at the addresses of a GPU.
 #pragma once
 
+#include <bitset>
+
 #include "gpu/combine.hpp"
 #include "gpu/driver_types.hpp"
 
@@ -13,6 +15,7 @@ struct Moved {
   bool combines = false;
   std::uint32_t operands = 0;
   cuda::DevicePointer from[max_operands];  ///< the first `operands` are valid
+  std::bitset<max_operands> own;           ///< of a reduction: not in the pool
 
   bool is_nothing() const { return bytes == 0 || (!combines && to == from[0]); }
 };

@@ -13,12 +13,8 @@ Result<std::unique_ptr<Movement>> Movement::make(coll::Communicator& core,
   return made;
 }
 
-Movement::~Movement() {
-  const Device::Scope scope(*device_);
-  for (const cuda::DevicePointer memory : scratch_) (void)device_->driver().mem_free(memory);
-}
-
-Result<void> Movement::check(const Call& call, const coll::Schedule& schedule) {
+Result<void> Movement::check(const Call& call, const coll::Prepared& prepared) {
+  const coll::Schedule& schedule = prepared.schedule;
   if (call.reducing) PENSTOCK_TRY(device_->combine_kernel(call.reducing->type));
   for (const coll::Step& step : schedule.steps)
     if (step.operand_count > max_operands)
@@ -31,18 +27,8 @@ Result<void> Movement::check(const Call& call, const coll::Schedule& schedule) {
         "{}: in place, a GPU cannot reduce blocks of different lengths: the result lies over "
         "input that is still needed; give it an output of its own",
         call.name);
-  return ensure_scratch(schedule.scratch_bytes);
-}
-
-/// Streams may still use memory that is now too short, so it is kept.
-Result<void> Movement::ensure_scratch(std::uint64_t bytes) {
-  if (bytes <= scratch_bytes_) return {};
-  cuda::DevicePointer memory = 0;
-  PENSTOCK_TRY(device_->driver().check(device_->driver().mem_alloc(&memory, bytes),
-                                       "scratch memory of a collective"));
-  scratch_.push_back(memory);
-  scratch_bytes_ = bytes;
-  return {};
+  PENSTOCK_TRY(results_.ensure(schedule.scratch_bytes, "scratch memory of a collective"));
+  return scratch_.ensure(schedule, prepared.plan.scratch_from);
 }
 
 cuda::DevicePointer Movement::in_pool(const std::byte* memory) const {
@@ -52,7 +38,7 @@ cuda::DevicePointer Movement::in_pool(const std::byte* memory) const {
 }
 
 cuda::DevicePointer Movement::at(const Call& call, const coll::Span& span) const {
-  if (span.buffer == coll::Buffer::scratch) return scratch_.back() + span.offset;
+  if (span.buffer == coll::Buffer::scratch) return results_.at() + span.offset;
   return place_of(call, span);
 }
 
@@ -74,25 +60,30 @@ void Movement::describe(const Call& call, const coll::Prepared& prepared, std::u
   moved.combines = step.operand_count != 1 || !copies_one(*call.reducing);
   for (std::uint32_t i = 0; i < step.operand_count; ++i) {
     const coll::Operand& value = prepared.schedule.operands[step.first_operand + i];
+    moved.own[i] = value.own;
     moved.from[i] = value.own ? at(call, value.span) : chunk(value.rank, value.chunk, value.at);
   }
 }
 
 Result<void> Movement::move(const Call& call, const coll::Prepared& prepared,
-                            std::uint64_t collective, const coll::Step& step, cuda::Stream stream) {
+                            std::uint64_t collective, const coll::Step& step, Lanes& lanes,
+                            Lane lane) {
   Moved moved;
   describe(call, prepared, collective, step, moved);
   if (moved.is_nothing()) return {};
   const cuda::Driver& driver = device_->driver();
   if (!moved.combines)
-    return driver.check(driver.copy(moved.to, moved.from[0], moved.bytes, stream), "a copy");
+    return driver.check(driver.copy(moved.to, moved.from[0], moved.bytes, lanes.stream(lane)),
+                        "a copy");
+  if (scratch_.takes(moved, prepared.plan.scratch_from))
+    return scratch_.reduce(*call.reducing, core_.ranks(), moved, lanes, lane);
   Combine combining;
   combining.result = reinterpret_cast<void*>(moved.to);
   combining.elements = moved.bytes / coll::bytes_of(call.reducing->type);
   combining.operands = moved.operands;
   for (std::uint32_t i = 0; i < moved.operands; ++i)
     combining.operand[i] = reinterpret_cast<const void*>(moved.from[i]);
-  return launch(*device_, *call.reducing, core_.ranks(), combining, stream);
+  return launch(*device_, *call.reducing, core_.ranks(), combining, lanes.stream(lane));
 }
 
 }  // namespace penstock::gpu

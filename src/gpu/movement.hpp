@@ -1,5 +1,5 @@
 // Moves the data of a collective by a rank's streams: copies between the GPU's memory and the
-// slots, and reductions straight from there. Source: CCCL, section 4.
+// slots, and reductions. Source: CCCL, section 4.
 #pragma once
 
 #include <optional>
@@ -12,6 +12,7 @@
 #include "gpu/lanes.hpp"
 #include "gpu/moved.hpp"
 #include "gpu/pinned.hpp"
+#include "gpu/scratch.hpp"
 
 namespace penstock::gpu {
 
@@ -43,35 +44,33 @@ class Movement {
   static Result<std::unique_ptr<Movement>> make(coll::Communicator& core,
                                                 const std::vector<Area>& areas,
                                                 std::shared_ptr<const Device> device);
-  ~Movement();
   Movement(const Movement&) = delete;
   Movement& operator=(const Movement&) = delete;
 
   /// Called before the first step of a call: provides its kernels, and the memory that it needs.
   /// Errors: those of Device::combine_kernel(); invalid_argument for more ranks than a kernel
   /// reduces; no_space.
-  Result<void> check(const Call& call, const coll::Schedule& schedule);
+  Result<void> check(const Call& call, const coll::Prepared& prepared);
   /// Stores into `moved` what a step of the call moves; the step is a publish, copy, move or
   /// combine. `collective`: as in coll::Communicator::chunk_of().
   void describe(const Call& call, const coll::Prepared& prepared, std::uint64_t collective,
                 const coll::Step& step, Moved& moved) const;
-  /// Enqueues the same.
+  /// Enqueues the same. The caller counts the last of its operations (Lanes::count()).
   Result<void> move(const Call& call, const coll::Prepared& prepared, std::uint64_t collective,
-                    const coll::Step& step, cuda::Stream stream);
+                    const coll::Step& step, Lanes& lanes, Lane lane);
   /// The GPU's address of the communicator's memory in the pool.
   cuda::DevicePointer in_pool(const std::byte* memory) const;
 
  private:
   Movement(coll::Communicator& core, std::shared_ptr<const Device> device)
-      : core_(core), device_(std::move(device)) {}
-  Result<void> ensure_scratch(std::uint64_t bytes);
+      : core_(core), device_(device), results_(device), scratch_(device) {}
   cuda::DevicePointer at(const Call& call, const coll::Span& span) const;
 
   coll::Communicator& core_;
   std::shared_ptr<const Device> device_;
   std::vector<Pinned> pinned_;
-  std::vector<cuda::DevicePointer> scratch_;  ///< the last one is in use
-  std::uint64_t scratch_bytes_ = 0;
+  GrowingMemory results_;  ///< Buffer::scratch of a schedule
+  Scratch scratch_;
 };
 
 }  // namespace penstock::gpu

@@ -134,7 +134,7 @@ Result<Proxied::Submission> Proxied::prepare(const Call& call) {
                            .problem = &call.problem,
                            .plan = core_.plan(call.problem),
                            .arithmetic = made.arithmetic ? &*made.arithmetic : nullptr}));
-  PENSTOCK_TRY(movement_->check(call, made.prepared->schedule));
+  PENSTOCK_TRY(movement_->check(call, *made.prepared));
   {
     const std::lock_guard<std::mutex> guard(mutex_);
     if (queue_.empty()) {  // hosts may have made calls in between
@@ -192,8 +192,8 @@ Result<void> Proxied::issue(const Submission& submitted, const coll::Event& even
     PENSTOCK_TRY(lanes_->join(event.lane));
     joined[lane] = event.number;
   }
-  return movement_->move(submitted.call, *submitted.prepared, submitted.number, step,
-                         lanes_->stream(event.lane));
+  return movement_->move(submitted.call, *submitted.prepared, submitted.number, step, *lanes_,
+                         event.lane);
 }
 
 Result<void> Proxied::wait_for_gate(Lane lane, std::uint64_t segments) {

@@ -110,15 +110,23 @@ inline coll::Problem reduction_problem(Collective collective, const Rank& rank, 
   return p;
 }
 
+/// Where the buffers of a reduction lie in the GPU's memory.
+struct Placing {
+  bool in_place = false;
+  std::uint64_t in_at = 0, out_at = 0;  ///< bytes behind an aligned address
+};
+
 /// A GPU's result equals that of the hosts, bit by bit.
-inline void reduce_both_ways(const Rank& rank, Collective collective, coll::Datatype type,
-                             coll::Operation operation, std::uint64_t elements) {
-  SCOPED_TRACE(fmt::format("{} {} of {} {}", name_of(collective), name_of(operation), elements,
-                           name_of(type)));
-  const coll::Problem problem = reduction_problem(collective, rank, type, elements);
-  const std::uint64_t blocks = problem.input.size();
-  const auto in = values_of(type, elements * blocks, rank.core.self(), elements);
-  std::vector<std::byte> wanted(problem.output.empty() ? 0 : elements * bytes_of(type));
+inline void reduce_both_ways(const Rank& rank, const coll::Problem& problem, coll::Datatype type,
+                             coll::Operation operation, const Placing& placing = {}) {
+  const auto end_of = [](const std::vector<coll::Block>& blocks) {
+    return blocks.empty() ? 0 : blocks.back().offset + blocks.back().bytes;
+  };
+  SCOPED_TRACE(fmt::format("{} {} of {} {}", name_of(problem.collective), name_of(operation),
+                           *problem.max_block_bytes / bytes_of(type), name_of(type)));
+  const std::uint64_t elements = end_of(problem.input) / bytes_of(type);
+  const auto in = values_of(type, elements, rank.core.self(), *problem.max_block_bytes);
+  std::vector<std::byte> wanted(end_of(problem.output));
   const auto reduction = *coll::Reduction::make(type, operation, rank.core.ranks());
   const coll::PredefinedArithmetic plain(reduction);
   const auto scaled = coll::PremultipliedArithmetic::make(reduction, 3);
@@ -132,18 +140,32 @@ inline void reduce_both_ways(const Rank& rank, Collective collective, coll::Data
                                       .output = wanted.data(),
                                       .arithmetic = &arithmetic});
   ASSERT_TRUE(by_host) << by_host.error().message;
-  const DeviceBytes there(rank.device, in, rank.stream);
-  const DeviceBytes result(rank.device, std::vector<std::byte>(wanted.size()), rank.stream);
-  const auto done =
-      rank.gpu.enqueue({.name = "by GPUs",
-                        .problem = problem,
-                        .input = there.at(),
-                        .output = result.at(),
-                        .reducing = Reducing{.type = type, .operation = operation, .factor = 3}},
-                       rank.stream);
+  std::vector<std::byte> shifted(placing.in_at);
+  shifted.insert(shifted.end(), in.begin(), in.end());
+  const DeviceBytes there(rank.device, shifted, rank.stream);
+  const DeviceBytes result(rank.device, std::vector<std::byte>(placing.out_at + wanted.size()),
+                           rank.stream);
+  coll::Problem by_gpus = problem;
+  by_gpus.in_place = placing.in_place;
+  const auto done = rank.gpu.enqueue(
+      {.name = "by GPUs",
+       .problem = by_gpus,
+       .input = there.at() + placing.in_at,
+       .output = placing.in_place ? there.at() + placing.in_at : result.at() + placing.out_at,
+       .reducing = Reducing{.type = type, .operation = operation, .factor = 3}},
+      rank.stream);
   ASSERT_TRUE(done) << done.error().message;
-  EXPECT_EQ(result.read(), wanted);
+  auto found = placing.in_place ? there.read() : result.read();
+  found.erase(found.begin(),
+              found.begin() +
+                  static_cast<std::ptrdiff_t>(placing.in_place ? placing.in_at : placing.out_at));
+  found.resize(wanted.size());
+  EXPECT_EQ(found, wanted);
   ASSERT_TRUE(rank.gpu.drain());
+}
+inline void reduce_both_ways(const Rank& rank, Collective collective, coll::Datatype type,
+                             coll::Operation operation, std::uint64_t elements) {
+  reduce_both_ways(rank, reduction_problem(collective, rank, type, elements), type, operation);
 }
 
 /// Each type with each operation.

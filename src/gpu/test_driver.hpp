@@ -9,4 +9,9 @@ bool open_test_driver();
 /// Whether NVIDIA's driver was asked for.
 bool on_a_gpu();
 
+/// Operations that the stand-in was given so far: launches of kernels whose names begin with
+/// `begin`, and copies between addresses of either kind.
+unsigned launches_of(const char* begin);
+unsigned copies();
+
 }  // namespace penstock::gpu

@@ -155,7 +155,8 @@ class GpuCommunicator : public testing::Test {
   void run(std::uint32_t ranks, std::uint32_t nodes, const coll::Shape& shape,
            const std::function<void(const Rank&)>& body) {
     std::vector<std::unique_ptr<pool::Pool>> pools;
-    coll::Options options{.shape = shape, .direct = shape.direct, .by_gpus = true};
+    coll::Options options{
+        .shape = shape, .plan_override = plan_override_, .direct = shape.direct, .by_gpus = true};
     for (std::uint32_t r = 0; r < ranks; ++r) {
       auto attached = pool::Pool::attach(
           {.spec = spec_, .rank = static_cast<int>(r), .job = "gpu", .emulated_node = r % nodes});
@@ -185,6 +186,8 @@ class GpuCommunicator : public testing::Test {
     ASSERT_TRUE(arena->destroy(*area));
     arena.reset();
   }
+
+  coll::PlanOverride plan_override_;
 
  private:
   static void as_rank(coll::Communicator& core, const Communicator::Area& area,

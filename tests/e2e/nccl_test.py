@@ -351,9 +351,10 @@ class Nccl(Switches):
                     self.assertRegex(said[0][1], r"^remote process exited.*rank 1.*\(pid \d+ on host .*died")
 
     def test_rank_is_killed_during_a_call(self):
-        for form in (1, 0):  # by the streams alone, and by a thread of the host
-            with self.subTest(direct=form):
-                said = self.ranks(3, "killed", True, PENSTOCK_GPU_DIRECT=form)
+        # By the streams alone, and by a thread of the host; kernels that read the pool, and the GPU's memory.
+        for form, plan in ((1, "scratch=1G"), (1, "scratch=1K"), (0, "scratch=1G"), (0, "scratch=1K")):
+            with self.subTest(direct=form, plan=plan):
+                said = self.ranks(3, "killed", True, PENSTOCK_GPU_DIRECT=form, PENSTOCK_COLL_PLAN=plan)
                 self.assertEqual(said[1][0], -9)
                 for rank in (0, 2):
                     self.assertEqual(said[rank][0], 0, said[rank][2])
