@@ -55,12 +55,18 @@ Result message_outcome(penstock_status_t status, bool is_send, std::uint32_t pee
   if (status == PENSTOCK_OK) return success;
   const std::string call =
       fmt::format("{} rank {}", is_send ? "ncclSend to" : "ncclRecv from", peer);
+  if (status == PENSTOCK_NOT_FOUND)  // its endpoint, also when its process lives on
+    return failed(remote_error, call + ": that rank has left the communicator");
   return outcome(status, call.c_str());
 }
 
 Result given_up(bool is_send, std::uint32_t peer) {
   return failed(remote_error,
                 fmt::format("{}: rank {} has given up", is_send ? "ncclSend" : "ncclRecv", peer));
+}
+
+Result was_aborted() {
+  return failed(internal_error, "the communicator was aborted");
 }
 
 }  // namespace penstock::nccl

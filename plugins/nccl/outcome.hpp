@@ -22,5 +22,7 @@ Result outcome(penstock_status_t status, const char* call);
 Result message_outcome(penstock_status_t status, bool is_send, std::uint32_t peer);
 /// Fails a message to or from a rank that has given up: remote_error.
 Result given_up(bool is_send, std::uint32_t peer);
+/// Fails a call of a communicator that this rank has aborted: internal_error.
+Result was_aborted();
 
 }  // namespace penstock::nccl
