@@ -120,6 +120,11 @@ Result Channel::has_room(bool& room) {
   return found ? success : outcome(unexpected(found.error()));
 }
 
+Result Channel::check() const {
+  const cuda::Status status = device_->driver().event_query(event_);
+  return status == cuda::not_ready ? success : checked(status, "a message");
+}
+
 Result Channel::enqueue(const Chunk& chunk) {
   const cuda::Driver& driver = device_->driver();
   const std::uint64_t number = enqueued_ + 1;

@@ -71,6 +71,8 @@ class Channel {
   Result reach(std::uint64_t count);
   /// Whether the stream takes another chunk at once. Errors: the driver's, if the GPU has failed.
   Result has_room(bool& room);
+  /// Errors: the driver's, if the GPU has failed.
+  Result check() const;
   /// Enqueues the next chunk on the stream.
   Result enqueue(const Chunk& chunk);
   Result end_before(Stream user);

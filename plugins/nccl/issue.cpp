@@ -4,28 +4,34 @@
 #include <chrono>
 #include <deque>
 #include <optional>
-#include <set>
 #include <string>
 #include <thread>
 #include <utility>
 
 #include "nccl/channel.hpp"
 #include "nccl/communicator.hpp"
+#include "nccl/export.hpp"
 #include "nccl/outcome.hpp"
 #include "nccl/pool_memory.hpp"
 
 namespace penstock::nccl {
 
-/// Those of one communicator. After an error it makes no access to the communicator, which another
-/// thread may then abort and free.
+/// Those of one communicator. Once its call has left the communicator, as after an error, another
+/// thread may close that (ncclComm::close), and the messages are gone.
 class Issue {
  public:
-  explicit Issue(const Messages& messages) : in_(*messages.comm), mail_(*messages.comm->mail) {
+  explicit Issue(const Messages& messages) : in_(*messages.comm) {
+    if (messages.comm->aborted) {
+      fail(was_aborted());
+      return;
+    }
+    mail_ = messages.comm->mail.get();
     transfers_ = messages.transfers;
     std::erase_if(transfers_, [this](const Transfer& transfer) {
-      return transfer.peer == mail_.self_ || transfer.bytes == 0;
+      return transfer.peer == mail_->self() || transfer.bytes == 0;
     });
-    run(&Issue::copy_own, messages.transfers);
+    run([&] { return mail_->copy_own(messages.transfers); });
+    if (is_over()) leave();
   }
   Issue(const Issue&) = delete;
   Issue& operator=(const Issue&) = delete;
@@ -38,51 +44,58 @@ class Issue {
   /// Waits for no thread; false: another thread begins messages of the communicator.
   bool try_turn() {
     if (is_over()) return true;
-    turn_ = std::unique_lock(mail_.turn_, std::try_to_lock);
+    turn_ = mail_->try_turn();
     return turn_.owns_lock();
   }
-  /// Precedes begin(), also that of other communicators: the driver may wait for streams here.
-  void prepare() { run(&Issue::make_channels); }
-  /// False: a stream has no room yet.
-  bool try_begin() {
-    bool room = true;
-    run(&Issue::find_room, room);
-    if (!room) return false;
-    run(&Issue::begin);
-    return true;
+  /// Precedes give(), also that of other communicators: the driver may wait for streams here.
+  void prepare() {
+    run([this] { return make_channels(); });
   }
-  /// Gives the streams chunks as long as they have room. True if any was given.
+  /// Lets the streams follow those of the program, and gives them chunks, as long as they have
+  /// room. True if any was given.
   bool give() {
-    bool given = false;
-    if (!has_given_all()) run(&Issue::give_chunks, given);
+    bool given = false, room = true;
+    if (has_given_all()) return false;
+    run([&] {
+      const Result begun = begin(room);
+      return begun == success && room ? give_chunks(given) : begun;
+    });
     return given;
   }
   bool has_given_all() const {
     return is_over() || std::all_of(parts_.begin(), parts_.end(),
                                     [](const auto& part) { return part.second.empty(); });
   }
-  void end() {
-    run(&Issue::end_streams);
-    leave();
+  /// Called when all communicators have given all, and so joined all streams of the program: those
+  /// have to wait for messages then. False: a stream has no room yet.
+  bool try_end() {
+    bool room = true;
+    run([&] { return end(room); });
+    if (room) {
+      transfers_.clear();
+      leave();
+    }
+    return room;
   }
   /// Looks whether messages have failed meanwhile, or were aborted.
   void look() {
     if (is_over()) return;
-    if (const auto words = mail_.error()) fail(failed(remote_error, *words));
+    if (const auto words = mail_->error()) fail(failed(remote_error, *words));
   }
 
  private:
-  template <typename... Arguments>
-  void run(Result (Issue::*step)(Arguments&...), Arguments&... arguments) {
+  template <typename Step>
+  void run(const Step& step) {
     if (has_failed()) return;
-    const gpu::Device::Scope scope(*mail_.device_);
-    const gpu::BesideCaptures beside(mail_.device_->driver());
-    if (const Result done = (this->*step)(arguments...); done != success) fail(done);
+    const gpu::Device& device = mail_->device();
+    const gpu::Device::Scope scope(device);
+    const gpu::BesideCaptures beside(device.driver());
+    if (const Result done = guarded("a message", step); done != success) fail(done);
   }
   void fail(Result why) {
     result_ = why;
     words_ = last_error();
-    if (turn_.owns_lock()) mail_.stop(words_);  // else none of the messages is announced
+    if (turn_.owns_lock()) mail_->stop(words_);  // else none of the messages is announced
     leave();
   }
   void leave() {
@@ -90,68 +103,59 @@ class Issue {
     in_.reset();
   }
 
-  Result copy_own(const std::vector<Transfer>& transfers);
   Result make_channels();
-  Result announce();
-  Result find_room(bool& room);
-  Result begin();
+  void cut(const Transfer& transfer, Channel& channel);
+  Result begin(bool& room);
   Result give_chunks(bool& given);
-  Result end_streams();
+  Result end(bool& room);
 
   std::optional<ncclComm::InCall> in_;
-  PointToPoint& mail_;
+  PointToPoint* mail_ = nullptr;
   std::vector<Transfer> transfers_;  ///< to and from other ranks
   std::map<Channel*, std::deque<ChannelChunk>> parts_;
-  std::set<std::pair<Channel*, Stream>> streams_;  ///< of the program, with each of their channels
+  /// Of the program, each with each of its channels.
+  std::vector<std::pair<Channel*, Stream>> streams_;
+  bool is_announced_ = false, is_begun_ = false;
+  std::size_t begun_ = 0, ended_ = 0;  ///< of the streams
   std::unique_lock<std::mutex> turn_;
   Result result_ = success;
   std::string words_;
 };
 
-Result Issue::copy_own(const std::vector<Transfer>& transfers) {
-  if (const auto words = mail_.error()) return failed(remote_error, *words);
-  const Result refused = mail_.refuse_capture(transfers);
-  return refused != success ? refused : mail_.copy_within(transfers);
-}
-
 Result Issue::make_channels() {
-  for (const Transfer& t : transfers_) {
-    if (const Result made = mail_.prepare(t); made != success) return made;
-    streams_.insert({&mail_.channel(t.peer, t.is_send), t.stream});
+  for (const Transfer& transfer : transfers_) {
+    Channel* channel = nullptr;
+    if (const Result made = mail_->prepare(transfer, channel); made != success) return made;
+    streams_.emplace_back(channel, transfer.stream);
+    cut(transfer, *channel);
   }
+  std::sort(streams_.begin(), streams_.end());
+  streams_.erase(std::unique(streams_.begin(), streams_.end()), streams_.end());
   return success;
 }
 
-/// Cuts the transfers into chunks, which the thread that carries them expects from now on.
-Result Issue::announce() {
-  const std::lock_guard<std::mutex> guard(mail_.mutex_);
-  if (mail_.error_) return failed(remote_error, *mail_.error_);
-  for (const Transfer& t : transfers_) {
-    Channel& there = mail_.channel(t.peer, t.is_send);
-    std::byte* const in_pool = in_pool_memory(t.data, t.bytes);
-    for (std::uint64_t at = 0; at < t.bytes; at += there.chunk_bytes()) {
-      const std::uint64_t bytes = std::min(there.chunk_bytes(), t.bytes - at);
-      const Channel::Chunk chunk{t.data + at, bytes, in_pool == nullptr ? nullptr : in_pool + at};
-      parts_[&there].push_back(chunk);
-      there.announce(chunk);
-    }
-  }
-  return success;
+void Issue::cut(const Transfer& transfer, Channel& channel) {
+  std::deque<ChannelChunk>& chunks = parts_[&channel];
+  std::byte* const in_pool = in_pool_memory(transfer.data, transfer.bytes);
+  for (std::uint64_t at = 0; at < transfer.bytes; at += channel.chunk_bytes())
+    chunks.push_back({.data = transfer.data + at,
+                      .bytes = std::min(channel.chunk_bytes(), transfer.bytes - at),
+                      .in_pool = in_pool == nullptr ? nullptr : in_pool + at});
 }
 
-Result Issue::find_room(bool& room) {
-  for (const auto& [channel, stream] : streams_)
+Result Issue::begin(bool& room) {
+  if (is_begun_) return success;
+  if (!is_announced_)
+    if (const Result announced = mail_->announce(parts_); announced != success) return announced;
+  is_announced_ = true;
+  for (; begun_ < streams_.size(); ++begun_) {
+    const auto& [channel, stream] = streams_[begun_];
     if (const Result found = channel->has_room(room); found != success || !room) return found;
-  return success;
-}
-
-Result Issue::begin() {
-  if (const Result announced = announce(); announced != success) return announced;
-  mail_.changed_.notify_all();
-  for (const auto& [channel, stream] : streams_)
     if (const Result begun = channel->begin_after(stream); begun != success) return begun;
+  }
   for (const auto& [channel, chunks] : parts_)
     if (const Result told = channel->reach(chunks.size()); told != success) return told;
+  is_begun_ = true;
   return success;
 }
 
@@ -171,9 +175,12 @@ Result Issue::give_chunks(bool& given) {
   return success;
 }
 
-Result Issue::end_streams() {
-  for (const auto& [channel, stream] : streams_)
+Result Issue::end(bool& room) {
+  for (; ended_ < streams_.size(); ++ended_) {
+    const auto& [channel, stream] = streams_[ended_];
+    if (const Result found = channel->has_room(room); found != success || !room) return found;
     if (const Result ended = channel->end_before(stream); ended != success) return ended;
+  }
   return success;
 }
 
@@ -198,15 +205,13 @@ Result begin_together(const std::vector<Messages>& all) {
   for (const Messages& messages : all) issues.emplace_back(messages);
   await_each(issues, &Issue::try_turn);
   for (Issue& issue : issues) issue.prepare();
-  // All streams of the program are joined before the first has to wait for a message.
-  await_each(issues, &Issue::try_begin);
   const auto has_given_all = [](const Issue& issue) { return issue.has_given_all(); };
   while (!std::all_of(issues.begin(), issues.end(), has_given_all)) {
     bool given = false;
     for (Issue& issue : issues) given |= issue.give();
     if (!given) pause(issues);
   }
-  for (Issue& issue : issues) issue.end();
+  await_each(issues, &Issue::try_end);
   for (const Issue& issue : issues)
     if (issue.has_failed()) return issue.result();
   return success;

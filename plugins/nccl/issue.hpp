@@ -10,7 +10,7 @@
 
 namespace penstock::nccl {
 
-/// Of one communicator that has a GPU and that Penstock carries.
+/// Of one communicator that has a GPU and that Penstock carries. The caller holds it.
 struct Messages {
   Comm comm = nullptr;
   std::vector<Transfer> transfers;

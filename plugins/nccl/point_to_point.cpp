@@ -41,6 +41,7 @@ PointToPoint::PointToPoint(penstock_messenger_t* messenger, std::uint32_t self,
 }
 
 PointToPoint::~PointToPoint() {
+  drain();
   {
     const std::lock_guard<std::mutex> guard(mutex_);
     ends_ = true;
@@ -78,12 +79,27 @@ bool PointToPoint::is_active() const {
 }
 
 void PointToPoint::drain() {
+  auto check = std::chrono::steady_clock::now() + check_interval;
   std::unique_lock<std::mutex> lock(mutex_);
   while (is_active()) {
     lock.unlock();
     std::this_thread::sleep_for(sleep_time);
+    if (const auto now = std::chrono::steady_clock::now(); now > check) {
+      check = now + check_interval;
+      check_gpu();
+    }
     lock.lock();
   }
+}
+
+/// Streams of a GPU that has failed never tell that they are done. The thread that carries messages
+/// cannot ask: the driver may let it wait.
+void PointToPoint::check_gpu() {
+  const auto turn = try_turn();  // nobody changes channels_
+  if (!turn) return;
+  const gpu::Device::Scope scope(*device_);
+  for (const auto& [name, channel] : channels_)
+    if (channel->check() != success) return stop(last_error());
 }
 
 Result PointToPoint::carry(const std::vector<Transfer>& transfers) {
@@ -95,8 +111,13 @@ Result PointToPoint::carry(const std::vector<Transfer>& transfers) {
   return others.empty() ? success : carry_by_host(others);
 }
 
-/// Errors: invalid_usage if a stream captures a graph: the thread that carries messages would not
-/// be part of the graph.
+Result PointToPoint::copy_own(const std::vector<Transfer>& transfers) {
+  if (const auto words = error()) return failed(remote_error, *words);
+  const Result refused = refuse_capture(transfers);
+  return refused != success ? refused : copy_within(transfers);
+}
+
+/// The thread that carries messages would not be part of the graph.
 Result PointToPoint::refuse_capture(const std::vector<Transfer>& transfers) {
   for (const Transfer& transfer : transfers) {
     const auto captures = gpu::is_capturing(device_->driver(), transfer.stream);
@@ -142,6 +163,7 @@ Result PointToPoint::copy_within(const std::vector<Transfer>& transfers) {
     if (sends[i]->bytes != receives[i]->bytes)
       return failed(invalid_usage, fmt::format("a rank sends {} bytes to itself and receives {}",
                                                sends[i]->bytes, receives[i]->bytes));
+    if (sends[i]->bytes == 0) continue;
     if (device_ == nullptr) {
       std::copy_n(sends[i]->data, sends[i]->bytes, receives[i]->data);
       continue;
@@ -228,13 +250,8 @@ Result PointToPoint::carry_by_host(const std::vector<Transfer>& messages) {
   return success;
 }
 
-Channel& PointToPoint::channel(std::uint32_t peer, bool is_send) {
-  return *channels_.at({peer, is_send});
-}
-
-/// Finds the channel of a transfer, or makes it, with slots if the transfer needs them. The driver
-/// may wait meanwhile, so the caller holds turn_ only. Without it nobody changes channels_.
-Result PointToPoint::prepare(const Transfer& transfer) {
+/// Without the turn nobody changes channels_, so mutex_ is held only to add to them.
+Result PointToPoint::prepare(const Transfer& transfer, Channel*& channel) {
   const std::pair name{transfer.peer, transfer.is_send};
   if (!channels_.contains(name)) {
     std::unique_ptr<Channel> made;
@@ -248,11 +265,22 @@ Result PointToPoint::prepare(const Transfer& transfer) {
     if (error_) return failed(remote_error, *error_);
     channels_[name] = std::move(made);
   }
-  Channel& there = *channels_.at(name);
-  if (!there.lacks_slots(transfer.bytes)) return success;
+  channel = channels_.at(name).get();
+  if (!channel->lacks_slots(transfer.bytes)) return success;
   SlotRing ring;
   const Result found = slots_->find(transfer.peer, transfer.is_send, ring);
-  return found == success ? there.take(ring) : found;
+  return found == success ? channel->take(ring) : found;
+}
+
+Result PointToPoint::announce(const std::map<Channel*, std::deque<ChannelChunk>>& parts) {
+  {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    if (error_) return failed(remote_error, *error_);
+    for (const auto& [channel, chunks] : parts)
+      for (const ChannelChunk& chunk : chunks) channel->announce(chunk);
+  }
+  changed_.notify_all();
+  return success;
 }
 
 void PointToPoint::run() {

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -32,7 +33,7 @@ struct Transfer {
 
 /// One direction between two ranks; carries its messages in order.
 class Channel;
-class Issue;
+struct ChannelChunk;
 
 class PointToPoint {
  public:
@@ -54,15 +55,28 @@ class PointToPoint {
   /// Waits until all transfers that were begun are done or have failed.
   void drain();
 
+  // With a GPU, for the thread that begins messages (issue.hpp):
+  std::uint32_t self() const { return self_; }
+  const gpu::Device& device() const { return *device_; }
+  /// Copies the messages of this rank to itself, in order. Errors: that of earlier messages;
+  /// invalid_usage if a stream captures a graph, or if sends and receives do not match.
+  Result copy_own(const std::vector<Transfer>& transfers);
+  /// One thread at a time begins messages; others ask again.
+  std::unique_lock<std::mutex> try_turn() { return {turn_, std::try_to_lock}; }
+  // The next two need the turn:
+  /// Finds the channel of a transfer, or makes it, with slots if the transfer needs them. The
+  /// driver may wait meanwhile.
+  Result prepare(const Transfer& transfer, Channel*& channel);
+  /// Lets the thread that carries messages expect these chunks.
+  Result announce(const std::map<Channel*, std::deque<ChannelChunk>>& parts);
+
  private:
-  friend class Issue;
   Result refuse_capture(const std::vector<Transfer>& transfers);
   Result copy_after_send(const Transfer& send, const Transfer& receive);
   Result copy_within(const std::vector<Transfer>& transfers);
   std::vector<Transfer> pieces_of(const std::vector<Transfer>& transfers) const;
   Result carry_by_host(const std::vector<Transfer>& messages);
-  Channel& channel(std::uint32_t peer, bool is_send);
-  Result prepare(const Transfer& transfer);
+  void check_gpu();
   void fail_with(const std::string& why);
   Result meet(std::uint32_t peer);
   void run();
