@@ -199,8 +199,8 @@ Result run_by_other(const Arguments& a, penstock_collective_t collective) {
   return by.passed_on(result, a.name, comm);
 }
 
-Result check(const Arguments& a, penstock_collective_t collective, Built& built) {
-  Result checked = check_comm(a.name, a.comm);
+Result check(const Arguments& a, penstock_collective_t collective, Built& built, Held& held) {
+  Result checked = hold(a.name, a.comm, held);
   if (checked == success) checked = check_datatype(a.name, a.datatype);
   if (checked == success) checked = check_root(a.name, *a.comm, a.root);
   if (checked == success) checked = check_count(a.name, a.count, a.datatype, a.comm->ranks);
@@ -213,8 +213,9 @@ Result check(const Arguments& a, penstock_collective_t collective, Built& built)
 
 Result begin(const Arguments& a, penstock_collective_t collective) {
   return guarded(a.name, [&] {
+    Held held;
     Built probe(a.name, collective, a.root);
-    if (const Result checked = check(a, collective, probe); checked != success)
+    if (const Result checked = check(a, collective, probe, held); checked != success)
       return refused_in_group(checked);
     return in_group(a.comm, [a, collective, probe] {
       if (a.comm->other != nullptr) return run_by_other(a, collective);
@@ -268,7 +269,8 @@ namespace {
 Result message(const char* name, Transfer transfer, std::uint64_t count, int datatype, int peer,
                Comm comm) {
   return guarded(name, [&] {
-    Result checked = check_comm(name, comm);
+    Held held;
+    Result checked = hold(name, comm, held);
     if (checked == success) checked = check_datatype(name, datatype);
     if (checked == success) checked = check_root(name, *comm, peer);
     if (checked == success) checked = check_count(name, count, datatype, 1);

@@ -55,10 +55,11 @@ Result init(const char* call, Comm* comm, int ranks, const UniqueId& id, int ran
     if (checked != success) return refused_in_group(checked);
     making.name = wished.name;
     if (wished.blocks) return in_group(nullptr, [making, comm] { return make_comm(making, comm); });
-    Comm const made = *comm = new ncclComm;
+    const auto made = std::make_shared<ncclComm>();
     made->blocks = false;
+    *comm = made->hand_out();
     return in_group(nullptr, [making, made] {
-      return made->begin([making, made] { return open_comm(*made, making); });
+      return made->begin([making, &own = *made] { return open_comm(own, making); });
     });
   });
 }
@@ -96,7 +97,7 @@ Making making_of(const std::vector<Wish>& wishes, const Wish& own, std::uint64_t
 std::function<Result()> check_both_alive(const ncclComm& comm, const ncclComm& made,
                                          std::vector<int> excluded = {}, bool needed = true) {
   return [&comm, &made, excluded = std::move(excluded), needed] {
-    if (needed && comm.aborted) return failed(internal_error, "the communicator was aborted");
+    if (comm.closes || (needed && comm.aborted)) return was_aborted();
     if (made.aborted) return failed(internal_error, "the new communicator was aborted");
     return comm.still_all_there(excluded);
   };
@@ -154,22 +155,21 @@ struct Made {
 Result derive(ncclComm& comm, const Wished& wished, bool is_in_none, Comm* place,
               const std::function<Result(ncclComm&)>& make) {
   *place = nullptr;
-  auto made = std::make_shared<std::unique_ptr<ncclComm>>(std::make_unique<ncclComm>());
+  const auto made = std::make_shared<ncclComm>();
   if (wished.blocks)
     return in_group(
         &comm,
         [made, make, is_in_none, place] {
-          const Result result = make(**made);
-          if (result == success && !is_in_none) *place = made->release();
+          const Result result = make(*made);
+          if (result == success && !is_in_none) *place = made->hand_out();
           return result;
         },
         true);
-  (*made)->blocks = false;
+  made->blocks = false;
   const auto end = std::make_shared<std::promise<Made>>();
-  ncclComm& child = **made;
   if (!is_in_none) {
-    *place = made->release();
-    child.tasks.post([ended = end->get_future().share()] {
+    *place = made->hand_out();
+    made->tasks.post([ended = end->get_future().share()] {
       try {
         const Made how = ended.get();
         return how.result == success ? success : failed(how.result, how.words);
@@ -178,8 +178,8 @@ Result derive(ncclComm& comm, const Wished& wished, bool is_in_none, Comm* place
       }
     });
   }
-  const auto task = [made, make, end, &child] {
-    const Result result = guarded("ncclCommSplit", [&] { return make(child); });
+  const auto task = [made, make, end] {
+    const Result result = guarded("ncclCommSplit", [&] { return make(*made); });
     end->set_value({result, result == success ? "" : last_error()});
     return result;
   };
@@ -193,7 +193,8 @@ Result derive(ncclComm& comm, const Wished& wished, bool is_in_none, Comm* place
 Result with_comm(const char* call, Comm comm, const void* place,
                  const std::function<Result(ncclComm&)>& body) {
   return guarded(call, [&] {
-    if (const Result checked = check_comm(call, comm); checked != success) return checked;
+    Held held;
+    if (const Result checked = hold(call, comm, held); checked != success) return checked;
     if (place == nullptr)
       return failed(invalid_argument, fmt::format("{}: no place for the result", call));
     return body(*comm);
@@ -203,7 +204,8 @@ Result with_comm(const char* call, Comm comm, const void* place,
 /// Like with_comm(), but the communicator may still be in progress.
 Result with_handle(const char* call, Comm comm, const std::function<Result(ncclComm&)>& body) {
   return guarded(call, [&] {
-    const Result checked = check_handle(call, comm);
+    Held held;
+    const Result checked = hold_handle(call, comm, held);
     return checked == success ? body(*comm) : checked;
   });
 }
@@ -270,7 +272,7 @@ PENSTOCK_NCCL(Result, ncclCommDestroy, (Comm comm)) {
       return failed(invalid_argument,
                     "ncclCommDestroy: the communicator is not made yet: wait until "
                     "ncclCommGetAsyncError reports another state, or call ncclCommAbort");
-    if (!destroy_after_group(&c)) delete &c;
+    if (!destroy_after_group(&c)) (void)c.let_go();
     return success;
   });
 }
@@ -278,15 +280,14 @@ PENSTOCK_NCCL(Result, ncclCommAbort, (Comm comm)) {
   if (comm == nullptr) return success;
   return with_handle("ncclCommAbort", comm, [](ncclComm& c) {
     forget_in_group(&c);
-    c.abort();
-    c.await_calls();
-    delete &c;
+    (void)c.let_go();
+    c.abort_and_close();
     return success;
   });
 }
 PENSTOCK_NCCL(Result, ncclCommRevoke, (Comm comm, int)) {
   return with_handle("ncclCommRevoke", comm, [](ncclComm& c) {
-    c.abort();
+    c.revoke();
     return success;
   });
 }
@@ -311,11 +312,18 @@ PENSTOCK_NCCL(Result, ncclCommShrink,
   return with_comm("ncclCommShrink", comm, made, [&](ncclComm& c) {
     if (excluded == nullptr || count < 1)
       return failed(invalid_argument, "ncclCommShrink: no ranks to exclude");
+    if (count >= c.ranks)
+      return failed(invalid_argument, fmt::format("ncclCommShrink: {} ranks to exclude, of {}: at "
+                                                  "least one must be left",
+                                                  count, c.ranks));
     const std::vector<int> out(excluded, excluded + count);
+    for (const int one : out)
+      if (const Result checked = check_root("ncclCommShrink", c, one); checked != success)
+        return checked;
     if (std::find(out.begin(), out.end(), c.rank) != out.end())
       return failed(invalid_usage, "ncclCommShrink: called by a rank that is excluded");
     if (flags != 0) {  // NCCL_SHRINK_ABORT
-      c.abort();
+      c.revoke();
       c.tasks.start_anew();
     }
     Wished wished{c.name, c.blocks};

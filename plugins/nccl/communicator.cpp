@@ -1,8 +1,11 @@
 #include "nccl/communicator.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
+#include "base/end_beside.hpp"
 #include "base/env.hpp"
 #include "base/format.hpp"
 #include "base/log.hpp"
@@ -73,7 +76,7 @@ Result open_mail(ncclComm& comm) {
   std::vector<Place> all(static_cast<std::size_t>(comm.ranks));
   Meeting meeting(comm.attached->pool(), derived_key(comm.key, of_mail), comm.rank, comm.ranks,
                   [&comm] {
-                    if (comm.aborted) return failed(internal_error, "the communicator was aborted");
+                    if (comm.aborted) return was_aborted();
                     return comm.still_all_there();
                   });
   const Result met = meeting.exchange(&own, all.data(), sizeof own);
@@ -171,7 +174,7 @@ Result open_comm(ncclComm& comm, const Making& making) {
     comm.key = venue.key;
   }
   const auto goes_on = [&] {
-    if (comm.aborted) return failed(internal_error, "the communicator was aborted");
+    if (comm.aborted) return was_aborted();
     if (making.goes_on) return making.goes_on();
     const auto refusal = venue.root != nullptr ? venue.root->refusal(making.invitation.key)
                                                : refusal_of(making.invitation);
@@ -184,23 +187,24 @@ Result open_comm(ncclComm& comm, const Making& making) {
 }
 
 Result make_comm(const Making& making, Comm* made) {
-  auto comm = std::make_unique<ncclComm>();
+  const auto comm = std::make_shared<ncclComm>();
   const Result opened = open_comm(*comm, making);
-  if (opened == success) *made = comm.release();
+  if (opened == success) *made = comm->hand_out();
   return opened;
 }
 
-Result check_comm(const char* call, Comm comm) {
-  if (const Result checked = check_handle(call, comm); checked != success) return checked;
+Result hold(const char* call, Comm comm, Held& held) {
+  if (const Result checked = hold_handle(call, comm, held); checked != success) return checked;
   if (comm->opened) return success;
   return failed(invalid_argument, fmt::format("{}: the communicator is not made yet: use it when "
                                               "ncclCommGetAsyncError has reported ncclSuccess",
                                               call));
 }
 
-Result check_handle(const char* call, Comm comm) {
+Result hold_handle(const char* call, Comm comm, Held& held) {
   if (comm != nullptr && comm->magic == ncclComm::alive_magic) {
-    if (comm->origin.here()) return success;
+    held = comm->weak_from_this().lock();
+    if (comm->origin.here() && held != nullptr) return success;
     return failed(
         invalid_usage,
         fmt::format("{}: the communicator belongs to the process that this one was forked "
@@ -236,7 +240,7 @@ nccl::Result ncclComm::begin(std::function<nccl::Result()> call, bool waits) {
 nccl::Result ncclComm::run(const penstock_call_t& call, nccl::Stream stream) {
   const InCall in(*this);
   const std::lock_guard<std::mutex> turn(turn_);
-  if (aborted) return nccl::failed(nccl::internal_error, "the communicator was aborted");
+  if (aborted) return nccl::was_aborted();
   if (gpu != nullptr) {
     const penstock::gpu::Device::Scope scope(*gpu);  // a default stream is that of this GPU
     return nccl::outcome(penstock_comm_enqueue(core, &call, stream), call.name);
@@ -248,6 +252,7 @@ nccl::Result ncclComm::run(const penstock_call_t& call, nccl::Stream stream) {
 
 nccl::Result ncclComm::transfer(const std::vector<nccl::Transfer>& transfers) {
   const InCall in(*this);
+  if (aborted) return nccl::was_aborted();
   if (other != nullptr) return transfer_by_other(transfers);
   return gpu != nullptr ? nccl::begin_together({{this, transfers}}) : mail->carry(transfers);
 }
@@ -267,6 +272,7 @@ nccl::Result ncclComm::transfer_by_other(const std::vector<nccl::Transfer>& tran
 
 nccl::Result ncclComm::finish() {
   const InCall in(*this);
+  if (aborted) return nccl::was_aborted();
   if (other != nullptr)
     return library->passed_on(library->CommFinalize(other), "ncclCommFinalize", other);
   if (const nccl::Result drained = nccl::outcome(penstock_comm_drain(core), "ncclCommFinalize");
@@ -288,11 +294,8 @@ nccl::Result ncclComm::still_all_there(const std::vector<int>& excluded) const {
   return nccl::success;
 }
 
-void ncclComm::await_calls() const {
-  while (calls_ != 0) std::this_thread::yield();
-}
-
 nccl::Result ncclComm::error() {
+  const InCall in(*this);
   const nccl::Result state = tasks.state();
   if (state == nccl::in_progress || (state != nccl::success && !aborted)) return state;
   if (!aborted && !opened)
@@ -308,9 +311,14 @@ nccl::Result ncclComm::health() {
     const nccl::Result asked = library->CommGetAsyncError(other, &found);
     return library->passed_on(asked != nccl::success ? asked : found, "a collective", other);
   }
-  if (aborted) return nccl::failed(nccl::internal_error, "the communicator was aborted");
+  if (aborted) return nccl::was_aborted();
   if (const auto words = mail->error()) return nccl::failed(nccl::remote_error, *words);
   return nccl::outcome(penstock_comm_error(core), "");
+}
+
+void ncclComm::revoke() {
+  const InCall in(*this);
+  if (!closes) abort();
 }
 
 void ncclComm::abort() {
@@ -328,11 +336,36 @@ void ncclComm::abort() {
   (void)penstock_comm_abort(core);
 }
 
-ncclComm::~ncclComm() {
-  magic = 0;
+void ncclComm::abort_and_close() {
+  constexpr std::chrono::milliseconds patience{200};
+  closes = true;
+  abort();
+  const auto end = [self = shared_from_this()] {
+    constexpr std::chrono::microseconds between_looks{50};
+    while (self->calls_ != 0) std::this_thread::sleep_for(between_looks);
+    self->close();
+  };
+  gpu != nullptr ? penstock::base::end_beside("penstock-abort", end, patience) : end();
+}
+
+/// Requires that no thread is in a call, nor enters one.
+void ncclComm::close() {
   tasks.await();
   nccl::forget_windows(this);
-  if (other != nullptr) (void)library->CommDestroy(other);
+  if (other != nullptr) (void)library->CommDestroy(std::exchange(other, nullptr));
   mail.reset();
-  penstock_comm_close(core);
+  penstock_comm_close(std::exchange(core, nullptr));
+}
+
+ncclComm::~ncclComm() {
+  close();
+}
+
+nccl::Comm ncclComm::hand_out() {
+  of_handle_ = shared_from_this();
+  return this;
+}
+
+std::shared_ptr<ncclComm> ncclComm::let_go() {
+  return magic.exchange(0) == alive_magic ? std::exchange(of_handle_, nullptr) : nullptr;
 }

@@ -32,10 +32,13 @@ struct UserOperation {
 
 }  // namespace penstock::nccl
 
-struct ncclComm {
+/// The program's handle holds it, and so do calls and groups: another thread may destroy or abort
+/// it meanwhile. Its own tasks do not, because it waits for them.
+struct ncclComm : std::enable_shared_from_this<ncclComm> {
   ~ncclComm();
 
-  /// Counts this thread as being in a call while it exists.
+  /// Counts this thread as being in a call while it exists. Precedes the look at `aborted`, after
+  /// which the call may use `core`, `mail` and `other`.
   class InCall {
    public:
     explicit InCall(ncclComm& comm) : calls_(comm.calls_) { ++calls_; }
@@ -48,7 +51,7 @@ struct ncclComm {
   };
 
   static constexpr std::uint64_t alive_magic = 0x6d6d6f4350;
-  std::uint64_t magic = alive_magic;
+  std::atomic<std::uint64_t> magic{alive_magic};
   const penstock::base::Origin origin;  ///< a forked child cannot use it
   int rank = 0, ranks = 1, device = 0;
   std::uint64_t key = 0;  ///< identifies the communicator; the same on all ranks
@@ -66,6 +69,7 @@ struct ncclComm {
   /// none.
   std::map<std::uint64_t, std::uint64_t> shrinks;
   std::atomic<bool> aborted{false};
+  std::atomic<bool> closes{false};  ///< no wait for other ranks goes on, in whichever call
   volatile int cancelled = 0;
   bool blocks = true;               ///< calls block; false: they return in_progress
   std::atomic<bool> opened{false};  ///< all fields above are set
@@ -84,20 +88,31 @@ struct ncclComm {
   /// The first error of the calls begun so far; in_progress while a call that does not block is
   /// running or queued.
   penstock::nccl::Result error();
-  void abort();
+  /// Ends all calls with an error, on the other ranks too.
+  void revoke();
   /// Errors: remote_error if a rank that is not `excluded` has died.
   penstock::nccl::Result still_all_there(const std::vector<int>& excluded = {}) const;
   /// Waits until all enqueued calls are complete.
   penstock::nccl::Result finish();
-  /// After abort(): waits until no other thread is in a call.
-  void await_calls() const;
+  /// revoke(), then gives its memory and streams back, once no other thread is in a call and the
+  /// streams are at rest. Waits for that, but not for long: they may have to wait for a stream of
+  /// the program, which waits for another communicator, and that may be aborted next.
+  void abort_and_close();
+
+  /// A handle for the program, valid until let_go().
+  penstock::nccl::Comm hand_out();
+  /// Returns what the handle held.
+  std::shared_ptr<ncclComm> let_go();
 
  private:
+  void abort();
+  void close();
   penstock::nccl::Result health();
   penstock::nccl::Result transfer_by_other(const std::vector<penstock::nccl::Transfer>& transfers);
 
   std::atomic<int> calls_{0};  ///< threads in a call
   std::mutex turn_;            ///< held by the thread that begins a collective call
+  std::shared_ptr<ncclComm> of_handle_;
 };
 
 namespace penstock::nccl {
@@ -111,15 +126,16 @@ struct Making {
   std::function<Result()> goes_on = nullptr;     ///< polled while waiting; an error ends the wait
   std::shared_ptr<const gpu::Device> gpu = nullptr;  ///< null: the one that is current
 };
-/// Opens the communicator. Waits for all ranks; abort() from another thread ends the wait.
+/// Opens the communicator. Waits for all ranks; an abort by another thread ends the wait.
 Result open_comm(ncclComm& comm, const Making& making);
 /// Like open_comm(), for a new communicator, stored in `comm`.
 Result make_comm(const Making& making, Comm* comm);
-/// Errors: invalid_argument if `comm` is no communicator of this library; invalid_usage in a forked
-/// child.
-Result check_handle(const char* call, Comm comm);
-/// Like check_handle(), and invalid_argument also while the communicator is still being made.
-Result check_comm(const char* call, Comm comm);
+using Held = std::shared_ptr<ncclComm>;
+/// Holds a program's communicator during a call. Errors: invalid_argument if `comm` is no
+/// communicator of this library; invalid_usage in a forked child.
+Result hold_handle(const char* call, Comm comm, Held& held);
+/// Like hold_handle(), and invalid_argument also while the communicator is still being made.
+Result hold(const char* call, Comm comm, Held& held);
 /// Drops the windows registered with a communicator, as it ends.
 void forget_windows(Comm comm);
 

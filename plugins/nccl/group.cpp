@@ -1,6 +1,8 @@
 #include "nccl/group.hpp"
 
 #include <algorithm>
+#include <exception>
+#include <future>
 #include <numeric>
 #include <set>
 #include <string>
@@ -18,9 +20,9 @@ namespace penstock::nccl {
 
 namespace {
 
-/// The calls of one communicator in a group.
+/// The calls of one communicator in a group, which another thread may abort meanwhile.
 struct Calls {
-  Comm comm = nullptr;
+  Held comm;
   std::vector<std::function<Result()>> bodies;
   std::vector<Transfer> transfers;
   bool waits = false;     ///< one of the bodies waits for other ranks even with a GPU
@@ -36,9 +38,9 @@ struct Group {
 
   Calls& of(Comm comm) {
     const auto there = std::find_if(calls.begin(), calls.end(),
-                                    [comm](const Calls& one) { return one.comm == comm; });
+                                    [comm](const Calls& one) { return one.comm.get() == comm; });
     if (there != calls.end()) return *there;
-    calls.push_back({.comm = comm});
+    calls.push_back({.comm = comm->shared_from_this()});
     return calls.back();
   }
 };
@@ -61,17 +63,20 @@ Result both(Result first, Result second) {
   return is_error(first) || second == success ? first : second;
 }
 
-/// Runs the calls, with their messages.
-Result run_all(const Calls& calls) {
+/// Runs calls of the communicator, with their messages.
+Result run_all(ncclComm& comm, const std::vector<std::function<Result()>>& bodies,
+               const std::vector<Transfer>& transfers) {
   Result result = success;
-  for (const auto& body : calls.bodies) result = both(result, body());
-  if (!is_error(result) && !calls.transfers.empty())
-    result = both(result, calls.comm->transfer(calls.transfers));
+  for (const auto& body : bodies) result = both(result, body());
+  if (!is_error(result) && !transfers.empty()) result = both(result, comm.transfer(transfers));
   return result;
 }
 
 Result post(const Calls& calls) {
-  return calls.comm->begin([calls] { return run_all(calls); }, calls.waits);
+  const auto task = [&comm = *calls.comm, bodies = calls.bodies, transfers = calls.transfers] {
+    return run_all(comm, bodies, transfers);
+  };
+  return calls.comm->begin(task, calls.waits);
 }
 
 /// Runs the calls. Messages that a GPU carries are moved to `messages`: they begin when the calls
@@ -79,8 +84,9 @@ Result post(const Calls& calls) {
 Result run_calls(Calls& calls, Messages& messages) {
   if (calls.comm->posts(calls.waits)) return post(calls);
   if (calls.comm->gpu != nullptr && calls.comm->other == nullptr)
-    messages = {calls.comm, std::exchange(calls.transfers, {})};
-  const Result result = calls.comm->begin([&calls] { return run_all(calls); }, calls.waits);
+    messages = {calls.comm.get(), std::exchange(calls.transfers, {})};
+  const auto run = [&calls] { return run_all(*calls.comm, calls.bodies, calls.transfers); };
+  const Result result = calls.comm->begin(run, calls.waits);
   if (is_error(result)) messages = {};
   return result;
 }
@@ -96,23 +102,44 @@ Result post_calls(std::vector<Calls>& all) {
   std::erase_if(all, [&result](const Calls& calls) {
     if (!calls.comm->posts(calls.waits)) return false;
     result = both(result, post(calls));
-    if (calls.destroys) delete calls.comm;
+    if (calls.destroys) (void)calls.comm->let_go();
     return true;
   });
   return result;
+}
+
+/// Starts a thread for each body, and then lets all run; none, if one of them cannot be started:
+/// one body may wait for another. Returns when they have ended.
+Result run_in_threads(std::size_t count, const std::function<void(std::size_t)>& body) {
+  std::promise<bool> all_are_there;
+  const std::shared_future<bool> may_run = all_are_there.get_future();
+  std::vector<std::thread> threads;
+  std::string why;
+  try {
+    for (std::size_t i = 0; i < count; ++i)
+      threads.emplace_back([&body, may_run, i] {
+        if (may_run.get()) body(i);
+      });
+  } catch (const std::exception& error) {
+    why = error.what();
+  }
+  all_are_there.set_value(threads.size() == count);
+  for (auto& thread : threads) thread.join();
+  if (threads.size() == count) return success;
+  return failed(system_error, fmt::format("ncclGroupEnd: {} threads can be started, and {} are "
+                                          "needed, one for each communicator: {}",
+                                          threads.size(), count, why));
 }
 
 /// Runs each body in a thread of its own. The first error's message becomes this thread's.
 Result run_side_by_side(const std::vector<std::function<Result()>>& bodies) {
   std::vector<Result> results(bodies.size());
   std::vector<std::string> words(bodies.size());
-  std::vector<std::thread> threads;
-  for (std::size_t i = 0; i < bodies.size(); ++i)
-    threads.emplace_back([&, i] {
-      results[i] = guarded("ncclGroupEnd", bodies[i]);
-      if (is_error(results[i])) words[i] = last_error();
-    });
-  for (auto& thread : threads) thread.join();
+  const Result started = run_in_threads(bodies.size(), [&](std::size_t i) {
+    results[i] = guarded("ncclGroupEnd", bodies[i]);
+    if (is_error(results[i])) words[i] = last_error();
+  });
+  if (started != success) return started;
   for (std::size_t i = 0; i < bodies.size(); ++i)
     if (is_error(results[i])) return failed(results[i], words[i]);
   return std::accumulate(results.begin(), results.end(), success, both);
@@ -143,7 +170,7 @@ Result run_one_by_one(std::vector<Calls>& all) {
   return both(result, begin_messages(std::move(messages)));
 }
 
-Result run_in_threads(Group& ended) {
+Result run_all_at_once(Group& ended) {
   std::vector<std::function<Result()>> bodies = ended.independent;
   std::vector<Messages> messages(ended.calls.size());
   for (std::size_t i = 0; i < ended.calls.size(); ++i)
@@ -162,9 +189,9 @@ void sort(std::vector<Calls>& all) {
 Result run_rest(Group& ended) {
   sort(ended.calls);
   const Result result =
-      can_run_one_by_one(ended) ? run_one_by_one(ended.calls) : run_in_threads(ended);
+      can_run_one_by_one(ended) ? run_one_by_one(ended.calls) : run_all_at_once(ended);
   for (const Calls& calls : ended.calls)
-    if (calls.destroys) delete calls.comm;
+    if (calls.destroys) (void)calls.comm->let_go();
   return result;
 }
 
@@ -189,14 +216,14 @@ Result in_group(Comm comm, const Transfer& transfer) {
 
 bool destroy_after_group(Comm comm) {
   const auto there = std::find_if(group.calls.begin(), group.calls.end(),
-                                  [comm](const Calls& one) { return one.comm == comm; });
+                                  [comm](const Calls& one) { return one.comm.get() == comm; });
   if (there == group.calls.end()) return false;
   there->destroys = true;
   return true;
 }
 
 void forget_in_group(Comm comm) {
-  std::erase_if(group.calls, [comm](const Calls& one) { return one.comm == comm; });
+  std::erase_if(group.calls, [comm](const Calls& one) { return one.comm.get() == comm; });
 }
 
 Result refused_in_group(Result refused) {

@@ -35,7 +35,8 @@ const char* kind_of(const ncclComm& comm, bool in_pool) {
 
 Result register_memory(const char* call, Comm comm, void* data, std::size_t bytes, void** made) {
   return guarded(call, [&] {
-    if (const Result checked = check_comm(call, comm); checked != success) return checked;
+    Held held;
+    if (const Result checked = hold(call, comm, held); checked != success) return checked;
     if (made == nullptr) return failed(invalid_argument, fmt::format("{}: no place for it", call));
     if (data == nullptr || bytes == 0)
       return failed(invalid_argument, fmt::format("{}: {} bytes at {}", call, bytes, data));
@@ -60,7 +61,8 @@ Window* find_window(Comm comm, void* window) {
 
 Result free_window(const char* call, Comm comm, void* window) {
   return guarded(call, [&] {
-    if (const Result checked = check_comm(call, comm); checked != success) return checked;
+    Held held;
+    if (const Result checked = hold(call, comm, held); checked != success) return checked;
     const std::lock_guard<std::mutex> guard(windows_mutex);
     Window* const there = find_window(comm, window);
     if (there == nullptr)
@@ -151,7 +153,8 @@ PENSTOCK_NCCL(Result, ncclCommWindowDeregister, (Comm comm, void* window)) {
 }
 PENSTOCK_NCCL(Result, ncclWinGetUserPtr, (Comm comm, void* window, void** data)) {
   return guarded("ncclWinGetUserPtr", [&] {
-    if (const Result checked = check_comm("ncclWinGetUserPtr", comm); checked != success)
+    Held held;
+    if (const Result checked = hold("ncclWinGetUserPtr", comm, held); checked != success)
       return checked;
     const std::lock_guard<std::mutex> guard(windows_mutex);
     if (find_window(comm, window) == nullptr || data == nullptr)

@@ -24,12 +24,12 @@ void Tasks::post(std::function<Result()> task) {
   {
     const std::lock_guard<std::mutex> guard(mutex_);
     if (failure_ != success) return;
+    if (!thread_.joinable())  // if it cannot be started, no task waits for it
+      thread_ = base::start_service_thread("penstock-nccl", [this] { run(); });
     waiting_.emplace_back([context, body = std::move(task)] {
       const ContextOf::Scope scope(context);
       return body();
     });
-    if (!thread_.joinable())
-      thread_ = base::start_service_thread("penstock-nccl", [this] { run(); });
   }
   changed_.notify_all();
 }

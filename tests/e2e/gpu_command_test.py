@@ -6,7 +6,7 @@ import subprocess
 import sys
 import unittest
 
-from nccl_test import BUILD
+from nccl_ranks import BUILD
 from support import SOURCE, Case, clean_environment
 
 sys.path.insert(0, str(SOURCE / "lab/bench"))

@@ -9,7 +9,7 @@ import subprocess
 import time
 import unittest
 
-from nccl_test import BUILD, LIBRARY
+from nccl_ranks import BUILD, LIBRARY
 from support import PROGRAMS, Case, clean_environment, free_port
 
 MAGIC = 0x31302d4c43434e50  # Question::our_magic
