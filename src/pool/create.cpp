@@ -61,6 +61,13 @@ tl::unexpected<Error> in_use(const std::string& spec, const std::string& occupan
               occupant, base::shell_quote(spec));
 }
 
+/// A damaged pool, or a file that is not ours, counts as unused.
+Result<void> check_unused(const std::string& spec) {
+  const auto occupant = living_occupant(spec);
+  if (occupant && *occupant) return in_use(spec, **occupant);
+  return {};
+}
+
 }  // namespace
 
 Result<Info> create(const CreateOptions& options) {
@@ -68,13 +75,10 @@ Result<Info> create(const CreateOptions& options) {
   if (options.mode != coherence::Mode::simulated) {
     PENSTOCK_TRY(coherence::bind(options.mode));
   }
-  if (options.overwrite) {
-    // a damaged pool, or a file that is not ours, counts as unused
-    const auto occupant = living_occupant(options.spec);
-    if (occupant && *occupant) return in_use(options.spec, **occupant);
-  }
+  if (options.overwrite) PENSTOCK_TRY(check_unused(options.spec));
   std::vector<device::OpenPart> devices;
   auto superblock = PENSTOCK_TRY(device::plan(options, parts, devices, lay_out));
+  if (options.overwrite && !devices.empty()) PENSTOCK_TRY(check_unused(options.spec));
   superblock.max_processes =
       options.max_processes != 0 ? options.max_processes : default_processes(superblock.bytes);
   superblock.max_nodes = options.max_nodes;
