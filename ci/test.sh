@@ -21,4 +21,9 @@ wait $proof
 proved=$?
 trap 'rm -rf "$TMPDIR"' EXIT
 cat "$build/prove.log"
-python3 -B tests/e2e/leftovers.py "$TMPDIR" "$began" && [ $tested = 0 ] && [ $proved = 0 ]
+if ! python3 -B tests/e2e/leftovers.py "$TMPDIR" "$began"; then
+  trap - EXIT
+  echo "$TMPDIR stays: what a test has left may tell why it failed"
+  exit 1
+fi
+[ $tested = 0 ] && [ $proved = 0 ]
