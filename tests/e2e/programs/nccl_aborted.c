@@ -134,9 +134,11 @@ static void abort_behind_another(void) {
     CHECK(getenv("MESSAGE") != NULL
               ? ncclRecv(b.device, b.bytes, ncclInt8, 1, comms[i], stream)
               : ncclAllReduce(b.device, b.device, b.bytes, ncclUint8, ncclSum, comms[i], stream));
+  if (rank == 1) await_told(); /* its abort would end the waits of rank 0, too */
   usleep(100000);
   for (int i = 0; i < 2; ++i) CHECK(ncclCommAbort(comms[i]));
   wait_for(stream);
+  if (rank == 0) fclose(fopen(told, "w"));
   printf("ok\n");
 }
 
