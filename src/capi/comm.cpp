@@ -55,10 +55,25 @@ Result<void> take_slots_for_gpus(penstock_comm& comm, const char* noun) {
   return {};
 }
 
-std::uint64_t direct_gpu(const pool::Pool& pool) {
+bool may_be_direct(const pool::Pool& pool) {
   const bool is_temporary = pool.info().spec.starts_with(pool::temporary_pool_prefix);
   const bool may_be = !is_temporary || base::env_is_set("PENSTOCK_GPU_DIRECT");
-  return may_be && base::env_flag("PENSTOCK_GPU_DIRECT") ? gpu::Communicator::direct_gpu() : 0;
+  return may_be && base::env_flag("PENSTOCK_GPU_DIRECT");
+}
+
+coll::Agreement::Wishes wishes_of(const Attachment& at, const penstock_comm_options_t& options,
+                                  bool check) {
+  coll::Agreement::Wishes wishes{.slot_bytes = slot_bytes_for(at, options),
+                                 .check = check,
+                                 .by_gpu = options.gpu != 0,
+                                 .late_slots = options.gpu == 0};
+  if (options.gpu == 0) return wishes;
+  const auto device = gpu::Device::current();
+  if (!device) return wishes;
+  wishes.gpu = (*device)->id();
+  if (may_be_direct(*at.pool) && gpu::Communicator::can_be_direct(**device))
+    wishes.direct = wishes.gpu;
+  return wishes;
 }
 
 /// For a rank whose exchange has failed. Those of the others may have succeeded: they open the
@@ -105,11 +120,7 @@ Result<std::unique_ptr<penstock_comm>> open_comm(std::shared_ptr<Attachment> att
   pool::Pool& pool = *comm->attachment->pool;
   coll::Agreement agreement(options.ranks, options.rank);
   const auto made = agreement.offer(coll::space_in(*comm->attachment->arena, new_name(pool)),
-                                    {.slot_bytes = slot_bytes_for(*comm->attachment, options),
-                                     .check = check,
-                                     .direct = options.gpu != 0 ? direct_gpu(pool) : 0,
-                                     .by_gpu = options.gpu != 0,
-                                     .late_slots = options.gpu == 0});
+                                    wishes_of(*comm->attachment, options, check));
   // exchanges even without room: the other ranks wait for this rank's offer
   std::vector<coll::Offer> offers(options.ranks);
   const int exchanged =

@@ -170,6 +170,7 @@ Result<void> Agreement::offer(Space space, const Wishes& wishes) {
   own_.plan = plan_hash();
   own_.check = wishes.check;
   own_.by_gpu = wishes.by_gpu ? 1 : 0;
+  own_.gpu = wishes.gpu;
   own_.direct = can_be_direct(pool, ranks_, wishes) ? wishes.direct : 0;
   if (self_ != 0) return {};
   // The switch needs host threads that write packets to it.
@@ -354,7 +355,7 @@ Options Agreement::options(pool::Pool& pool, const std::vector<Offer>& offers) c
   options.by_gpus = by_gpu != 0;
   options.mixed = by_gpu != 0 && by_gpu != std::ssize(offers);
   options.shares_gpu = std::count_if(offers.begin(), offers.end(), [&](const Offer& offer) {
-                         return offer.direct == own_.direct;
+                         return offer.by_gpu != 0 && offer.gpu == own_.gpu;
                        }) > 1;
   if (first.switch_region != Offer::none) {
     options.switch_region.emplace(first.switch_region, region_shape_of(first, ranks_));

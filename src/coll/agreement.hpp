@@ -28,16 +28,17 @@ struct Offer {
   std::uint64_t tuning_bytes = 0;  ///< of rank 0's table, after the words; 0: the built-in table
   std::uint64_t plan = 0;          ///< a hash of PENSTOCK_COLL_PLAN
   std::uint32_t devices = 1, area_slots = 0;
-  std::uint64_t check = 0;   ///< Options::check
-  std::uint64_t direct = 0;  ///< a GPU that can run the protocol; 0: none. Used if all have one
+  std::uint64_t check = 0;             ///< Options::check
+  std::uint64_t direct = 0;            ///< Wishes::direct, if this rank's pool and calls allow it
   std::uint64_t switch_region = none;  ///< set by rank 0 if a switch serves the communicator
   std::uint32_t communicator = 0;      ///< offload::Shape::communicator
   std::uint32_t switch_leaves = 0;
   std::uint32_t always_in_switch = 0;  ///< Options::always_in_switch
   std::uint32_t by_gpu = 0;            ///< Wishes::by_gpu
   std::uint64_t late_slots = 0;        ///< set by rank 0: Shape::late_slots
+  std::uint64_t gpu = 0;               ///< Wishes::gpu
 };
-static_assert(sizeof(Offer) == 120);
+static_assert(sizeof(Offer) == 128);
 
 class Agreement {
  public:
@@ -55,6 +56,7 @@ class Agreement {
     /// allow it.
     std::uint64_t direct = 0;
     bool by_gpu = false;               ///< a GPU moves this rank's data
+    std::uint64_t gpu = 0;             ///< number of that GPU; 0: unknown
     std::uint32_t max_pool_parts = 1;  ///< pool use must stay below 1 / this
     bool late_slots = false;           ///< Shape::late_slots, if possible
   };

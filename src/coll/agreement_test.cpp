@@ -1,20 +1,23 @@
 // Facts that ranks learn from each other's offers. sim/tests/agreement_test.cpp has the rest.
 #include "coll/agreement.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <functional>
 
 #include "pool/test_pool.hpp"
 
 namespace penstock::coll {
 namespace {
 
-constexpr std::uint32_t ranks = 2;
-
-/// The plan that each rank chooses for an allreduce of 1 MB.
-std::vector<Plan> plans_where(const std::vector<bool>& has_gpu) {
+/// Visits the communicator of each rank, by rank.
+void for_agreed(const std::vector<Agreement::Wishes>& wishes,
+                const std::function<void(Communicator& comm)>& visit) {
   const pool::TestFolder folder;
   const std::string spec = folder.file("pool");
   EXPECT_TRUE(pool::create({.spec = spec, .bytes = 48 << 20, .max_processes = 16}));
+  const auto ranks = static_cast<std::uint32_t>(wishes.size());
   std::vector<std::unique_ptr<pool::Pool>> pools;
   std::vector<std::unique_ptr<arena::Arena>> arenas;
   std::vector<Agreement> agreements;
@@ -24,19 +27,28 @@ std::vector<Plan> plans_where(const std::vector<bool>& has_gpu) {
         *pool::Pool::attach({.spec = spec, .rank = static_cast<int>(r), .job = "plans"}));
     arenas.push_back(*arena::Arena::open(*pools[r]));
     agreements.emplace_back(ranks, r);
-    EXPECT_TRUE(agreements[r].offer(space_in(*arenas[r], "communicator"), {.by_gpu = has_gpu[r]}));
+    EXPECT_TRUE(agreements[r].offer(space_in(*arenas[r], "communicator"), wishes[r]));
     offers.push_back(agreements[r].own());
   }
-  std::vector<Plan> plans;
   for (std::uint32_t r = 0; r < ranks; ++r) {
     const auto comm = Communicator::open(*pools[r], agreements[r].options(*pools[r], offers));
     EXPECT_TRUE(comm) << comm.error().message;
-    plans.push_back((*comm)->plan({.collective = Collective::allreduce,
-                                   .ranks = ranks,
-                                   .rank = r,
-                                   .element_bytes = 4,
-                                   .max_block_bytes = 1 << 20}));
+    visit(**comm);
   }
+}
+
+/// The plan that each rank chooses for an allreduce of 1 MB.
+std::vector<Plan> plans_where(const std::vector<bool>& has_gpu) {
+  std::vector<Agreement::Wishes> wishes;
+  for (const bool has : has_gpu) wishes.push_back({.by_gpu = has});
+  std::vector<Plan> plans;
+  for_agreed(wishes, [&](Communicator& comm) {
+    plans.push_back(comm.plan({.collective = Collective::allreduce,
+                               .ranks = comm.ranks(),
+                               .rank = comm.self(),
+                               .element_bytes = 4,
+                               .max_block_bytes = 1 << 20}));
+  });
   return plans;
 }
 
@@ -54,6 +66,24 @@ TEST(Agreement, TakesPlansOfHostsWithoutGpus) {
   EXPECT_EQ(plans[0], plans[1]);
   EXPECT_EQ(plans[0].algorithm, Algorithm::two_shot);
   EXPECT_EQ(plans[0].chunks, 0u);
+}
+
+/// Whichever form they have. A GPU that a rank cannot name may be anybody's.
+TEST(Agreement, KnowsWhichRanksShareTheirGpu) {
+  const auto shares = [](const std::vector<Agreement::Wishes>& wishes) {
+    std::vector<bool> found;
+    for_agreed(wishes, [&](Communicator& comm) { found.push_back(comm.shares_gpu()); });
+    return found;
+  };
+  const Agreement::Wishes one{.by_gpu = true, .gpu = 11}, other{.by_gpu = true, .gpu = 12};
+  const Agreement::Wishes direct{.direct = 11, .by_gpu = true, .gpu = 11};
+  const Agreement::Wishes unknown{.by_gpu = true}, none{};
+  using testing::ElementsAre;
+  EXPECT_THAT(shares({one, other}), ElementsAre(false, false));
+  EXPECT_THAT(shares({one, other, one}), ElementsAre(true, false, true));
+  EXPECT_THAT(shares({direct, one}), ElementsAre(true, true));
+  EXPECT_THAT(shares({unknown, unknown, one}), ElementsAre(true, true, false));
+  EXPECT_THAT(shares({one, none}), ElementsAre(false, false));
 }
 
 }  // namespace

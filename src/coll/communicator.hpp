@@ -83,7 +83,7 @@ struct Options {
   bool check = false;
   /// The GPUs of all ranks use the words of Shape::direct. The same on all ranks.
   bool direct = false;
-  bool shares_gpu = false;  ///< another rank uses this rank's GPU too; only with `direct`
+  bool shares_gpu = false;  ///< another rank uses this rank's GPU too
   /// GPUs move the data of some ranks, but not of all. Then all data goes through slots, where GPUs
   /// can read it. The same on all ranks.
   bool mixed = false;

@@ -18,10 +18,8 @@ Result<std::unique_ptr<Communicator>> Communicator::open(coll::Communicator& cor
   return made;
 }
 
-std::uint64_t Communicator::direct_gpu() {
-  const auto device = Device::current();
-  const bool can = device && ((*device)->has_stream_words() || (*device)->words_kernel());
-  return can ? (*device)->id() : 0;
+bool Communicator::can_be_direct(const Device& device) {
+  return device.has_stream_words() || device.words_kernel();
 }
 
 }  // namespace penstock::gpu

@@ -30,8 +30,8 @@ class Communicator {
                                                     std::shared_ptr<const Device> device);
   /// Waits until all enqueued calls are done, or have failed.
   virtual ~Communicator() = default;
-  /// Returns Device::id() of the current device if the direct form is possible on it; else 0.
-  static std::uint64_t direct_gpu();
+  /// Whether the direct form is possible on the device.
+  static bool can_be_direct(const Device& device);
 
   /// Enqueues a call. Does not wait for other ranks, unless hundreds of operations are queued
   /// already: then it waits outside the driver, until there is room or the communicator fails, but
