@@ -52,6 +52,8 @@ CALLS = {
     # The order within a launch (src/coll/fused_program.cpp), and its barriers and fences
     # (src/gpu/fused.hpp).
     r"begin_round|come_behind|sync_threads|sync_and": ["wait"],
+    # The order between lanes at the end of a call (src/coll/lane_run.cpp).
+    r"has_announced": ["wait"],
     r"release_fence": ["store_fence"],
 }
 CALL = re.compile(r"(?:[.>]|\b(?=(?:publish|observe|load)_checksummed_line))(%s)(?:<\w+>)?\(" % "|".join(CALLS))

@@ -219,8 +219,9 @@ class Experiments:
             self.run.part(f"right answers, hardware, {ranks} ranks", lambda ranks=ranks: self.answers(ranks, "calls" if self.run.gpu else "short"))
         self.run.part("right answers, hardware, by one launch", lambda: self.answers(2, "short", PENSTOCK_GPU_FUSED_BYTES="64K"))
         for form, fused in (("streams", 0), ("one launch", "64K")):
-            self.measure(f"small calls, threads, {form}", 2, "all_reduce,all_gather,broadcast", 16, 64 * KB, mode="hardware", size="1G",
-                         job=self.run.threads, PENSTOCK_GPU_FUSED_BYTES=fused)
+            for mode in ("hardware", "software"):
+                self.measure(f"small calls, threads, {mode}, {form}", 2, "all_reduce,all_gather,broadcast", 16, 64 * KB, mode=mode, size="1G",
+                             job=self.run.threads, PENSTOCK_GPU_FUSED_BYTES=fused)
         self.measure("small calls, processes, streams", 2, "all_reduce,broadcast", 16, 64 * KB, mode="hardware", size="1G", PENSTOCK_GPU_FUSED_BYTES=0)
 
     def all_to_all(self):

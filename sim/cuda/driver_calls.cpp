@@ -492,6 +492,10 @@ PENSTOCK_EXPORT Status cuModuleGetFunction(Function* function, Module module, co
 PENSTOCK_EXPORT unsigned standin_launches(const char* begin) {
   return launches_of(begin);
 }
+/// For tests: the operations of any kind that streams have been given so far.
+PENSTOCK_EXPORT unsigned standin_operations() {
+  return operations();
+}
 PENSTOCK_EXPORT Status cuLaunchKernel(Function function, unsigned grid_x, unsigned, unsigned,
                                       unsigned block_x, unsigned, unsigned, unsigned, Stream stream,
                                       void** arguments, void**) {

@@ -13,6 +13,7 @@ namespace penstock::sim::cuda {
 namespace {
 
 std::atomic<Status> first_error{success};
+std::atomic<unsigned> given{0};
 
 /// A variable that makes calls long, so that a thread that asks meanwhile is noticed.
 constexpr const char* asked_aborts = "STANDIN_ASKED_DURING_CALL_ABORTS";
@@ -38,6 +39,10 @@ class Delays {
 };
 
 }  // namespace
+
+unsigned operations() {
+  return given;
+}
 
 Status sticky_error() {
   return first_error.load();
@@ -110,6 +115,7 @@ void StreamThread::enqueue(Operation operation) {
     std::this_thread::sleep_for(inside);
     lock.lock();
   }
+  ++given;
   if (shared_ != nullptr) operation = SharedQueue::in_turn(shared_, std::move(operation));
   queue_.push_back(std::move(operation));
   changed_.notify_all();

@@ -18,6 +18,9 @@ namespace penstock::sim::cuda {
 
 using namespace penstock::cuda;
 
+/// The operations that all streams have been given so far.
+unsigned operations();
+
 /// The first error of an operation; as with a GPU, all later calls fail with it.
 Status sticky_error();
 void set_sticky_error(Status status);

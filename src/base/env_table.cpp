@@ -79,8 +79,8 @@ constexpr std::array table{
              "In hardware and uncached mode GPUs keep the protocol of collectives by themselves; "
              "0 on any rank, or unset in a temporary pool: a thread of the host does."},
     Variable{"PENSTOCK_GPU_FUSED_BYTES", "", "bytes", Audience::tuning,
-             "Longest block of a collective that a GPU does by one launch, where GPUs keep the "
-             "protocol by themselves; 0: none. Default: 65536, or 0 where ranks share a GPU.",
+             "Longest block of a collective that a GPU does by one launch; 0: none. Default: "
+             "65536, or 0 where ranks share a GPU.",
              0, 64 << 20},
     Variable{"PENSTOCK_IDLE_MS", "10000", "ms", Audience::tuning,
              "A channel that was idle for this long gives back the memory by which it has grown.",

@@ -128,4 +128,22 @@ std::vector<FusedRound> fused_program_of(const std::vector<DirectOp>& program,
   return cutter.finish();
 }
 
+std::vector<FusedRound> fused_program_of(const LaneProgram& program, const Schedule& schedule) {
+  RoundCutter cutter(schedule);
+  const auto await_gate = [&](Lane lane, std::uint64_t segments) {
+    cutter.add({.kind = Kind::await, .lane = lane, .low = segments, .at = gate_word(lane)});
+  };
+  for (const Event& event : program.events) {
+    const std::uint64_t segments = event.number + std::uint64_t{1};
+    if (event.kind == Event::Kind::gate) await_gate(event.lane, segments);
+    if (event.kind == Event::Kind::move)
+      cutter.add({.kind = Kind::move, .lane = event.lane, .step = event.number});
+    if (event.kind == Event::Kind::mark)
+      cutter.add(
+          {.kind = Kind::signal, .lane = event.lane, .low = segments, .at = mark_word(event.lane)});
+  }
+  if (!program.ends_quietly) await_gate(Lane::read, program.of(Lane::read).size() + 1);
+  return cutter.finish();
+}
+
 }  // namespace penstock::coll

@@ -39,6 +39,7 @@ class Cutter {
       segment.mark = true;
       close(lane);
     }
+    program_.ends_quietly = ends_quietly();
     return std::move(program_);
   }
 
@@ -88,6 +89,19 @@ class Cutter {
   void next(Lane lane) {
     close(lane);
     segments(lane).emplace_back();
+  }
+  bool ends_quietly() {
+    const std::size_t last = segments(Lane::read).size() - 1;
+    if (!segments(Lane::read)[last].signals.empty()) return false;
+    const auto is_last_gate = [&](const Event& event) {
+      return event.kind == Event::Kind::gate && event.lane == Lane::read && event.number == last;
+    };
+    const auto is_quiet = [](const Event& event) {
+      return event.lane == Lane::read || event.kind == Event::Kind::move;
+    };
+    const auto end = program_.events.end();
+    const auto gate = std::find_if(program_.events.begin(), end, is_last_gate);
+    return gate != end && std::all_of(gate + 1, end, is_quiet);
   }
 
   const Schedule& schedule_;

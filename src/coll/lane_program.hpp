@@ -40,9 +40,22 @@ struct LaneProgram {
   std::array<std::vector<Segment>, lane_count> lanes;
   std::vector<Event> events;
   std::uint64_t bytes = 0;  ///< of all segments
+  /// Behind the gate of the read lane's last segment the mover only moves: no later gate, nothing
+  /// that other ranks wait for.
+  bool ends_quietly = false;
 
   const std::vector<Segment>& of(Lane lane) const { return lanes[static_cast<std::size_t>(lane)]; }
 };
+
+/// Indexes of the words by which proxy and mover hand over: they count the segments of a lane whose
+/// gates are open, and of those that are marked.
+constexpr std::uint64_t gate_word(Lane lane) {
+  return static_cast<std::uint64_t>(lane);
+}
+constexpr std::uint64_t mark_word(Lane lane) {
+  return lane_count + static_cast<std::uint64_t>(lane);
+}
+inline constexpr std::uint64_t lane_words = 2 * lane_count;
 
 /// The first segment of a lane has a gate, and the last one has a mark. So all moves lie between
 /// the begin and the end of the call.

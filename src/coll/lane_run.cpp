@@ -45,6 +45,16 @@ Result<bool> LaneRun::waits_are_over(const Segment& segment, LaneState& at, Miss
   return at.pending.empty();
 }
 
+/// Whether the gate of the segment must wait for the other lane. When a mover that ends the call
+/// has passed its last gate, the program may end: by then, this rank has published all that others
+/// need. No gate of the other lane comes behind this one, so none waits for it.
+bool LaneRun::comes_too_early(Lane lane, std::size_t segment) const {
+  const LaneProgram& program = prepared().program;
+  if (lane != Lane::read || segment + 1 != program.of(lane).size()) return false;
+  if (!program.ends_quietly || !call().mover->ends_call()) return false;
+  return !at_[static_cast<std::size_t>(Lane::write)].has_announced(program.of(Lane::write).size());
+}
+
 /// Invalidates this host's copies of the data that the segment reads from other ranks. Errors:
 /// mismatch.
 Result<void> LaneRun::make_readable(const Segment& segment) {
@@ -98,6 +108,10 @@ Result<bool> LaneRun::advance_lane(Lane lane, Missing& missing) {
     const Segment& segment = segments[at.segment];
     if (at.stage == Stage::waits) {
       if (!PENSTOCK_TRY(waits_are_over(segment, at, missing))) return false;
+      if (comes_too_early(lane, at.segment)) {
+        missing.push_back(s_.self());
+        return false;
+      }
       PENSTOCK_TRY(make_readable(segment));
       if (segment.gate) call().mover->allow(lane, at.segment);
       at.stage = Stage::moves;

@@ -20,6 +20,10 @@ class Mover {
   virtual void allow(Lane lane, std::size_t segment) = 0;
   /// True if all moves up to the end of a segment that has a mark are done in its lane.
   virtual bool is_done(Lane lane, std::size_t segment) = 0;
+  /// Whether it moves in the order of LaneProgram::events, and the program may end once it has:
+  /// then all that other ranks wait for is published before the last gate of a program that ends
+  /// quietly.
+  virtual bool ends_call() const { return false; }
   /// Copy between the call's buffers and host memory, for a call that a host thread completes. The
   /// writing lane is done. The other lane no longer touches stored data. Done on return. Errors:
   /// those that the GPU reports.

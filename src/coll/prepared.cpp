@@ -76,7 +76,10 @@ Result<const Prepared*> PreparedSchedules::get(const Problem& problem, const Pla
 
 Result<const Prepared*> PreparedSchedules::get_moved(const Problem& problem, const Plan& plan) {
   Prepared* const found = PENSTOCK_TRY(find_or_make(problem, plan));
-  if (found->program.events.empty()) found->program = lane_program_of(found->schedule);
+  if (found->program.events.empty()) {
+    found->program = lane_program_of(found->schedule);
+    found->fused = fused_program_of(found->program, found->schedule);
+  }
   return found;
 }
 

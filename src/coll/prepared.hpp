@@ -45,8 +45,9 @@ struct Prepared : std::enable_shared_from_this<Prepared> {
   // For a call whose data a Mover moves:
   LaneProgram program;
   std::optional<SwitchPlan> in_switch;  ///< then `schedule` is that of switch_schedule_of()
-  // For a call that GPUs run by themselves, by streams or by one launch:
+  // For a call that GPUs run by themselves:
   std::vector<DirectOp> direct;
+  // For both, by one launch; empty for a call through the switch:
   std::vector<FusedRound> fused;
 };
 
@@ -63,7 +64,8 @@ class PreparedSchedules {
   Result<const Prepared*> get(const Problem& problem, const Plan& plan);
   /// Builds a schedule without keeping it. Another thread may be in get() at the same time.
   Result<std::shared_ptr<Prepared>> make(const Problem& problem, const Plan& plan) const;
-  /// Like get(), with Prepared::program. `plan` must not be eager.
+  /// Like get(), with Prepared::program and ::fused. `plan` must not be eager. A communicator's
+  /// schedules are all for this call, or all for get_direct().
   Result<const Prepared*> get_moved(const Problem& problem, const Plan& plan);
   /// Like get(), with Prepared::program and ::in_switch.
   const Prepared* get_moved_by_switch(const Problem& problem, const Plan& plan,

@@ -196,9 +196,14 @@ class LaneRun : public SlotRun {
     std::size_t segment = 0;
     std::uint64_t bytes = 0;  ///< moved since the last mark
     std::vector<std::size_t> pending;
+    /// Whether everything of `segments` is published. A proof may leave out the wait for that.
+    bool has_announced(std::size_t segments, Site site = Site::here()) const {
+      return segment == segments || coherence::weakened(coherence::Weakening::wait, site);
+    }
   };
   Result<bool> advance_lane(Lane lane, Missing& missing);
   Result<bool> waits_are_over(const Segment& segment, LaneState& at, Missing& missing);
+  bool comes_too_early(Lane lane, std::size_t segment) const;
   Result<void> make_readable(const Segment& segment);
   void signal(const Segment& segment);
 

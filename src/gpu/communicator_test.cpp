@@ -30,7 +30,7 @@ TEST_F(GpuCommunicator, MovesWhatEachCollectivePromises) {
 }
 
 TEST_F(GpuCommunicator, ReducesAsHostsDo) {
-  for (const Form& form : {forms[0], forms[2], forms[4]}) {
+  for (const Form& form : {forms[0], forms[2], forms[4], forms[6]}) {
     make_pool(form);
     run(3, 3, form.shape, reduce_all_both_ways);
   }
@@ -63,7 +63,7 @@ void abort_from_another_thread(const Rank& rank) {
 }
 
 TEST_F(GpuCommunicator, AbortsFromAnotherThread) {
-  for (const Form& form : {forms[0], forms[2], forms[4]}) {
+  for (const Form& form : {forms[0], forms[2], forms[4], forms[6]}) {
     make_pool(form);
     run(2, 2, form.shape, abort_from_another_thread);
   }
@@ -117,7 +117,7 @@ void enter_after_an_abort(const Rank& rank, std::atomic<bool>& ended) {
 }
 
 TEST_F(GpuCommunicator, AbortAfterAllCallsIsHarmless) {
-  for (const Form& form : {forms[0], forms[2], forms[4]}) {
+  for (const Form& form : {forms[0], forms[2], forms[4], forms[6]}) {
     make_pool(form);
     std::atomic<bool> ended{false};
     run(2, 2, form.shape, [&](const Rank& rank) { enter_after_an_abort(rank, ended); });
@@ -190,7 +190,7 @@ void read_after_an_abort(const Rank& rank, std::atomic<bool>& ended) {
 }
 
 TEST_F(GpuCommunicator, DiscardsDataReadFromFailedRank) {
-  for (const Form& form : {forms[0], forms[1]}) {
+  for (const Form& form : {forms[0], forms[1], forms[6]}) {
     make_pool(form);
     std::atomic<bool> ended{false};
     run(2, 2, form.shape, [&](const Rank& rank) { read_after_an_abort(rank, ended); });
@@ -234,7 +234,7 @@ class GpuWithOneQueue : public GpuCommunicator {
 };
 
 TEST_F(GpuWithOneQueue, MovesAndReducesAlike) {
-  for (const Form& form : {forms[0], forms[2], forms[4]}) move_and_reduce(form);
+  for (const Form& form : {forms[0], forms[2], forms[4], forms[6]}) move_and_reduce(form);
 }
 
 TEST_F(GpuWithOneQueue, MovesAndReducesAlikeByLaunches) {
@@ -331,7 +331,7 @@ void wait_in_vain(const Rank& rank, bool in_graph) {
 }
 
 TEST_F(GpuCommunicator, ATimeoutLetsTheStreamsGo) {
-  for (const Form& form : {forms[0], forms[2], forms[3], forms[4]}) {
+  for (const Form& form : {forms[0], forms[2], forms[3], forms[4], forms[6]}) {
     make_pool(form);
     for (const bool in_graph : {false, true})
       if (form.shape.direct || !in_graph)
@@ -363,8 +363,10 @@ void wait_for_own_stream(const Rank& rank) {
 }
 
 TEST_F(GpuCommunicator, NamesAnAwaitedRankOnce) {
-  make_pool(forms[0]);
-  run(2, 2, forms[0].shape, wait_for_own_stream);
+  for (const Form& form : {forms[0], forms[6]}) {
+    make_pool(form);
+    run(2, 2, form.shape, wait_for_own_stream);
+  }
 }
 
 /// The second call was numbered by the host, and is under way when the GPU begins to count.
@@ -423,7 +425,7 @@ TEST_F(GpuCommunicator, EndsWhenItsGraphsHave) {
 
 /// Another thread captures in the mode that forbids all threads calls that may wait.
 TEST_F(GpuCommunicator, DrainsAndEndsDuringACapture) {
-  for (const Form& form : {forms[0], forms[2], forms[4]}) {
+  for (const Form& form : {forms[0], forms[2], forms[4], forms[6]}) {
     make_pool(form);
     run(1, 1, form.shape, [](const Rank& rank) {
       const Device::Scope scope(rank.device);
@@ -477,7 +479,7 @@ TEST_F(GpuCommunicator, WhatAGpuWaitsForIsShown) {
 
 /// One thread enqueues while another polls for errors, and finally aborts.
 TEST_F(GpuCommunicator, AnotherThreadAsksAndAborts) {
-  for (const Form& form : {forms[0], forms[2], forms[4]}) {
+  for (const Form& form : {forms[0], forms[2], forms[4], forms[6]}) {
     make_pool(form);
     run(2, 2, form.shape, [](const Rank& rank) {
       Sums sums(rank, 300);

@@ -25,11 +25,7 @@ Result<std::unique_ptr<Communicator>> Direct::open(coll::Communicator& core,
   std::unique_ptr<Direct> made(new Direct(core, device));
   made->movement_ = PENSTOCK_TRY(Movement::make(core, areas, device));
   made->words_ = PENSTOCK_TRY(StreamWords::make(core.direct(), *made->movement_, device));
-  const auto limits = PENSTOCK_TRY(FusedLaunches::limits(core.shares_gpu()));
-  made->fused_ =
-      std::make_unique<FusedLaunches>(core, *made->movement_, *made->words_, device, limits);
-  base::log(base::Level::info, "collectives of a GPU: blocks of up to {} bytes by one launch{}",
-            limits.bytes, core.shares_gpu() ? ", for ranks share a GPU" : "");
+  made->fused_.emplace(PENSTOCK_TRY(FusedLaunches::make(core, *made->movement_, device)));
   made->lanes_ = PENSTOCK_TRY(Lanes::make(device));
   made->captured_lanes_ = PENSTOCK_TRY(Lanes::make(device, true));
   made->watch_ = std::make_unique<LaneWatch>(device, *made->lanes_);
@@ -116,12 +112,35 @@ Result<void> Direct::number(Submission& submitted, bool captures) {
 Result<void> Direct::issue(const Call& call, const Submission& submitted, bool captures,
                            cuda::Stream stream) {
   Lanes::Hold hold = lanes_->hold();
-  if (fused_->is_small(call, by_launches_))
-    if (auto launch = fused_->arguments(call, *submitted.prepared, submitted.turn, by_launches_)) {
-      if (!by_launches_) core_.direct().note(submitted.prepared->direct, submitted.turn);
-      return issue_at_once(call, *launch, captures, stream, hold);
-    }
+  if (auto launch = launch_of(call, submitted)) {
+    if (!by_launches_) core_.direct().note(submitted.prepared->direct, submitted.turn);
+    return issue_at_once(call, *launch, captures, stream, hold);
+  }
   return issue_by_lanes(call, submitted, captures ? *captured_lanes_ : *lanes_, stream, hold);
+}
+
+std::optional<FusedCall> Direct::launch_of(const Call& call, const Submission& submitted) const {
+  if (!fused_->is_small(call, by_launches_)) return std::nullopt;
+  struct Words : FusedLaunches::Words {
+    Words(const StreamWords& all, const coll::Direct* by_core, const coll::DirectTurn& its_turn)
+        : words(all), core(by_core), turn(its_turn) {}
+    std::uint64_t* at(const coll::DirectOp& op) const override { return words.in_pool(op); }
+    bool is_needed(const coll::DirectOp& op) const override {
+      return core == nullptr || core->is_needed(op, turn);
+    }
+    const StreamWords& words;
+    const coll::Direct* const core;  ///< null: the call learns its number only when it begins
+    const coll::DirectTurn& turn;
+  };
+  const coll::DirectTurn& turn = submitted.turn;
+  const Words words(*words_, by_launches_ ? nullptr : &core_.direct(), turn);
+  FusedCall made;
+  words_->describe(made, turn.half);
+  made.done = words_->done_word();
+  made.begins = by_launches_ ? 1 : 0;
+  made.turn = {turn.number, turn.free, turn.resumes ? 1u : 0u};
+  if (!fused_->complete(made, call, *submitted.prepared, turn.half, words)) return std::nullopt;
+  return made;
 }
 
 /// Uses the program's own stream, so that no event is needed. Events of calls outside do not order

@@ -52,6 +52,8 @@ class Direct : public Communicator {
   Result<void> number(Submission& submitted, bool captures);
   Result<void> issue(const Call& call, const Submission& submitted, bool captures,
                      cuda::Stream stream);
+  /// The arguments of a small call's launch; nullopt: it goes by lanes.
+  std::optional<FusedCall> launch_of(const Call& call, const Submission& submitted) const;
   Result<void> issue_at_once(const Call& call, FusedCall& arguments, bool captures,
                              cuda::Stream stream, Lanes::Hold& hold);
   Result<void> issue_by_lanes(const Call& call, const Submission& submitted, Lanes& lanes,
@@ -79,7 +81,7 @@ class Direct : public Communicator {
   std::shared_ptr<const Device> device_;
   std::unique_ptr<Movement> movement_;
   std::unique_ptr<StreamWords> words_;
-  std::unique_ptr<FusedLaunches> fused_;
+  std::optional<FusedLaunches> fused_;
   std::unique_ptr<Lanes> lanes_, captured_lanes_;
   std::unique_ptr<LaneWatch> watch_;  ///< for the watchdog, which itself calls no driver
   std::uint64_t last_ = 0;            ///< the last call that the host numbered

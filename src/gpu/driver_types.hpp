@@ -65,6 +65,10 @@ inline constexpr unsigned batch_wait_value_64 = 4, batch_write_value_64 = 5;
 inline bool is_default(Stream stream) {
   return reinterpret_cast<std::uintptr_t>(stream) <= 2;
 }
+/// CU_STREAM_PER_THREAD: another stream in each thread.
+inline bool is_per_thread(Stream stream) {
+  return reinterpret_cast<std::uintptr_t>(stream) == 2;
+}
 // CUstreamCaptureStatus, CUstreamCaptureMode
 inline constexpr int capture_none = 0, capture_active = 1, capture_global = 0,
                      capture_thread_local = 1, capture_relaxed = 2;

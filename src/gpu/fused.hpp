@@ -1,10 +1,10 @@
-// One launch for a small call in the direct form: one block of threads carries out the rounds of
-// coll/fused_program.hpp. It waits for words of the pool, copies and reduces straight between the
-// pool and the GPU's memory, and writes words for others, without a launch, an event or another
-// stream in between. Compiled for the GPU by fused.cu, for the host by the stand-in GPU, and for
-// simulated nodes by their tests. Protocol: docs/protocols/collectives.md, "By one launch". The
-// order of data and words follows the release and acquire patterns and the barriers of its source.
-// Source: PTX ISA 8.8, "Memory consistency model".
+// One launch for a small call: one block of threads carries out the rounds of
+// coll/fused_program.hpp. It waits for words, copies and reduces straight between the pool and the
+// GPU's memory, and writes words, without a launch, an event or another stream in between. The
+// words are those of the pool in the direct form, and the proxy's in the other. Compiled for the
+// GPU by fused.cu, for the host by the stand-in GPU, and for simulated nodes by their tests.
+// Protocol: docs/protocols/one-launch.md. The order of data and words follows the release and
+// acquire patterns and the barriers of its source. Source: PTX ISA 8.8, "Memory consistency model".
 #pragma once
 
 #include "gpu/combine.hpp"

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "coll/direct.hpp"
+#include "coll/fused_program.hpp"
 #include "gpu/fused.hpp"
 #include "gpu/moved.hpp"
 
@@ -19,14 +19,12 @@ inline WordOp::Kind kind_of(const coll::DirectOp& op) {
   return op.kind == Kind::await ? WordOp::wait : WordOp::signal;
 }
 
-/// `Places` gives addresses: word(op), and describe(number of a step, moved). `core`: null for a
-/// call that counts itself, which learns its number only then.
+/// `Places` says is_needed(op), and gives addresses: word(op), and describe(number of a step,
+/// moved).
 template <class Places>
 class FusedArguments {
  public:
-  FusedArguments(FusedCall& made, const Places& places, const coll::Direct* core,
-                 const coll::DirectTurn& turn)
-      : made_(made), places_(places), core_(core), turn_(turn) {}
+  FusedArguments(FusedCall& made, const Places& places) : made_(made), places_(places) {}
 
   /// False: there are more than a launch takes.
   bool add(const coll::FusedRound& round) {
@@ -45,7 +43,7 @@ class FusedArguments {
  private:
   bool add_words(const std::vector<coll::DirectOp>& ops) {
     for (const coll::DirectOp& op : ops) {
-      if (core_ != nullptr && !core_->is_needed(op, turn_)) continue;
+      if (!places_.is_needed(op)) continue;
       if (made_.words == FusedCall::max_words) return false;
       made_.word[made_.words++] = {places_.word(op), static_cast<std::uint32_t>(op.low),
                                    kind_of(op)};
@@ -84,8 +82,6 @@ class FusedArguments {
 
   FusedCall& made_;
   const Places& places_;
-  const coll::Direct* const core_;
-  const coll::DirectTurn& turn_;
 };
 
 }  // namespace penstock::gpu

@@ -4,6 +4,7 @@
 
 #include "base/env.hpp"
 #include "base/format.hpp"
+#include "base/log.hpp"
 #include "gpu/fused_arguments.hpp"
 
 namespace penstock::gpu {
@@ -22,13 +23,14 @@ std::uint64_t longest_block(const coll::Problem& problem) {
 struct Places {
   const Call& call;
   const coll::Prepared& prepared;
-  const coll::DirectTurn& turn;
+  const std::uint64_t collective;
   const Movement& movement;
-  const StreamWords& words;
+  const FusedLaunches::Words& words;
 
-  std::uint64_t* word(const coll::DirectOp& op) const { return words.in_pool(op); }
+  bool is_needed(const coll::DirectOp& op) const { return words.is_needed(op); }
+  std::uint64_t* word(const coll::DirectOp& op) const { return words.at(op); }
   void describe(std::uint32_t step, Moved& moved) const {
-    movement.describe(call, prepared, turn.half, prepared.schedule.steps[step], moved);
+    movement.describe(call, prepared, collective, prepared.schedule.steps[step], moved);
   }
 };
 
@@ -43,30 +45,31 @@ Result<FusedLaunches::Limits> FusedLaunches::limits(bool shares_gpu) {
   return limits;
 }
 
+Result<FusedLaunches> FusedLaunches::make(const coll::Communicator& core, const Movement& movement,
+                                          std::shared_ptr<const Device> device) {
+  const Limits found = PENSTOCK_TRY(limits(core.shares_gpu()));
+  base::log(base::Level::info, "collectives of a GPU: blocks of up to {} bytes by one launch{}",
+            found.bytes, core.shares_gpu() ? ", for ranks share a GPU" : "");
+  return FusedLaunches(core.ranks(), movement, std::move(device), found);
+}
+
 bool FusedLaunches::is_small(const Call& call, bool by_launches) const {
   const std::uint64_t most = by_launches ? limits_.bytes_by_launches : limits_.bytes;
   return most != 0 && device_->words_kernel() && longest_block(call.problem) <= most;
 }
 
-std::optional<FusedCall> FusedLaunches::arguments(const Call& call, const coll::Prepared& prepared,
-                                                  const coll::DirectTurn& turn,
-                                                  bool by_launches) const {
-  FusedCall made;
-  words_.describe(made, turn.half);
-  made.done = words_.done_word();
-  made.begins = by_launches ? 1 : 0;
-  made.turn = {turn.number, turn.free, turn.resumes ? 1u : 0u};
-  made.ranks = core_.ranks();
+bool FusedLaunches::complete(FusedCall& arguments, const Call& call, const coll::Prepared& prepared,
+                             std::uint64_t collective, const Words& words) const {
+  arguments.ranks = ranks_;
   if (call.reducing) {
-    made.operation = operation_of(*call.reducing);
-    made.factor = call.reducing->factor;
-    made.factor_at = reinterpret_cast<const void*>(call.reducing->factor_at);
+    arguments.operation = operation_of(*call.reducing);
+    arguments.factor = call.reducing->factor;
+    arguments.factor_at = reinterpret_cast<const void*>(call.reducing->factor_at);
   }
-  const Places places{call, prepared, turn, movement_, words_};
-  FusedArguments arguments(made, places, by_launches ? nullptr : &core_.direct(), turn);
-  for (const coll::FusedRound& round : prepared.fused)
-    if (!arguments.add(round)) return std::nullopt;
-  return made;
+  const Places places{call, prepared, collective, movement_, words};
+  FusedArguments made(arguments, places);
+  return std::all_of(prepared.fused.begin(), prepared.fused.end(),
+                     [&](const coll::FusedRound& round) { return made.add(round); });
 }
 
 Result<void> FusedLaunches::launch(const Call& call, FusedCall& arguments,

@@ -1,14 +1,12 @@
-// Small calls of the direct form by one launch each (fused.hpp): which calls qualify, and the
-// arguments of their launches.
+// Small calls by one launch each (fused.hpp): which calls qualify, and the arguments of their
+// launches.
 #pragma once
 
 #include <memory>
 #include <optional>
 
-#include "coll/direct.hpp"
 #include "gpu/fused.hpp"
 #include "gpu/movement.hpp"
-#include "gpu/stream_words.hpp"
 
 namespace penstock::gpu {
 
@@ -23,30 +21,38 @@ class FusedLaunches {
   };
   /// Errors: those of base::env_number().
   static Result<Limits> limits(bool shares_gpu);
+  /// `core` and `movement` must outlive it. Errors: those of limits().
+  static Result<FusedLaunches> make(const coll::Communicator& core, const Movement& movement,
+                                    std::shared_ptr<const Device> device);
 
-  FusedLaunches(coll::Communicator& core, const Movement& movement, const StreamWords& words,
-                std::shared_ptr<const Device> device, const Limits& limits)
-      : core_(core),
-        movement_(movement),
-        words_(words),
-        device_(std::move(device)),
-        limits_(limits) {}
+  /// The words of a call.
+  class Words {
+   public:
+    virtual ~Words() = default;
+    /// The GPU's address of a word that the call waits for or writes.
+    virtual std::uint64_t* at(const coll::DirectOp& op) const = 0;
+    virtual bool is_needed(const coll::DirectOp& op) const = 0;
+  };
 
   /// Whether the call is small enough. `by_launches`: the call counts itself.
   bool is_small(const Call& call, bool by_launches) const;
-  /// Returns the arguments of its launch; nullopt if a launch cannot hold them, because its ranks
+  /// Completes the arguments of its launch, of which LaunchWords and the turn are set.
+  /// `collective`: as in Movement::describe(). False: a launch cannot hold them, because its ranks
   /// or chunks are too many.
-  std::optional<FusedCall> arguments(const Call& call, const coll::Prepared& prepared,
-                                     const coll::DirectTurn& turn, bool by_launches) const;
+  bool complete(FusedCall& arguments, const Call& call, const coll::Prepared& prepared,
+                std::uint64_t collective, const Words& words) const;
   /// Errors: those of Device::fused_kernel(), and the driver's.
   Result<void> launch(const Call& call, FusedCall& arguments, cuda::Stream stream) const;
 
  private:
-  coll::Communicator& core_;
+  FusedLaunches(std::uint32_t ranks, const Movement& movement, std::shared_ptr<const Device> device,
+                const Limits& limits)
+      : ranks_(ranks), movement_(movement), device_(std::move(device)), limits_(limits) {}
+
+  std::uint32_t ranks_;
   const Movement& movement_;
-  const StreamWords& words_;
   std::shared_ptr<const Device> device_;
-  const Limits limits_;
+  Limits limits_;
 };
 
 }  // namespace penstock::gpu

@@ -1,5 +1,11 @@
 // Calls by one launch each: as many launches as calls, any size and place, in order with calls by
-// lanes and on other streams; and which calls qualify.
+// lanes and on other streams; and which calls qualify. In the direct form, and led by a proxy.
+#include <array>
+#include <atomic>
+#include <barrier>
+#include <chrono>
+#include <thread>
+
 #include "coll/direct.hpp"
 #include "gpu/fused_launch.hpp"
 #include "gpu/test_calls.hpp"
@@ -9,29 +15,88 @@ namespace {
 
 using testing::HasSubstr;
 
-class GpuFused : public GpuCommunicator {};
+class GpuFused : public GpuCommunicator {
+ protected:
+  static constexpr std::array by_one_launch{forms[4], forms[6]};
+};
 
 TEST_F(GpuFused, ASmallCallIsOneLaunch) {
   if (on_a_gpu()) GTEST_SKIP() << "a GPU does not count";
-  make_pool(forms[4]);
-  const auto fused = launches_of("penstock_fused_"), combined = launches_of("penstock_combine_");
-  run(3, 3, forms[4].shape, [](const Rank& rank) {
-    const Sums small(rank, 100);
-    for (int i = 0; i < 5; ++i) ASSERT_TRUE(small.enqueue());
-    small.wait();
+  for (const Form& form : by_one_launch) {
+    SCOPED_TRACE(form.name);
+    make_pool(form);
+    const auto fused = launches_of("penstock_fused_"), combined = launches_of("penstock_combine_");
+    run(3, 3, form.shape, [](const Rank& rank) {
+      const Sums small(rank, 100);
+      for (int i = 0; i < 5; ++i) ASSERT_TRUE(small.enqueue());
+      small.wait();
+    });
+    EXPECT_EQ(launches_of("penstock_fused_") - fused, 15u);
+    EXPECT_EQ(launches_of("penstock_combine_"), combined);
+    // Longer than the limit, and with more chunks than a launch takes.
+    run(3, 3, form.shape, [](const Rank& rank) {
+      for (const std::uint32_t elements : {20'000u, 16'000u}) {
+        const Sums sums(rank, elements);
+        ASSERT_TRUE(sums.enqueue());
+        sums.wait();
+      }
+    });
+    EXPECT_EQ(launches_of("penstock_fused_") - fused, 15u);
+    EXPECT_GT(launches_of("penstock_combine_"), combined);
+  }
+}
+
+/// No event, no copy, no stream memory operation.
+TEST_F(GpuFused, ProxysSmallCallIsOneOperation) {
+  if (on_a_gpu()) GTEST_SKIP() << "a GPU does not count";
+  constexpr std::uint32_t ranks = 2, calls = 20;
+  make_pool(forms[6]);
+  std::barrier<> all(ranks);
+  run(ranks, ranks, forms[6].shape, [&](const Rank& rank) {
+    const Sums sums(rank, 100);
+    sums.wait();
+    all.arrive_and_wait();
+    const unsigned before = stream_operations();
+    all.arrive_and_wait();
+    for (std::uint32_t i = 0; i < calls; ++i) ASSERT_TRUE(sums.enqueue());
+    EXPECT_TRUE(rank.gpu.drain());
+    all.arrive_and_wait();
+    EXPECT_EQ(stream_operations() - before, ranks * calls);
+    all.arrive_and_wait();
   });
-  EXPECT_EQ(launches_of("penstock_fused_") - fused, 15u);
-  EXPECT_EQ(launches_of("penstock_combine_"), combined);
-  // Longer than the limit, and with more chunks than a launch takes.
-  run(3, 3, forms[4].shape, [](const Rank& rank) {
-    for (const std::uint32_t elements : {20'000u, 16'000u}) {
-      const Sums sums(rank, elements);
-      ASSERT_TRUE(sums.enqueue());
-      sums.wait();
-    }
+}
+
+/// The program has destroyed the stream whose launch the communicator waits for when it ends. Work
+/// before the launch on the stream ends late.
+void close_before_the_launch(const Rank& rank) {
+  constexpr std::chrono::milliseconds until_it_waits{50};
+  Sums sums(rank, 100);
+  sums.put(1);
+  sums.wait();
+  const auto words = *PinnedWords::make(*Device::current());
+  const Device::Scope scope(rank.device);
+  const cuda::Driver& driver = rank.device.driver();
+  cuda::Stream stream = nullptr;
+  ASSERT_EQ(driver.stream_create(&stream, cuda::stream_non_blocking), cuda::success);
+  ASSERT_EQ(driver.wait_value(stream, words->at(0), 1, cuda::wait_value_geq), cuda::success);
+  ASSERT_TRUE(sums.enqueue_on(stream));
+  ASSERT_EQ(driver.stream_destroy(stream), cuda::success);
+  rank.gpu.abort();
+  std::atomic<bool> closed{false};
+  std::thread closing([&] {
+    rank.close();
+    closed = true;
   });
-  EXPECT_EQ(launches_of("penstock_fused_") - fused, 15u);
-  EXPECT_GT(launches_of("penstock_combine_"), combined);
+  std::this_thread::sleep_for(until_it_waits);
+  EXPECT_FALSE(closed);
+  (*words)[0] = 1;
+  closing.join();
+  sums.wait();  // fails if the launch has used memory that was given back
+}
+
+TEST_F(GpuFused, LaunchesEndBeforeTheirCommunicator) {
+  make_pool(forms[6]);
+  run(2, 2, forms[6].shape, close_before_the_launch);
 }
 
 /// In place and not, at addresses that no wide load can use, also of zero elements.
@@ -80,19 +145,24 @@ void reduce_at_any_place(const Rank& rank) {
 }
 
 TEST_F(GpuFused, AnySizeAndPlace) {
-  make_pool(forms[4]);
-  for (const std::uint32_t ranks : {1u, 2u, 3u})
-    run(ranks, std::min(ranks, 3u), forms[4].shape, reduce_at_any_place);
+  for (const Form& form : by_one_launch) {
+    make_pool(form);
+    for (const std::uint32_t ranks : {1u, 2u, 3u})
+      run(ranks, std::min(ranks, 3u), form.shape, reduce_at_any_place);
+  }
 }
 
 TEST_F(GpuFused, MovesAndReducesAmongMoreRanks) {
-  make_pool(forms[5]);
-  run(5, 3, forms[5].shape, [](const Rank& rank) {
-    move_in_turn(rank, base::seed_in_tests(), 15);
-    reduce_both_ways(rank, Collective::reduce_scatter, coll::Datatype::float16,
-                     coll::Operation::sum, 33);
-    reduce_both_ways(rank, Collective::scan, coll::Datatype::float32, coll::Operation::maximum, 5);
-  });
+  for (const Form& form : {forms[5], forms[6]}) {
+    make_pool(form);
+    run(5, 3, form.shape, [](const Rank& rank) {
+      move_in_turn(rank, base::seed_in_tests(), 15);
+      reduce_both_ways(rank, Collective::reduce_scatter, coll::Datatype::float16,
+                       coll::Operation::sum, 33);
+      reduce_both_ways(rank, Collective::scan, coll::Datatype::float32, coll::Operation::maximum,
+                       5);
+    });
+  }
 }
 
 /// Calls by launches, by lanes and on two streams of the program. Each adds to the result of the
@@ -132,8 +202,10 @@ void add_up_on_two_streams(const Rank& rank) {
 }
 
 TEST_F(GpuFused, CallsAreInOrderWhicheverStreamAndForm) {
-  make_pool(forms[4]);
-  for (int turn = 0; turn < 3; ++turn) run(3, 3, forms[4].shape, add_up_on_two_streams);
+  for (const Form& form : by_one_launch) {
+    make_pool(form);
+    for (int turn = 0; turn < 3; ++turn) run(3, 3, form.shape, add_up_on_two_streams);
+  }
 }
 
 TEST_F(GpuFused, WhichCallsAreMadeSo) {

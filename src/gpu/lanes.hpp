@@ -41,8 +41,9 @@ class Lanes {
   /// Does not wait; the result may hold nothing.
   Hold try_hold() const { return Hold(mutex_, std::try_to_lock); }
 
-  /// Called after a lane was given operations.
+  /// Called after a lane, or a stream of the program, was given operations.
   Result<void> count(Lane lane, std::uint64_t operations = 1);
+  Result<void> count_of_user(cuda::Stream user, std::uint64_t operations);
   /// Whether the streams, those of the program too, take `more` operations and a few others at
   /// once. Errors: the GPU has failed, and how.
   Result<bool> has_room(std::uint64_t more = 0);
@@ -68,7 +69,6 @@ class Lanes {
  private:
   Lanes(std::shared_ptr<const Device> device, bool captured);
   Result<void> open();
-  Result<void> count_of_user(cuda::Stream user, std::uint64_t operations);
 
   std::shared_ptr<const Device> device_;
   const bool captured_;

@@ -150,9 +150,10 @@ cuda::DevicePointer Pinned::at(const std::byte* address) const {
   return pieces_[offset / piece_bytes_].pointer + offset % piece_bytes_;
 }
 
-Result<std::unique_ptr<PinnedWords>> PinnedWords::make(std::shared_ptr<const Device> device) {
+Result<std::unique_ptr<PinnedWords>> PinnedWords::make(std::shared_ptr<const Device> device,
+                                                       std::size_t stride) {
   const auto bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  std::unique_ptr<PinnedWords> words(new PinnedWords);
+  std::unique_ptr<PinnedWords> words(new PinnedWords(stride));
   void* const page =
       mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED)

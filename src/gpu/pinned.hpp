@@ -47,24 +47,25 @@ class Pinned {
   std::vector<Piece> pieces_;
 };
 
-/// Host words that the GPU also writes and waits for, each in a line of its own; all zero at first.
+/// Host words that the GPU also writes and waits for, each in a line of its own unless they lie
+/// `stride` bytes apart; all zero at first. As many as a page holds.
 class PinnedWords {
  public:
-  static Result<std::unique_ptr<PinnedWords>> make(std::shared_ptr<const Device> device);
+  static Result<std::unique_ptr<PinnedWords>> make(std::shared_ptr<const Device> device,
+                                                   std::size_t stride = 64);
   ~PinnedWords();
   PinnedWords(const PinnedWords&) = delete;
   PinnedWords& operator=(const PinnedWords&) = delete;
 
-  /// `i`: below 64.
   std::atomic<std::uint64_t>& operator[](std::size_t i) const {
-    return *reinterpret_cast<std::atomic<std::uint64_t>*>(page_ + i * stride);
+    return *reinterpret_cast<std::atomic<std::uint64_t>*>(page_ + i * stride_);
   }
-  cuda::DevicePointer at(std::size_t i) const { return pinned_->at(page_ + i * stride); }
+  cuda::DevicePointer at(std::size_t i) const { return pinned_->at(page_ + i * stride_); }
 
  private:
-  static constexpr std::size_t stride = 64;
-  PinnedWords() = default;
+  explicit PinnedWords(std::size_t stride) : stride_(stride) {}
 
+  const std::size_t stride_;
   std::byte* page_ = nullptr;
   std::optional<Pinned> pinned_;
 };

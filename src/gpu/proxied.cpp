@@ -2,6 +2,7 @@
 
 #include <sys/prctl.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "base/format.hpp"
@@ -15,14 +16,17 @@ class Proxied::Gates : public coll::Mover {
  public:
   Gates(Proxied& owner, const Submission& submitted) : owner_(owner), submitted_(submitted) {}
 
-  void allow(Lane lane, std::size_t segment) override { owner_.allow(lane, ticket(lane, segment)); }
+  void allow(Lane lane, std::size_t segment) override {
+    owner_.allow(lane, submitted_.word_behind(segment + 1));
+  }
   bool is_done(Lane lane, std::size_t segment) override {
     constexpr std::uint32_t looks_between_checks = 4096;
-    if (owner_.word(marks, lane).load(std::memory_order_acquire) >= ticket(lane, segment))
-      return true;
+    const auto& mark = (*owner_.words_)[coll::mark_word(lane)];
+    if (mark.load(std::memory_order_acquire) >= submitted_.word_behind(segment + 1)) return true;
     if (++looks_ % looks_between_checks == 0) check();
     return false;
   }
+  bool ends_call() const override { return submitted_.at_once; }
   Result<void> fetch(std::byte* to, const coll::Span& from) override {
     return keep(owner_.copy_beside([&](cuda::Stream stream) {
       return driver().copy_to_host(to, place_of(submitted_.call, from), from.bytes, stream);
@@ -37,9 +41,6 @@ class Proxied::Gates : public coll::Mover {
   const Result<void>& gpu() const { return gpu_; }
 
  private:
-  std::uint64_t ticket(Lane lane, std::size_t segment) const {
-    return submitted_.base[static_cast<std::size_t>(lane)] + segment + 1;
-  }
   const cuda::Driver& driver() const { return owner_.device_->driver(); }
   Result<void> keep(Result<void> copied) {
     if (!copied) gpu_ = copied;
@@ -64,6 +65,8 @@ Result<std::unique_ptr<Communicator>> Proxied::open(coll::Communicator& core,
   std::unique_ptr<Proxied> made(new Proxied(core, device));
   made->movement_ = PENSTOCK_TRY(Movement::make(core, areas, device));
   made->words_ = PENSTOCK_TRY(PinnedWords::make(device));
+  made->fused_.emplace(PENSTOCK_TRY(FusedLaunches::make(core, *made->movement_, device)));
+  made->ends_of_launches_ = PENSTOCK_TRY(LaunchEnds::make(device));
   made->lanes_ = PENSTOCK_TRY(Lanes::make(device));
   made->watch_ = std::make_unique<LaneWatch>(device, *made->lanes_);
   core.drop_copies_of_own_slots();
@@ -82,10 +85,19 @@ Proxied::~Proxied() {
   if (proxy_.joinable()) proxy_.join();
   watch_.reset();
   const bool moved = lanes_ != nullptr;
+  if (moved) await_launches();
   lanes_.reset();
   if (moved) core_.write_back_own_slots();
+  ends_of_launches_.reset();
   words_.reset();
   movement_.reset();
+}
+
+/// Launches still read and write words of this rank, on streams that only the program knows.
+void Proxied::await_launches() const {
+  constexpr std::chrono::microseconds between{100};
+  const Device::Scope scope(*device_);
+  while (!ends_of_launches_->all_ended() && lanes_->check()) std::this_thread::sleep_for(between);
 }
 
 Result<void> Proxied::enqueue(const Call& call, cuda::Stream stream) {
@@ -99,7 +111,10 @@ Result<void> Proxied::enqueue(const Call& call, cuda::Stream stream) {
                 "captured: a thread of the host keeps their protocol ({} form). Enqueue it outside "
                 "the graph",
                 call.name, form());
-  const Submission submitted = PENSTOCK_TRY(prepare(call));
+  Submission submitted = PENSTOCK_TRY(prepare(call));
+  std::optional<FusedCall> launch = launch_of(submitted, stream);
+  submitted.at_once = launch.has_value();
+  last_stream_ = stream;
   {
     // Before the streams get it: operations queued there may have to run before all of it fits.
     const std::lock_guard<std::mutex> guard(mutex_);
@@ -108,7 +123,8 @@ Result<void> Proxied::enqueue(const Call& call, cuda::Stream stream) {
   }
   submitted_.fetch_add(1, std::memory_order_release);
   changed_.notify_all();
-  auto issued = issue(submitted, stream);
+  auto issued =
+      launch ? issue_at_once(submitted, *launch, stream) : issue_by_lanes(submitted, stream);
   if (!issued) {
     fail_with(issued.error());
     cancel();
@@ -147,44 +163,85 @@ Result<Proxied::Submission> Proxied::prepare(const Call& call) {
     made.number = packets_;
     packets_ += in_switch->chunks;
   }
-  for (std::size_t lane = 0; lane < coll::lane_count; ++lane) {
-    made.base[lane] = segments_[lane];
-    segments_[lane] += made.prepared->program.lanes[lane].size();
-  }
-  made.last = ++segments_[static_cast<std::size_t>(Lane::read)];
+  made.turn = ++turn_;
+  for (const auto& segments : made.prepared->program.lanes)  // a long call takes several turns
+    turn_ = std::max(turn_, made.turn + ((segments.size() + 1) >> word_low_bits));
   return made;
 }
 
-Result<void> Proxied::issue(const Submission& submitted, cuda::Stream stream) {
+/// Whether a launch would begin before earlier calls are over, and hold its place on the GPU until
+/// then: kernels of the program that come first may need that place.
+bool Proxied::would_wait_for_calls(cuda::Stream stream) const {
+  const bool is_the_last = stream == last_stream_ && !cuda::is_per_thread(stream);
+  const std::lock_guard<std::mutex> guard(mutex_);
+  return !is_the_last && !queue_.empty();
+}
+
+std::optional<FusedCall> Proxied::launch_of(const Submission& submitted,
+                                            cuda::Stream stream) const {
+  const coll::Prepared& prepared = *submitted.prepared;
+  if (prepared.in_switch || !fused_->is_small(submitted.call, false) ||
+      would_wait_for_calls(stream))
+    return std::nullopt;
+  struct Words : FusedLaunches::Words {
+    explicit Words(const Proxied& its_owner) : owner(its_owner) {}
+    std::uint64_t* at(const coll::DirectOp& op) const override { return owner.at(op.at); }
+    bool is_needed(const coll::DirectOp&) const override { return true; }
+    const Proxied& owner;
+  };
+  FusedCall made;
+  made.stops = at(stops);
+  made.turn.number = submitted.turn;
+  if (!fused_->complete(made, submitted.call, prepared, submitted.number, Words(*this)))
+    return std::nullopt;
+  return made;
+}
+
+Result<void> Proxied::await_room(Lanes::Hold& hold) {
+  return lanes_->await_room(hold, [this] { return known_error(); });
+}
+
+/// On the program's own stream, so that no event is needed.
+Result<void> Proxied::issue_at_once(const Submission& submitted, FusedCall& launch,
+                                    cuda::Stream stream) {
   Lanes::Hold hold = lanes_->hold();
-  PENSTOCK_TRY(lanes_->await_room(hold, [this] { return known_error(); }));
+  do PENSTOCK_TRY(await_room(hold));
+  while (!ends_of_launches_->has_room());
+  launch.done = ends_of_launches_->word();
+  PENSTOCK_TRY(fused_->launch(submitted.call, launch, stream));
+  ends_of_launches_->note(submitted.turn);
+  return lanes_->count_of_user(stream, 1);
+}
+
+Result<void> Proxied::issue_by_lanes(const Submission& submitted, cuda::Stream stream) {
+  Lanes::Hold hold = lanes_->hold();
+  PENSTOCK_TRY(await_room(hold));
   PENSTOCK_TRY(lanes_->begin_after(stream));
-  const auto issued = issue(submitted, hold);
+  const auto issued = issue_program(submitted, hold);
   // Also after an error: the lanes still use the program's memory until they have run out.
   const auto ended = lanes_->end_before(stream);
   return issued ? ended : issued;
 }
 
-Result<void> Proxied::issue(const Submission& submitted, Lanes::Hold& hold) {
+Result<void> Proxied::issue_program(const Submission& submitted, Lanes::Hold& hold) {
   std::array<std::int64_t, coll::lane_count> joined{-1, -1};
-  const auto failed = [this] { return known_error(); };
   for (const coll::Event& event : submitted.prepared->program.events) {
-    PENSTOCK_TRY(lanes_->await_room(hold, failed));
-    PENSTOCK_TRY(issue(submitted, event, joined));
+    PENSTOCK_TRY(await_room(hold));
+    PENSTOCK_TRY(issue_event(submitted, event, joined));
     PENSTOCK_TRY(lanes_->count(event.lane));
   }
   // "Done" means that the others know of it too: the program may end now.
-  PENSTOCK_TRY(wait_for_gate(Lane::read, submitted.last));
+  PENSTOCK_TRY(wait_for_gate(Lane::read, submitted.word_at_end()));
   return lanes_->count(Lane::read);
 }
 
-Result<void> Proxied::issue(const Submission& submitted, const coll::Event& event,
-                            std::array<std::int64_t, coll::lane_count>& joined) {
+Result<void> Proxied::issue_event(const Submission& submitted, const coll::Event& event,
+                                  std::array<std::int64_t, coll::lane_count>& joined) {
   const auto& steps = submitted.prepared->schedule.steps;
   const std::size_t lane = index_of(event.lane);
-  const std::uint64_t segments = submitted.base[lane] + event.number + 1;
-  if (event.kind == coll::Event::Kind::gate) return wait_for_gate(event.lane, segments);
-  if (event.kind == coll::Event::Kind::mark) return set_mark(event.lane, segments);
+  const std::uint64_t value = submitted.word_behind(event.number + std::uint64_t{1});
+  if (event.kind == coll::Event::Kind::gate) return wait_for_gate(event.lane, value);
+  if (event.kind == coll::Event::Kind::mark) return set_mark(event.lane, value);
   const coll::Step& step = steps[event.number];
   const bool of_other =
       step.after >= 0 && steps[static_cast<std::size_t>(step.after)].lane != step.lane;
@@ -196,17 +253,17 @@ Result<void> Proxied::issue(const Submission& submitted, const coll::Event& even
                          event.lane);
 }
 
-Result<void> Proxied::wait_for_gate(Lane lane, std::uint64_t segments) {
+Result<void> Proxied::wait_for_gate(Lane lane, std::uint64_t value) {
   return device_->driver().check(
-      device_->driver().wait_value(lanes_->stream(lane), words_->at(gates + index_of(lane)),
-                                   segments, cuda::wait_value_geq),
+      device_->driver().wait_value(lanes_->stream(lane), words_->at(coll::gate_word(lane)), value,
+                                   cuda::wait_value_geq),
       "a wait for a chunk");
 }
 
-Result<void> Proxied::set_mark(Lane lane, std::uint64_t segments) {
+Result<void> Proxied::set_mark(Lane lane, std::uint64_t value) {
   return device_->driver().check(
-      device_->driver().write_value(lanes_->stream(lane), words_->at(marks + index_of(lane)),
-                                    segments, cuda::write_value_default),
+      device_->driver().write_value(lanes_->stream(lane), words_->at(coll::mark_word(lane)), value,
+                                    cuda::write_value_default),
       "a word that tells of a chunk");
 }
 
@@ -221,11 +278,10 @@ Result<void> Proxied::copy_beside(const std::function<cuda::Status(cuda::Stream)
   return copied;
 }
 
-void Proxied::allow(Lane lane, std::uint64_t segments) {
-  std::atomic<std::uint64_t>& gate = word(gates, lane);
+void Proxied::allow(Lane lane, std::uint64_t value) {
+  std::atomic<std::uint64_t>& gate = (*words_)[coll::gate_word(lane)];
   std::uint64_t before = gate.load(std::memory_order_relaxed);
-  while (before < segments &&
-         !gate.compare_exchange_weak(before, segments, std::memory_order_release)) {
+  while (before < value && !gate.compare_exchange_weak(before, value, std::memory_order_release)) {
   }
 }
 
@@ -284,7 +340,7 @@ void Proxied::run(const Submission& submitted) {
     return fail_with(moved.gpu().error());
   }
   if (!done) return fail_with(done.error());
-  allow(Lane::read, submitted.last);
+  allow(Lane::read, submitted.word_at_end());
 }
 
 /// The thread that keeps the protocol tells the others, and then releases the streams.
@@ -296,9 +352,10 @@ void Proxied::fail_with(const Error& error) {
   changed_.notify_all();
 }
 
-/// The streams run on, and publish into slots that others may be reading: a rank that reads such
-/// data also finds that this rank has failed.
+/// The lanes run on, and publish into slots that others may be reading: a rank that reads such data
+/// also finds that this rank has failed. A launch that waits moves nothing more.
 void Proxied::release_streams() {
+  (*words_)[stops].store(1, std::memory_order_release);
   for (const Lane lane : both_lanes) allow(lane, all_open);
 }
 

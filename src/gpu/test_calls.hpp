@@ -196,13 +196,16 @@ class Sums {
         out_(rank.device, std::vector<std::byte>(elements * 4), rank.stream) {}
 
   Result<void> enqueue(std::uint64_t timeout_ns = 0) const {
+    return enqueue_on(rank_.stream, timeout_ns);
+  }
+  Result<void> enqueue_on(cuda::Stream stream, std::uint64_t timeout_ns = 0) const {
     return rank_.gpu.enqueue({.name = "sum",
                               .problem = problem_,
                               .input = in_.at(),
                               .output = out_.at(),
                               .reducing = Reducing{.type = coll::Datatype::int32},
                               .timeout_ns = timeout_ns},
-                             rank_.stream);
+                             stream);
   }
   void put(std::uint32_t turn) {
     const Device::Scope scope(rank_.device);

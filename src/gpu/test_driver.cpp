@@ -36,4 +36,8 @@ unsigned copies() {
   return reinterpret_cast<unsigned (*)()>(of_standin("standin_copies"))();
 }
 
+unsigned stream_operations() {
+  return reinterpret_cast<unsigned (*)()>(of_standin("standin_operations"))();
+}
+
 }  // namespace penstock::gpu

@@ -10,8 +10,9 @@ bool open_test_driver();
 bool on_a_gpu();
 
 /// Operations that the stand-in was given so far: launches of kernels whose names begin with
-/// `begin`, and copies between addresses of either kind.
+/// `begin`, copies between addresses of either kind, and all operations of streams.
 unsigned launches_of(const char* begin);
 unsigned copies();
+unsigned stream_operations();
 
 }  // namespace penstock::gpu

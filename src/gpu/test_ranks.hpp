@@ -29,17 +29,18 @@ struct Form {
   coll::Shape shape;
   const char* fused_bytes = "0";
 };
-inline coll::Shape small_direct() {
+constexpr coll::Shape small_direct() {
   coll::Shape shape = small;
   shape.direct = true;
   return shape;
 }
-inline const Form forms[] = {{"proxy", coherence::Mode::software, small},
-                             {"proxy", coherence::Mode::hardware, small},
-                             {"direct", coherence::Mode::hardware, small_direct()},
-                             {"direct", coherence::Mode::uncached, small_direct()},
-                             {"one launch", coherence::Mode::hardware, small_direct(), "64K"},
-                             {"one launch", coherence::Mode::uncached, small_direct(), "64K"}};
+inline constexpr Form forms[] = {{"proxy", coherence::Mode::software, small},
+                                 {"proxy", coherence::Mode::hardware, small},
+                                 {"direct", coherence::Mode::hardware, small_direct()},
+                                 {"direct", coherence::Mode::uncached, small_direct()},
+                                 {"one launch", coherence::Mode::hardware, small_direct(), "64K"},
+                                 {"one launch", coherence::Mode::uncached, small_direct(), "64K"},
+                                 {"one launch by proxy", coherence::Mode::software, small, "64K"}};
 
 /// Memory of a GPU for all ranks of a job. Freeing memory waits for all streams of the process, and
 /// those of other ranks may wait for this rank's next call: so memory is freed after all ranks have

@@ -343,21 +343,23 @@ class Nccl(NcclRanks, Switches):
 
     def test_small_calls_are_one_launch(self):
         """If ranks share a GPU, as here, launches are fused only on request, whichever ranks share it."""
-        for mode in ("hardware", "uncached"):
+        for mode in ("hardware", "uncached", "software"):
             with self.subTest(mode=mode):
                 self.all_right(4, "calls", True, PENSTOCK_POOL=self.pool("256M", mode), PENSTOCK_NODES=2, PENSTOCK_SIM_SEED=3,
                                PENSTOCK_GPU_FUSED_BYTES=("64K", "0", "64K", "300"))
-        said = self.ranks(2, "calls", True, PENSTOCK_LOG="info", PENSTOCK_POOL=self.pool("256M", "hardware"))
-        self.assertEqual([status for status, _, _ in said], [0, 0], said)
-        self.assertIn("blocks of up to 0 bytes by one launch, for ranks share a GPU", said[0][2])
+                said = self.ranks(2, "calls", True, PENSTOCK_LOG="info", PENSTOCK_POOL=self.pool("256M", mode))
+                self.assertEqual([status for status, _, _ in said], [0, 0], said)
+                self.assertIn("blocks of up to 0 bytes by one launch, for ranks share a GPU", said[0][2])
 
     def test_rank_is_killed_during_a_launch(self):
-        said = self.ranks(3, "killed", True, PENSTOCK_POOL=self.pool("256M", "hardware"), PENSTOCK_GPU_FUSED_BYTES="64K")
-        self.assertEqual(said[1][0], -9)
-        for rank in (0, 2):
-            self.assertEqual(said[rank][0], 0, said[rank][2])
-            self.assertRegex(said[rank][1], r"^remote process exited.*rank [012]")
-        self.assertRegex(said[0][1] + said[2][1], r"rank 1 \(pid \d+")
+        for mode in ("hardware", "software"):
+            with self.subTest(mode=mode):
+                said = self.ranks(3, "killed", True, PENSTOCK_POOL=self.pool("256M", mode), PENSTOCK_GPU_FUSED_BYTES="64K")
+                self.assertEqual(said[1][0], -9)
+                for rank in (0, 2):
+                    self.assertEqual(said[rank][0], 0, said[rank][2])
+                    self.assertRegex(said[rank][1], r"^remote process exited.*rank [012]")
+                self.assertRegex(said[0][1] + said[2][1], r"rank 1 \(pid \d+")
 
     def test_graphs_are_launched_many_times(self):
         self.program = self.compiled("nccl_graph")
