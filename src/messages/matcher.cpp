@@ -384,11 +384,18 @@ void Matcher::gone(Dead dead) {
 }
 
 void Matcher::peer_dead(Peer peer, std::uint32_t life, int error, int detail) {
-  gone({peer, source_of(peer), life, error, detail, false, {}});
+  gone({peer, source_of(peer), life, error, detail, false, false, {}});
 }
 
 void Matcher::peer_left(Peer peer, std::uint32_t life, int error, int detail) {
-  gone({peer, source_of(peer), life, error, detail, true, {}});
+  gone({peer, source_of(peer), life, error, detail, true, false, {}});
+}
+
+void Matcher::refuse(Peer peer, std::uint32_t life, int error, int detail) {
+  const bool again = std::any_of(dead_.begin(), dead_.end(), [&](const Dead& dead) {
+    return dead.peer == peer && dead.life == life;
+  });
+  if (!again) gone({peer, source_of(peer), life, error, detail, true, true, {}});
 }
 
 void Matcher::peer_present(Peer peer, std::uint32_t life) {

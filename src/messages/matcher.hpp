@@ -127,6 +127,9 @@ class Matcher {
   void peer_dead(Peer peer, std::uint32_t life, int error, int detail);
   /// Fails receives that name `peer`, now and later; wildcard receives continue.
   void peer_left(Peer peer, std::uint32_t life, int error, int detail);
+  /// A message of the peer, which lives, was lost: as peer_left(), and the peer may forget what it
+  /// has announced.
+  void refuse(Peer peer, std::uint32_t life, int error, int detail);
   /// The number belongs to this peer now: forgets the death of an earlier peer.
   void peer_present(Peer peer, std::uint32_t life);
 
@@ -214,6 +217,7 @@ class Matcher {
     std::uint32_t life;
     int error, detail;
     bool only_named;  ///< the peer left in order: wildcard receives continue
+    bool lives;       ///< and is told to forget what it has announced
     std::vector<std::uint32_t> contexts;
     bool ends(const ReceiveRequest& receive) const;
   };

@@ -131,6 +131,7 @@ void Matcher::forget_announced(const Dead& dead) {
       if (one->announced && one->from == dead.peer) {
         list.remove(one);
         --unexpected_.announced;
+        if (dead.lives) events_.forget(one->from, one->id);
         release(one);
       }
       one = next;

@@ -15,7 +15,9 @@ class Recorder : public MatchReports, public MatchEvents {
   void on_received(const Received& received) override { done.push_back(received); }
   void on_receive_failure(const ReceiveFailure& failure) override { failures.push_back(failure); }
   Cause cause_of(const Error&) override { return {ECONNRESET, 1}; }
+  void forget(Peer, std::uint64_t id) override { forgotten.push_back(id); }
   std::vector<Received> done;
+  std::vector<std::uint64_t> forgotten;
   std::vector<ReceiveFailure> failures;
 };
 
@@ -471,6 +473,24 @@ TEST_F(MatcherTest, FreesPayloadsStillArrivingAtTheEnd) {
   matcher.peek(claim, Matcher::Peek::claim);
   ASSERT_EQ(matcher.discard_claimed(claim), 0);
   EXPECT_EQ(matcher.posted_count(), 0u);
+}
+
+/// Only a peer that lives is told that nobody wants what it has announced.
+TEST_F(MatcherTest, RefusedPeerMayForgetWhatItAnnounced) {
+  Announcement what{77, 5};
+  Header header = tagged(7, sizeof what);
+  header.kind |= kind_announced;
+  for (const Peer peer : {2u, 3u}) {
+    what.id = 70 + peer;
+    say_this(peer, header, &what);
+  }
+  matcher.peer_left(2, 1, ECONNRESET, 42);
+  for (int i = 0; i < 2; ++i) matcher.refuse(3, 1, ENOMEM, 43);
+  EXPECT_EQ(events.forgotten, std::vector<std::uint64_t>{73});
+  EXPECT_EQ(matcher.unexpected().announced, 0u);
+  matcher.post(request(a, sizeof(a), 7, 3));
+  ASSERT_EQ(events.failures.size(), 1u);
+  EXPECT_EQ(events.failures[0].error, ENOMEM);
 }
 
 TEST_F(MatcherTest, NonsenseAboutAnnouncedMessagesIsIgnored) {

@@ -99,8 +99,8 @@ void Messenger::Impl::lose_message(const ReceiveFailure& failure) {
                                 name(failure.what.data), failure.overflow, failure.what.tag)};
   base::log(base::Level::error, "{}", error.message);
   const Cause cause = remember(error);
-  engine.matcher().peer_left(peer, engine.transport()->address_of(peer).generation, cause.error,
-                             cause.detail);
+  engine.matcher().refuse(peer, engine.transport()->address_of(peer).generation, cause.error,
+                          cause.detail);
 }
 
 Completions::Departure Messenger::Impl::on_peer_gone(Peer peer, const std::string& description,
@@ -144,7 +144,6 @@ Result<void> Messenger::meet(std::uint32_t rank, const transport::Address& addre
   if (!peer) return fail(peer.error().code, "{}: {}", my.name(rank), peer.error().message);
   my.peers[rank] = *peer;
   my.engine.matcher().introduce(*peer, rank);
-  my.engine.matcher().peer_present(*peer, my.engine.transport()->address_of(*peer).generation);
   return {};
 }
 

@@ -255,6 +255,34 @@ TEST_F(Messages, OfWhoHasLeftAreNotAwaited) {
   EXPECT_FALSE(late.result);
 }
 
+/// A rank that has left stays one that has left, whoever has its place in the pool later.
+TEST_F(Messages, ReceivesFailAfterSendersSlotIsReused) {
+  for (const bool noticed_first : {true, false}) {
+    const transport::Address left = of_[1]->address();
+    of_[1].reset();
+    if (noticed_first) let_them_go_on();
+    of_[2].reset();
+    auto opened = Messenger::open(*sides_[1].arena, {.self = 2, .ranks = ranks});
+    ASSERT_TRUE(opened);
+    of_[2] = std::move(*opened);
+    ASSERT_EQ(of_[2]->address().slot, left.slot);
+    ASSERT_TRUE(of_[0]->meet(2, of_[2]->address()));
+    int got = 0;
+    Request of_left, of_next;
+    of_[0]->receive(1, 3, &got, sizeof got, of_left);
+    finish(of_left);
+    ASSERT_FALSE(of_left.result);
+    EXPECT_THAT(of_left.result.error().message, HasSubstr("rank 1"));
+    of_[0]->receive(2, 3, &got, sizeof got, of_next);
+    let_them_go_on();
+    EXPECT_FALSE(of_next.done);
+    EXPECT_TRUE(of_[0]->cancel(of_next));
+    TearDown();
+    sides_.clear();
+    SetUp();
+  }
+}
+
 // ---- floods ------------------------------------------------------------------------------------
 
 constexpr std::uint64_t limit = 256 << 10;
