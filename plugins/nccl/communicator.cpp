@@ -338,7 +338,7 @@ void ncclComm::abort() {
 
 void ncclComm::abort_and_close() {
   constexpr std::chrono::milliseconds patience{200};
-  closes = true;
+  if (closes.exchange(true)) return;  // another thread aborts it
   abort();
   const auto end = [self = shared_from_this()] {
     constexpr std::chrono::microseconds between_looks{50};

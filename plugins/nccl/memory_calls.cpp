@@ -21,8 +21,9 @@ struct Window {
   Comm comm;
   void* data;
 };
-std::mutex windows_mutex;
-std::set<Window*> windows;  // the registered ones; guarded by windows_mutex
+// An aborted communicator may still end beside the program when its static objects are gone.
+std::mutex& windows_mutex = *new std::mutex;
+std::set<Window*>& windows = *new std::set<Window*>;  // the registered ones, guarded by it
 
 /// Describes, for the log, how calls use the registered memory.
 const char* kind_of(const ncclComm& comm, bool in_pool) {
