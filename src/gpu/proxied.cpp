@@ -20,7 +20,9 @@ class Proxied::Gates : public coll::Mover {
     owner_.allow(lane, submitted_.word_behind(segment + 1));
   }
   bool is_done(Lane lane, std::size_t segment) override {
-    constexpr std::uint32_t looks_between_checks = 4096;
+    // The thread that keeps the protocol sleeps between the looks of a long call.
+    const bool is_long = submitted_.prepared->program.bytes >= coll::default_long_call_bytes;
+    const std::uint32_t looks_between_checks = is_long ? 64 : 4096;
     const auto& mark = (*owner_.words_)[coll::mark_word(lane)];
     if (mark.load(std::memory_order_acquire) >= submitted_.word_behind(segment + 1)) return true;
     if (++looks_ % looks_between_checks == 0) check();

@@ -64,8 +64,9 @@ Result<void> Scratch::open(Kernels& kernels) {
   PENSTOCK_TRY(driver.check(driver.context_priorities(&least, &greatest), "priorities of streams"));
   for (auto* const events : {&kernels.brought, &kernels.reduced})
     for (cuda::Event& event : *events)
-      PENSTOCK_TRY(
-          driver.check(driver.event_create(&event, cuda::event_disable_timing), "an event"));
+      if (event == nullptr)
+        PENSTOCK_TRY(
+            driver.check(driver.event_create(&event, cuda::event_disable_timing), "an event"));
   return driver.check(
       driver.stream_create_with_priority(&kernels.stream, cuda::stream_non_blocking, greatest),
       "a stream");
