@@ -1,11 +1,11 @@
 #include "coll/builder.hpp"
 
-#include "coll/together.hpp"
-
+#include <algorithm>
 #include <array>
 
 #include "base/checked.hpp"
 #include "base/format.hpp"
+#include "coll/together.hpp"
 
 namespace penstock::coll {
 
@@ -244,6 +244,12 @@ Traffic traffic_of(const Schedule& schedule, const NodeMap& nodes, std::uint32_t
     }
   }
   return traffic;
+}
+
+std::uint32_t operands_in_pool(const Schedule& schedule, const Step& step) {
+  const auto first = schedule.operands.begin() + step.first_operand;
+  return static_cast<std::uint32_t>(std::count_if(
+      first, first + step.operand_count, [](const Operand& operand) { return !operand.own; }));
 }
 
 std::uint64_t accesses_of(const Schedule& schedule) {

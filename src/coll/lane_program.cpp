@@ -9,10 +9,7 @@ namespace {
 std::uint64_t bytes_in_pool(const Schedule& schedule, const Step& step) {
   if (step.kind == StepKind::move) return 0;
   if (step.kind != StepKind::combine) return step.span.bytes;
-  const auto first = schedule.operands.begin() + step.first_operand;
-  const auto read = std::count_if(first, first + step.operand_count,
-                                  [](const Operand& operand) { return !operand.own; });
-  return static_cast<std::uint64_t>(read) * step.span.bytes;
+  return operands_in_pool(schedule, step) * step.span.bytes;
 }
 
 class Cutter {

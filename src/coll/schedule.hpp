@@ -74,6 +74,9 @@ struct Schedule {
   std::vector<std::uint32_t> consumers;  ///< ranks that read what this rank publishes, ascending
 };
 
+/// How many operands of a combining step lie in the pool.
+std::uint32_t operands_in_pool(const Schedule& schedule, const Step& step);
+
 /// The work that one rank's steps cause in the pool, for the formulas in
 /// docs/protocols/collectives.md.
 struct Traffic {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 
 #include "gpu/fused.hpp"
 #include "gpu/movement.hpp"

@@ -17,6 +17,10 @@ struct Moved {
   cuda::DevicePointer from[max_operands];  ///< the first `operands` are valid
   std::bitset<max_operands> own;           ///< of a reduction: not in the pool
 
+  /// Of a reduction: how many of its operands lie in the pool.
+  std::uint32_t operands_in_pool() const {
+    return operands - static_cast<std::uint32_t>(own.count());
+  }
   bool is_nothing() const { return bytes == 0 || (!combines && to == from[0]); }
 };
 

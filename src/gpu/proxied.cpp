@@ -14,18 +14,19 @@ namespace penstock::gpu {
 /// Progress of the streams in one call, for the thread that keeps the protocol.
 class Proxied::Gates : public coll::Mover {
  public:
-  Gates(Proxied& owner, const Submission& submitted) : owner_(owner), submitted_(submitted) {}
+  Gates(Proxied& owner, const Submission& submitted)
+      : owner_(owner),
+        submitted_(submitted),
+        looks_between_checks_(
+            submitted.prepared->program.bytes >= coll::default_long_call_bytes ? 64 : 4096) {}
 
   void allow(Lane lane, std::size_t segment) override {
     owner_.allow(lane, submitted_.word_behind(segment + 1));
   }
   bool is_done(Lane lane, std::size_t segment) override {
-    // The thread that keeps the protocol sleeps between the looks of a long call.
-    const bool is_long = submitted_.prepared->program.bytes >= coll::default_long_call_bytes;
-    const std::uint32_t looks_between_checks = is_long ? 64 : 4096;
     const auto& mark = (*owner_.words_)[coll::mark_word(lane)];
     if (mark.load(std::memory_order_acquire) >= submitted_.word_behind(segment + 1)) return true;
-    if (++looks_ % looks_between_checks == 0) check();
+    if (++looks_ % looks_between_checks_ == 0) check();
     return false;
   }
   bool ends_call() const override { return submitted_.at_once; }
@@ -55,6 +56,7 @@ class Proxied::Gates : public coll::Mover {
 
   Proxied& owner_;
   const Submission& submitted_;
+  const std::uint32_t looks_between_checks_;  ///< the thread sleeps between looks of a long call
   std::uint32_t looks_ = 0;
   Result<void> gpu_;
 };

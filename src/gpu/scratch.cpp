@@ -11,13 +11,6 @@ namespace {
 /// More ranks publish shorter parts, and their copies would be as many as a stream holds.
 constexpr std::uint32_t max_brought = 32;
 
-std::uint32_t brought_by(const coll::Schedule& schedule, const coll::Step& step) {
-  const auto first = schedule.operands.begin() + step.first_operand;
-  return static_cast<std::uint32_t>(
-      std::count_if(first, first + step.operand_count,
-                    [](const coll::Operand& operand) { return !operand.own; }));
-}
-
 }  // namespace
 
 GrowingMemory::~GrowingMemory() {
@@ -87,7 +80,7 @@ Result<void> Scratch::ensure(const coll::Schedule& schedule, std::uint64_t from_
   std::uint64_t bytes = 0;
   for (const coll::Step& step : schedule.steps) {
     if (step.kind != coll::StepKind::combine || step.span.bytes < from_bytes) continue;
-    const std::uint32_t brought = brought_by(schedule, step);
+    const std::uint32_t brought = coll::operands_in_pool(schedule, step);
     if (!is_worth_it(step.span.bytes, brought, from_bytes)) continue;
     bytes = std::max(bytes, cut_of(step.span.bytes, brought).piece_bytes * brought * buffers);
   }
@@ -102,7 +95,7 @@ Result<void> Scratch::ensure(const coll::Schedule& schedule, std::uint64_t from_
 }
 
 bool Scratch::takes(const Moved& moved, std::uint64_t from_bytes) const {
-  const std::uint32_t brought = moved.operands - static_cast<std::uint32_t>(moved.own.count());
+  const std::uint32_t brought = moved.operands_in_pool();
   if (!is_worth_it(moved.bytes, brought, from_bytes)) return false;
   return cut_of(moved.bytes, brought).piece_bytes * brought * buffers <= buffers_.bytes();
 }
@@ -123,7 +116,7 @@ Result<void> Scratch::reduce_pieces(const Reducing& reducing, std::uint32_t rank
   constexpr const char* what = "a piece of a reduction";
   const cuda::Driver& driver = device_->driver();
   const Kernels& kernels = kernels_[lanes.is_captured() ? 1 : 0];
-  const std::uint32_t brought = moved.operands - static_cast<std::uint32_t>(moved.own.count());
+  const std::uint32_t brought = moved.operands_in_pool();
   const Cut cut = cut_of(moved.bytes, brought);
   Combine call;
   call.operands = moved.operands;
