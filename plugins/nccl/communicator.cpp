@@ -203,13 +203,14 @@ Result hold(const char* call, Comm comm, Held& held) {
 
 Result hold_handle(const char* call, Comm comm, Held& held) {
   if (comm != nullptr && comm->magic == ncclComm::alive_magic) {
+    if (!comm->origin.here())
+      return failed(
+          invalid_usage,
+          fmt::format("{}: the communicator belongs to the process that this one was forked "
+                      "from: a child must make its own",
+                      call));
     held = comm->weak_from_this().lock();
-    if (comm->origin.here() && held != nullptr) return success;
-    return failed(
-        invalid_usage,
-        fmt::format("{}: the communicator belongs to the process that this one was forked "
-                    "from: a child must make its own",
-                    call));
+    if (held != nullptr) return success;
   }
   return failed(invalid_argument,
                 fmt::format("{}: {}", call,
