@@ -1,4 +1,4 @@
-// libcuda.so.1 of the stand-in GPU: only the functions of src/cuda/driver_table.inc. One device, or
+// libcuda.so.1 of the stand-in GPU: only the functions of src/gpu/driver_table.inc. One device, or
 // as many as STANDIN_DEVICES says, which all processes of a host share. For tests; never installed.
 #include <sched.h>
 

@@ -29,7 +29,7 @@ class Host {
  public:
   explicit Host(std::uint64_t oversleeps_ns = 4'000) : oversleeps_ns_(oversleeps_ns) {}
 
-  /// Carries out a call. The pace keeps what it has learned for the next.
+  /// Carries out a call. The pace remembers the times of its chunks for the next one.
   Spent run(const Course& course, bool sleeps = true) {
     course_ = course;
     spent_ = {};

@@ -255,7 +255,7 @@ TEST_F(Messages, OfWhoHasLeftAreNotAwaited) {
   EXPECT_FALSE(late.result);
 }
 
-/// A rank that has left stays one that has left, whoever has its place in the pool later.
+/// A rank that has left is not forgotten when another rank gets its place in the pool.
 TEST_F(Messages, ReceivesFailAfterSendersSlotIsReused) {
   for (const bool noticed_first : {true, false}) {
     const transport::Address left = of_[1]->address();

@@ -1,4 +1,4 @@
-// Compares the types, constants and functions of src/cuda with NVIDIA's cuda.h.
+// Compares the types, constants and functions of src/gpu/driver.hpp with NVIDIA's cuda.h.
 #include <cuda.h>
 
 #include <cstddef>
