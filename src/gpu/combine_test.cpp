@@ -12,6 +12,7 @@
 #include "coll/datatype.hpp"
 
 #define __device__
+#define __noinline__ __attribute__((noinline))
 #define __global__
 #define __grid_constant__
 

@@ -36,8 +36,7 @@ struct DeviceBlock {
   __device__ void combine(const FusedCall& call, const FusedCall::Move& move,
                           std::uint32_t first) const {
     const Values values = values_of(call, move, sizeof(typename Format::Word));
-    with_operation<Format>(call.operation,
-                           CombineAll<Format, FusedCall>{call, values, first, threads()});
+    combine_all<Format>(call, values, first, threads());
   }
 
  private:
