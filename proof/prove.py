@@ -79,7 +79,7 @@ def simulated(args, log):
                 print(step.output, flush=True)
     longest = ", ".join(f"{t.name} {t.baseline:.0f} s" for t in sorted(tests, key=lambda t: -t.baseline)[:5])
     print(f"simulated pool: {len(tests) - len(failed)} of {len(tests)} scenarios hold, "
-          f"{time.monotonic() - begin:.0f} s; most CPU time: {longest}", flush=True)
+          f"{time.monotonic() - begin:.0f} s, of CPU time {sum(t.baseline for t in tests):.0f} s; most: {longest}", flush=True)
     return tests, failed
 
 
@@ -96,15 +96,15 @@ def weakened(args, tests, log):
 
 def drawn_tests(args):
     """Runs tests of real memory and real processes that draw at random, with other seeds than
-    usual."""
-    good = True
+    usual. Returns the commands that failed, as others() does."""
+    failed = []
     for program in ("arena_test", "arena_parts_test", "crash_test"):
         step = Step([Path(args.build, "bin", program)], LONG_TIMEOUT_S, {"TEST_SEED": str(args.seed)})
         print("\n".join(line for line in step.output.splitlines() if line.startswith("crash points:")), flush=True)
         if not step.ok:
-            print(f"{step.output}\nprove: TEST_SEED={args.seed} {' '.join(step.command)} failed", flush=True)
-        good = good and step.ok
-    return good
+            failed.append(f"TEST_SEED={args.seed} {' '.join(step.command)}")
+            print(step.output, flush=True)
+    return failed
 
 
 def others(args, log):
@@ -119,14 +119,13 @@ def others(args, log):
         steps.append([ROOT / "tests/e2e/switch_soak.py", "--short", "--seed", 1])
     elif args.soak_minutes > 0:
         steps.append([ROOT / "tests/e2e/switch_soak.py", "--minutes", SWITCH_MINUTES, "--seed", args.seed])
-    good = True
+    failed = []
     for command in steps:
         step = Step(command, 3600 + 60 * args.soak_minutes, {"E2E_PENSTOCK": str(Path(args.build, "bin/penstock").resolve())})
         print(step.output, flush=True)
         if not step.ok:
-            print(f"prove: {' '.join(step.command)} failed", flush=True)
-        good = good and step.ok
-    return good
+            failed.append(" ".join(step.command))
+    return failed
 
 
 def rows_of(log):
@@ -176,12 +175,13 @@ def main():
         log = os.path.join(folder, "log")
         Path(log).touch()
         tests, failed = simulated(args, log)
-        good = not failed and weakened(args, tests, log)
-        good = (args.short or drawn_tests(args)) and good
-        good = others(args, log) and good
+        if not failed and not weakened(args, tests, log):
+            failed.append("the mutants")
+        failed += [] if args.short else drawn_tests(args)
+        failed += others(args, log)
         print_table(rows_of(log))
-    print(f"prove: {'all of it holds' if good else 'FAILED, see above'}, {time.monotonic() - begin:.0f} s")
-    return 0 if good else 1
+    print(f"prove: {'FAILED, see above: ' + ', '.join(failed) if failed else 'all of it holds'}, {time.monotonic() - begin:.0f} s")
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@
 #include "sim/tests/lasting_copies.hpp"
 #include "sim/tests/small_pool.hpp"
 
-namespace penstock::sim {
+namespace penstock::sim::agreement_test {
 namespace {
 
 using coll::Collective;
@@ -164,4 +164,4 @@ TEST(Agreement, AllRanksRefuseMismatchedOffers) {
 }
 
 }  // namespace
-}  // namespace penstock::sim
+}  // namespace penstock::sim::agreement_test

@@ -8,7 +8,7 @@
 #include "messages/messenger.hpp"
 #include "sim/tests/ranks.hpp"
 
-namespace penstock::sim {
+namespace penstock::sim::backpressure_test {
 namespace {
 
 using messages::Messenger;
@@ -206,4 +206,4 @@ TEST_F(BackPressure, LeavingReceiverEndsPendingSends) {
 }
 
 }  // namespace
-}  // namespace penstock::sim
+}  // namespace penstock::sim::backpressure_test

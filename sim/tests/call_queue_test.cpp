@@ -15,7 +15,7 @@
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/lasting_copies.hpp"
 
-namespace penstock::sim {
+namespace penstock::sim::call_queue_test {
 namespace {
 
 using coll::CallQueue;
@@ -187,4 +187,4 @@ TEST(QueuedCollectives, ADeathFailsAllThatIsOutstanding) {
 }
 
 }  // namespace
-}  // namespace penstock::sim
+}  // namespace penstock::sim::call_queue_test

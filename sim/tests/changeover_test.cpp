@@ -11,7 +11,7 @@
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/lasting_copies.hpp"
 
-namespace penstock::sim {
+namespace penstock::sim::changeover_test {
 namespace {
 
 using coll::Communicator;
@@ -262,4 +262,4 @@ TEST(Changeover, WhatWasOfferedIsOfferedAgain) {
 }
 
 }  // namespace
-}  // namespace penstock::sim
+}  // namespace penstock::sim::changeover_test

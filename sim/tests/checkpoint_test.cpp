@@ -4,7 +4,7 @@
 
 #include "sim/tests/persist_space.hpp"
 
-namespace penstock::sim {
+namespace penstock::sim::checkpoint_test {
 namespace {
 
 constexpr std::uint64_t rank_words = 50;  ///< not whole lines: ranks share a line
@@ -231,4 +231,4 @@ TEST(Checkpoints, AreFoundBehindOldCopies) {
 }
 
 }  // namespace
-}  // namespace penstock::sim
+}  // namespace penstock::sim::checkpoint_test

@@ -12,7 +12,7 @@
 #include "sim/tests/window_space.hpp"
 #include "window/window.hpp"
 
-namespace penstock::sim {
+namespace penstock::sim::collective_test {
 namespace {
 
 using window::Extent;
@@ -147,4 +147,4 @@ TEST(Collective, RendezvousOrdersLoadsAndStores) {
 }
 
 }  // namespace
-}  // namespace penstock::sim
+}  // namespace penstock::sim::collective_test

@@ -12,7 +12,7 @@
 #include "sim/tests/late_stores.hpp"
 #include "sim/tests/small_pool.hpp"
 
-namespace penstock::sim {
+namespace penstock::sim::communicator_begin_test {
 namespace {
 
 using coll::Collective;
@@ -231,4 +231,4 @@ TEST(CommunicatorsBegin, ADeathWhileReleasesAreClearedMisleadsNobody) {
 }
 
 }  // namespace
-}  // namespace penstock::sim
+}  // namespace penstock::sim::communicator_begin_test

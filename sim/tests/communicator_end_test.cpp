@@ -8,7 +8,7 @@
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/lasting_copies.hpp"
 
-namespace penstock::sim {
+namespace penstock::sim::communicator_end_test {
 namespace {
 
 using coll::Collective;
@@ -343,4 +343,4 @@ TEST(Communicators, FreedOrReportedWhenRankDiesLeaving) {
 }
 
 }  // namespace
-}  // namespace penstock::sim
+}  // namespace penstock::sim::communicator_end_test

@@ -12,7 +12,7 @@
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/lasting_copies.hpp"
 
-namespace penstock::sim {
+namespace penstock::sim::communicator_test {
 namespace {
 
 using coll::Collective;
@@ -406,4 +406,4 @@ TEST(Collectives, NamesDeathOnMultiRankNodeEverywhere) {
 }
 
 }  // namespace
-}  // namespace penstock::sim
+}  // namespace penstock::sim::communicator_test

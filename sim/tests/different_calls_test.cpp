@@ -13,7 +13,7 @@
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/lasting_copies.hpp"
 
-namespace penstock::sim {
+namespace penstock::sim::different_calls_test {
 namespace {
 
 using coll::Collective;
@@ -220,4 +220,4 @@ TEST(DifferentCalls, KeepNobodyWaitingWhenARankDiesToo) {
 }
 
 }  // namespace
-}  // namespace penstock::sim
+}  // namespace penstock::sim::different_calls_test

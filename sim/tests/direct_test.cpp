@@ -14,7 +14,7 @@
 #include "sim/tests/fused_stream.hpp"
 #include "sim/tests/lasting_copies.hpp"
 
-namespace penstock::sim {
+namespace penstock::sim::direct_test {
 namespace {
 
 using coll::Collective;
@@ -420,4 +420,4 @@ TEST(GpusByLaunches, AreLetGoAtEachDeath) {
 }
 
 }  // namespace
-}  // namespace penstock::sim
+}  // namespace penstock::sim::direct_test

@@ -11,7 +11,7 @@
 #include "sim/tests/lasting_copies.hpp"
 #include "sim/tests/small_pool.hpp"
 
-namespace penstock::sim {
+namespace penstock::sim::ending_test {
 namespace {
 
 constexpr std::uint32_t ranks = 3;
@@ -214,4 +214,4 @@ TEST(MemoryOfCommunicators, ComesBackWhereARankDiesLeaving) {
 }
 
 }  // namespace
-}  // namespace penstock::sim
+}  // namespace penstock::sim::ending_test

@@ -15,7 +15,7 @@
 #include "sim/tests/window_space.hpp"
 #include "window/window.hpp"
 
-namespace penstock::sim {
+namespace penstock::sim::finalize_test {
 namespace {
 
 using window::Extent;
@@ -193,4 +193,4 @@ TEST(Finalize, DeathEndsWaitsOfOthers) {
 }
 
 }  // namespace
-}  // namespace penstock::sim
+}  // namespace penstock::sim::finalize_test

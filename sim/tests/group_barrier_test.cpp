@@ -13,7 +13,7 @@
 #include "sim/tests/lasting_copies.hpp"
 #include "sim/tests/simulated_pool.hpp"
 
-namespace penstock::sim {
+namespace penstock::sim::group_barrier_test {
 namespace {
 
 constexpr std::uint32_t nobody = ~std::uint32_t{0};
@@ -239,4 +239,4 @@ TEST(GroupBarrier, NoticesRankThatLeavesDuringLook) {
 }
 
 }  // namespace
-}  // namespace penstock::sim
+}  // namespace penstock::sim::group_barrier_test

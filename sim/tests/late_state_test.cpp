@@ -9,7 +9,7 @@
 #include "sim/tests/attachments.hpp"
 #include "sim/tests/expect_held.hpp"
 
-namespace penstock::sim {
+namespace penstock::sim::late_state_test {
 namespace {
 
 std::uint64_t place_of_state(const pool::Pool& pool, std::uint32_t slot) {
@@ -122,4 +122,4 @@ TEST(LateState, OfOneThatHasAttachedMakesNobodyDead) {
 }
 
 }  // namespace
-}  // namespace penstock::sim
+}  // namespace penstock::sim::late_state_test

@@ -11,7 +11,7 @@
 #include "sim/world/explore.hpp"
 #include "sync/sync.hpp"
 
-namespace penstock::sim {
+namespace penstock::sim::lock_line_test {
 namespace {
 
 constexpr std::uint64_t ns_a_s = 1'000'000'000, timeout_ns = 60 * ns_a_s;
@@ -189,4 +189,4 @@ TEST(LockLine, WhoDrawsAnotherNumberForgetsWhatItSaw) {
 }
 
 }  // namespace
-}  // namespace penstock::sim
+}  // namespace penstock::sim::lock_line_test

@@ -15,7 +15,7 @@
 #include "sim/tests/window_space.hpp"
 #include "window/window.hpp"
 
-namespace penstock::sim {
+namespace penstock::sim::lockers_test {
 namespace {
 
 using window::Extent;
@@ -259,4 +259,4 @@ TEST(Lockers, MoreThanALineHoldsExcludeEachOther) {
 }
 
 }  // namespace
-}  // namespace penstock::sim
+}  // namespace penstock::sim::lockers_test

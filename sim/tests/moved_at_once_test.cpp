@@ -17,7 +17,7 @@
 #include "sim/tests/lasting_copies.hpp"
 #include "sim/tests/moved_stream.hpp"
 
-namespace penstock::sim {
+namespace penstock::sim::moved_at_once_test {
 namespace {
 
 using coll::Collective;
@@ -337,4 +337,4 @@ TEST(MovedAtOnce, ProgramMayEndWithItsStream) {
 }
 
 }  // namespace
-}  // namespace penstock::sim
+}  // namespace penstock::sim::moved_at_once_test

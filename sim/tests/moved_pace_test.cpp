@@ -11,7 +11,7 @@
 #include "sim/tests/communicator_meeting.hpp"
 #include "sim/tests/expect_held.hpp"
 
-namespace penstock::sim {
+namespace penstock::sim::moved_pace_test {
 namespace {
 
 using coll::Collective;
@@ -165,4 +165,4 @@ TEST(MovedByGpus, AreLookedAtSeldomInLongCalls) {
 }
 
 }  // namespace
-}  // namespace penstock::sim
+}  // namespace penstock::sim::moved_pace_test

@@ -13,7 +13,7 @@
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/lasting_copies.hpp"
 
-namespace penstock::sim {
+namespace penstock::sim::moved_test {
 namespace {
 
 using coll::Collective;
@@ -348,4 +348,4 @@ TEST(MovedByGpus, AreComparedWithCallsOfHosts) {
 }
 
 }  // namespace
-}  // namespace penstock::sim
+}  // namespace penstock::sim::moved_test

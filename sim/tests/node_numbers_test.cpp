@@ -15,7 +15,7 @@
 #include "sim/tests/simulated_pool.hpp"
 #include "sync/lock_line.hpp"
 
-namespace penstock::sim {
+namespace penstock::sim::node_numbers_test {
 namespace {
 
 /// Host 1 stays. Host 0 comes, and something happens to it while it attaches. Host 2 gets its
@@ -32,7 +32,7 @@ struct Story {
 using Attached = std::unique_ptr<pool::Pool>;
 
 /// Null: there is no room, as long as the dead have not certainly ended.
-Attached try_to_attach(World& world, const SimulatedPool& simulated) {
+Attached attach_if_room(World& world, const SimulatedPool& simulated) {
   ::setenv("PENSTOCK_LEASE_MS", std::to_string(simulated.lease_ns(world) / 1'000'000).c_str(), 1);
   auto attached = pool::attach_as({.spec = simulated.path()},
                                   {world.host(world.self().node), world.identity(world.self())});
@@ -74,7 +74,7 @@ Scenario one_after_another(const SimulatedPool& pool, const std::string& name,
     auto story = std::make_shared<Story>();
     Process& first = world.spawn(0, [&world, &pool, story] {
       world.until([&] { return story->first_is_there; });
-      (void)try_to_attach(world, pool);
+      (void)attach_if_room(world, pool);
     });
     first.may_exit = true;
     world.spawn(1, [&world, &pool, story] {
@@ -89,7 +89,7 @@ Scenario one_after_another(const SimulatedPool& pool, const std::string& name,
     world.spawn(2, [&world, &pool, story, &first] {
       world.until([&] { return gone(first) || first.stopped; });
       for (; !story->over; ++story->turns) {
-        const auto attached = try_to_attach(world, pool);
+        const auto attached = attach_if_room(world, pool);
         if (attached) take_a_turn(world, *attached, *story);
         if (!attached) world.sleep(pool.lease_ns(world));
       }
@@ -285,7 +285,7 @@ Scenario given_up_behind_a_load(const SimulatedPool& pool, const Late& who) {
 }
 
 void attach_and_lock(World& world, const SimulatedPool& pool) {
-  const auto attached = try_to_attach(world, pool);
+  const auto attached = attach_if_room(world, pool);
   if (attached) (void)attached->lock();
 }
 
@@ -360,7 +360,7 @@ TEST(NodeNumbers, DirtyLinesOfDeadOverwriteNobody) {
   scenario.faults.stored = 1000;
   scenario.faults.evict = 0;
   scenario.body = [&pool](World& world) {
-    Process& first = world.spawn(0, [&world, &pool] { (void)try_to_attach(world, pool); });
+    Process& first = world.spawn(0, [&world, &pool] { (void)attach_if_room(world, pool); });
     first.dies_after_publish = 1 + world.random() % 40;
     world.spawn(1, [&world, &pool, &first] {
       wait_until(world, "its end", [&] { return gone(first); });
@@ -403,4 +403,4 @@ TEST(NodeNumbers, AVisitEndsWhateverStoodInItsLine) {
 }
 
 }  // namespace
-}  // namespace penstock::sim
+}  // namespace penstock::sim::node_numbers_test

@@ -15,7 +15,7 @@
 #include "sim/tests/late_stores.hpp"
 #include "sim/tests/simulated_pool.hpp"
 
-namespace penstock::sim {
+namespace penstock::sim::node_table_test {
 namespace {
 
 using pool::NodeLine;
@@ -219,4 +219,4 @@ TEST(NodeTable, OfTwoInOnePlaceOneGivesWay) {
 }
 
 }  // namespace
-}  // namespace penstock::sim
+}  // namespace penstock::sim::node_table_test

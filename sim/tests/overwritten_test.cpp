@@ -9,7 +9,7 @@
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/simulated_pool.hpp"
 
-namespace penstock::sim {
+namespace penstock::sim::overwritten_test {
 namespace {
 
 using device::Superblock;
@@ -155,4 +155,4 @@ TEST(Overwritten, WhoIsStoppedThereGoesOnOrEnds) {
 }
 
 }  // namespace
-}  // namespace penstock::sim
+}  // namespace penstock::sim::overwritten_test

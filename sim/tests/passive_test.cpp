@@ -14,7 +14,7 @@
 #include "sim/tests/window_space.hpp"
 #include "window/window.hpp"
 
-namespace penstock::sim {
+namespace penstock::sim::passive_test {
 namespace {
 
 using window::Extent;
@@ -224,4 +224,4 @@ TEST(PassiveTarget, DeathEndsWaitsOfOthers) {
 }
 
 }  // namespace
-}  // namespace penstock::sim
+}  // namespace penstock::sim::passive_test

@@ -9,7 +9,7 @@
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/simulated_pool.hpp"
 
-namespace penstock::sim {
+namespace penstock::sim::pool_test {
 namespace {
 
 /// An onlooker's knowledge of the processes of a world, by their numbers.
@@ -483,4 +483,4 @@ TEST(Pool, StatisticsAndActivityAreOfOneTime) {
 }
 
 }  // namespace
-}  // namespace penstock::sim
+}  // namespace penstock::sim::pool_test

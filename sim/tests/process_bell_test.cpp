@@ -12,7 +12,7 @@
 #include "sim/tests/simulated_pool.hpp"
 #include "sim/tests/window_pair.hpp"
 
-namespace penstock::sim {
+namespace penstock::sim::process_bell_test {
 namespace {
 
 using window::Extent;
@@ -78,4 +78,4 @@ TEST(ProcessBell, IsAllThatNeedsToBeLookedAt) {
 }
 
 }  // namespace
-}  // namespace penstock::sim
+}  // namespace penstock::sim::process_bell_test

@@ -14,7 +14,7 @@
 #include "sim/world/explore.hpp"
 #include "sync/sync.hpp"
 
-namespace penstock::sim {
+namespace penstock::sim::renaming_test {
 namespace {
 
 /// Facts about the doors that the registration lock and the lines of names show.
@@ -160,4 +160,4 @@ TEST(Renaming, HoldsInEverySmallScheduleAndWithDeaths) {
 }
 
 }  // namespace
-}  // namespace penstock::sim
+}  // namespace penstock::sim::renaming_test

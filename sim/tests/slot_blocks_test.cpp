@@ -14,7 +14,7 @@
 #include "sim/tests/late_stores.hpp"
 #include "sim/tests/simulated_pool.hpp"
 
-namespace penstock::sim {
+namespace penstock::sim::slot_blocks_test {
 namespace {
 
 using pool::SlotBlocks;
@@ -243,4 +243,4 @@ TEST(SlotBlocks, WhoBuriesFindsWhoAttachesApart) {
 }
 
 }  // namespace
-}  // namespace penstock::sim
+}  // namespace penstock::sim::slot_blocks_test

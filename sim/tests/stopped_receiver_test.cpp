@@ -8,7 +8,7 @@
 #include "sim/tests/hour.hpp"
 #include "sim/tests/ranks.hpp"
 
-namespace penstock::sim {
+namespace penstock::sim::stopped_receiver_test {
 namespace {
 
 using messages::Messenger;
@@ -188,4 +188,4 @@ INSTANTIATE_TEST_SUITE_P(Stopped, AnHourOfBackPressure,
                          });
 
 }  // namespace
-}  // namespace penstock::sim
+}  // namespace penstock::sim::stopped_receiver_test

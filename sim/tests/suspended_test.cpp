@@ -8,7 +8,7 @@
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/simulated_pool.hpp"
 
-namespace penstock::sim {
+namespace penstock::sim::suspended_test {
 namespace {
 
 /// Fetched copies stay until the node drops them itself; an invalidation does so about half of the
@@ -403,4 +403,4 @@ TEST(Suspended, FirstLookSeesLastStatistics) {
 }
 
 }  // namespace
-}  // namespace penstock::sim
+}  // namespace penstock::sim::suspended_test

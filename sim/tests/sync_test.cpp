@@ -10,7 +10,7 @@
 #include "sim/world/explore.hpp"
 #include "sync/sync.hpp"
 
-namespace penstock::sim {
+namespace penstock::sim::sync_test {
 namespace {
 
 constexpr std::uint64_t timeout_ns = 20'000'000'000;
@@ -503,4 +503,4 @@ TEST(Doorbell, ReportsDeathOfRinger) {
 }
 
 }  // namespace
-}  // namespace penstock::sim
+}  // namespace penstock::sim::sync_test

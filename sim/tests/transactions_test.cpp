@@ -6,7 +6,7 @@
 
 #include "sim/tests/persist_space.hpp"
 
-namespace penstock::sim {
+namespace penstock::sim::transactions_test {
 namespace {
 
 /// Undoes what can be undone now.
@@ -411,4 +411,4 @@ TEST(Transactions, AWriterThatWasGivenUpHarmsNothing) {
 }
 
 }  // namespace
-}  // namespace penstock::sim
+}  // namespace penstock::sim::transactions_test

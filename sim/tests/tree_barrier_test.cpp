@@ -8,7 +8,7 @@
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/lasting_copies.hpp"
 
-namespace penstock::sim {
+namespace penstock::sim::tree_barrier_test {
 namespace {
 
 constexpr std::uint32_t rounds = 6;
@@ -116,4 +116,4 @@ TEST(TreeBarrier, ADeathIsToldToAll) {
 }
 
 }  // namespace
-}  // namespace penstock::sim
+}  // namespace penstock::sim::tree_barrier_test

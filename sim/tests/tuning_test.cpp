@@ -9,7 +9,7 @@
 #include "sim/tests/lasting_copies.hpp"
 #include "sim/tests/small_pool.hpp"
 
-namespace penstock::sim {
+namespace penstock::sim::tuning_test {
 namespace {
 
 using coll::Tuning;
@@ -167,4 +167,4 @@ TEST(Tuning, DyingWriterLeavesWholeTableOrNone) {
 }
 
 }  // namespace
-}  // namespace penstock::sim
+}  // namespace penstock::sim::tuning_test

@@ -13,7 +13,7 @@
 #include "sim/tests/window_pair.hpp"
 #include "window/window.hpp"
 
-namespace penstock::sim {
+namespace penstock::sim::window_calls_test {
 namespace {
 
 using window::Extent;
@@ -186,4 +186,4 @@ TEST(WindowCalls, AnswersRangeRequestAtOnce) {
 }
 
 }  // namespace
-}  // namespace penstock::sim
+}  // namespace penstock::sim::window_calls_test

@@ -10,7 +10,7 @@
 #include "sim/tests/window_pair.hpp"
 #include "window/window.hpp"
 
-namespace penstock::sim {
+namespace penstock::sim::window_ranges_test {
 namespace {
 
 using window::Extent;
@@ -175,4 +175,4 @@ TEST(WindowRanges, FindsPutsMadeBeforeRangeReturn) {
 }
 
 }  // namespace
-}  // namespace penstock::sim
+}  // namespace penstock::sim::window_ranges_test

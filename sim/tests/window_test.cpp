@@ -14,7 +14,7 @@
 #include "sim/tests/simulated_pool.hpp"
 #include "sim/tests/window_space.hpp"
 
-namespace penstock::sim {
+namespace penstock::sim::window_test {
 namespace {
 
 using window::Extent;
@@ -388,4 +388,4 @@ TEST(Windows, DeathEndsWaitsOfOthers) {
 }
 
 }  // namespace
-}  // namespace penstock::sim
+}  // namespace penstock::sim::window_test

@@ -15,7 +15,7 @@
 #include "sim/tests/window_space.hpp"
 #include "window/window.hpp"
 
-namespace penstock::sim {
+namespace penstock::sim::window_threads_test {
 namespace {
 
 using window::Extent;
@@ -234,4 +234,4 @@ TEST(WindowThreads, GoOnWhileOneWaitsAndLoseNothing) {
 }
 
 }  // namespace
-}  // namespace penstock::sim
+}  // namespace penstock::sim::window_threads_test

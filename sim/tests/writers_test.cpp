@@ -4,7 +4,7 @@
 
 #include "sim/tests/persist_space.hpp"
 
-namespace penstock::sim {
+namespace penstock::sim::writers_test {
 namespace {
 
 /// A writer on node 1, which begins when the table was copied and is killed within a transaction.
@@ -126,4 +126,4 @@ TEST(TableOfWriters, ErasedLineStaysInNoCache) {
 }
 
 }  // namespace
-}  // namespace penstock::sim
+}  // namespace penstock::sim::writers_test

@@ -12,7 +12,7 @@
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/lasting_copies.hpp"
 
-namespace penstock::sim {
+namespace penstock::sim::zero_copy_test {
 namespace {
 
 using coll::Collective;
@@ -245,4 +245,4 @@ TEST(ZeroCopy, DiscardsDataChangedByFailedProducer) {
 }
 
 }  // namespace
-}  // namespace penstock::sim
+}  // namespace penstock::sim::zero_copy_test

@@ -15,7 +15,7 @@
 #include "base/seed_in_tests.hpp"
 #include "messages/matcher.hpp"
 
-namespace penstock::messages {
+namespace penstock::messages::matcher_random_test {
 namespace {
 
 using Reports = std::vector<std::string>;
@@ -387,4 +387,4 @@ TEST(MatcherBesideAPlainOne, ReportsTheSame) {
 }
 
 }  // namespace
-}  // namespace penstock::messages
+}  // namespace penstock::messages::matcher_random_test

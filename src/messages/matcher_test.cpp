@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace penstock::messages {
+namespace penstock::messages::matcher_test {
 namespace {
 
 class Recorder : public MatchReports, public MatchEvents {
@@ -567,4 +567,4 @@ TEST_F(MatcherTest, FloodOfUnexpectedMessagesComesBackInOrder) {
 }
 
 }  // namespace
-}  // namespace penstock::messages
+}  // namespace penstock::messages::matcher_test

@@ -7,7 +7,7 @@
 
 #include "pool/test_pool.hpp"
 
-namespace penstock::pool {
+namespace penstock::pool::growth_test {
 namespace {
 
 constexpr std::uint64_t mib = 1 << 20;
@@ -83,4 +83,4 @@ TEST_F(GrowthTest, FullSparsePoolStillGrows) {
 }
 
 }  // namespace
-}  // namespace penstock::pool
+}  // namespace penstock::pool::growth_test

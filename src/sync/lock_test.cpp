@@ -8,7 +8,7 @@
 #include "sync/sync.hpp"
 #include "sync/test_memory.hpp"
 
-namespace penstock::sync {
+namespace penstock::sync::lock_test {
 namespace {
 
 using testing::HasSubstr;
@@ -228,4 +228,4 @@ TEST_P(LockTest, ManyParticipantsOfWhichFewTakePart) {
 }
 
 }  // namespace
-}  // namespace penstock::sync
+}  // namespace penstock::sync::lock_test

@@ -11,7 +11,7 @@
 #include "window/test_memory.hpp"
 #include "window/window.hpp"
 
-namespace penstock::window {
+namespace penstock::window::many_test {
 namespace {
 
 constexpr std::uint32_t ranks = 12, nodes = 4;
@@ -169,4 +169,4 @@ TEST(Fences, ReadFewLinesWithinRacks) {
 }
 
 }  // namespace
-}  // namespace penstock::window
+}  // namespace penstock::window::many_test

@@ -4,7 +4,7 @@
 
 #include <random>
 
-namespace penstock::window {
+namespace penstock::window::ranges_test {
 namespace {
 
 constexpr std::uint64_t segment = 1 << 20;
@@ -86,4 +86,4 @@ TEST(Ranges, HoldIncludedBytesWithinSegment) {
 }
 
 }  // namespace
-}  // namespace penstock::window
+}  // namespace penstock::window::ranges_test

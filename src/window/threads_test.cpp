@@ -10,7 +10,7 @@
 #include "window/test_memory.hpp"
 #include "window/window.hpp"
 
-namespace penstock::window {
+namespace penstock::window::threads_test {
 namespace {
 
 constexpr std::uint32_t ranks = 2;
@@ -209,4 +209,4 @@ INSTANTIATE_TEST_SUITE_P(Modes, WindowThreads,
                          });
 
 }  // namespace
-}  // namespace penstock::window
+}  // namespace penstock::window::threads_test

@@ -13,7 +13,7 @@
 #include "window/layout.hpp"
 #include "window/test_memory.hpp"
 
-namespace penstock::window {
+namespace penstock::window::window_test {
 namespace {
 
 constexpr std::uint32_t ranks = 3;
@@ -221,4 +221,4 @@ INSTANTIATE_TEST_SUITE_P(Modes, Windows,
                          });
 
 }  // namespace
-}  // namespace penstock::window
+}  // namespace penstock::window::window_test
