@@ -7,7 +7,7 @@ Comments of a model (NAME.pml) say what to run:
   /* also NAME: -DOPTION=1 ... */       a world in which mutants are not searched
   /* long NAME: -DOPTION=1 ... */       as `also`, with --long only
   #define SITE 3   /* site KIND: its place in the sources */
-  /* compile LEVEL: why */              optimization of the verifier; default -O2
+  /* compile LEVEL: why */              optimization of the verifier; default -O2, and -O0 without mutants
   /* equivalent SITE: why the weakened site is also right */
   /* beyond SITE: what these worlds lack to show the difference */
 
@@ -63,9 +63,9 @@ class Search:
     seconds: float = 0.0
 
 
-def read_model(path, with_long=False):
+def read_model(path, with_long=False, with_mutants=True):
     text = path.read_text()
-    model = Model(path.stem)
+    model = Model(path.stem, "-O2" if with_mutants else "-O0")  # one search is shorter than the compilation
     found = re.findall(r"/\* (run|also|long) (\S+):([^*]*)\*/", text)
     model.worlds = [(name, options.split()) for kind, name, options in found if kind != "long" or with_long]
     model.for_mutants = [(name, options.split()) for kind, name, options in found if kind == "run"]
@@ -253,9 +253,10 @@ def main():
     for name in arguments.model or []:
         if name not in known:
             sys.exit(f"no model {name}; there are {', '.join(known)}")
-    models = [read_model(path, arguments.long) for path in paths if path.stem in (arguments.model or known)]
+    with_mutants = arguments.mutants or arguments.long
+    models = [read_model(path, arguments.long, with_mutants) for path in paths if path.stem in (arguments.model or known)]
     start = time.monotonic()
-    worlds, mutants = run_all(arguments.jobs, models, arguments.mutants or arguments.long)
+    worlds, mutants = run_all(arguments.jobs, models, with_mutants)
     print_table(models, worlds, mutants)
     if mutants:
         print_mutants(models, mutants)
