@@ -4,7 +4,6 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -19,7 +18,7 @@
 #include "bench/buffer.hpp"
 #include "bench/cmpi_ring.hpp"
 #include "bench/endpoint_path.hpp"
-#include "bench/options.hpp"
+#include "bench/program.hpp"
 #include "bench/samples.hpp"
 #include "bench/supervisor.hpp"
 
@@ -247,18 +246,12 @@ int main(int argc, char** argv) {
   Plan plan;
   options.size = "1G";
   options.rounds = 1;
-  CLI::App app{"Pairs of ranks that stream through published rings of each cell size, and ours"};
-  options.add_to(app);
-  app.add_option("--json", options.json, "write the results to this file too");
-  app.add_option("--ranks", plan.ranks, "an even number of processes")
-      ->check(CLI::Range(2u, max_ranks));
-  app.add_option("--sizes", plan.sizes, "bytes of the messages")
-      ->delimiter(',')
-      ->check(CLI::Range(1, 1 << 23));
-  app.add_option("--cells", plan.cells, "bytes of a cell of the published ring")
-      ->delimiter(',')
-      ->check(CLI::Range(64, 1 << 20));
-  CLI11_PARSE(app, argc, argv);
+  Program program{"Pairs of ranks that stream through published rings of each cell size, and ours"};
+  program.add(options);
+  program.add("--ranks", plan.ranks, "an even number of processes", {{2, max_ranks}});
+  program.add("--sizes", plan.sizes, "bytes of the messages", {{1, 1 << 23}});
+  program.add("--cells", plan.cells, "bytes of a cell of the published ring", {{64, 1 << 20}});
+  if (const auto status = program.parse(argc, argv)) return *status;
   if (plan.ranks % 2 != 0) {
     penstock::base::log(penstock::base::Level::error, "--ranks {}: pairs need an even number",
                         plan.ranks);

@@ -9,10 +9,10 @@
 // longest buffer.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <vector>
 
+#include "bench/program.hpp"
 #include "coll/communicator.hpp"
 #include "coll/planning.hpp"
 #include "coll/together.hpp"
@@ -130,15 +130,16 @@ int count(Collective collective, std::uint32_t ranks, std::uint64_t bytes,
 
 int main(int argc, char** argv) {
   using penstock::coll::Collective;
-  CLI::App app("Bytes, words and serialized device accesses of collectives, from their schedules");
+  penstock::bench::Program program(
+      "Bytes, words and serialized device accesses of collectives, from their schedules");
   std::uint32_t ranks = 2;
   std::vector<std::uint64_t> sizes{8, 1024, 4096, 16384, 65536, 1 << 20};
   penstock::coll::Shape shape;
   shape.slot_bytes = 1 << 18;
-  app.add_option("--ranks", ranks, "ranks")->check(CLI::Range(2, 4096));
-  app.add_option("--sizes", sizes, "bytes of the longest buffer of a rank")->delimiter(',');
-  app.add_option("--slot-bytes", shape.slot_bytes, "of a slot")->check(CLI::Range(64, 1 << 26));
-  CLI11_PARSE(app, argc, argv);
+  program.add("--ranks", ranks, "ranks", {{2, 4096}});
+  program.add("--sizes", sizes, "bytes of the longest buffer of a rank");
+  program.add("--slot-bytes", shape.slot_bytes, "of a slot", {{64, 1 << 26}});
+  if (const auto status = program.parse(argc, argv)) return *status;
   fmt::print("# collective bytes form written read words serialized_accesses\n");
   int failed = penstock::bench::count(Collective::barrier, ranks, 8, shape);
   for (const Collective collective :

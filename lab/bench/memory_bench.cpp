@@ -2,7 +2,6 @@
 // memory and of a pool; stores of a given width written back by a given instruction (cMPI, figure
 // 11); and the reader's half, which the paper omits: drop the copies, fence, load. Table 1 of cMPI
 // consists of these.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -15,7 +14,7 @@
 #include "bench/bench_pool.hpp"
 #include "bench/buffer.hpp"
 #include "bench/memory_stores.hpp"
-#include "bench/options.hpp"
+#include "bench/program.hpp"
 #include "bench/supervisor.hpp"
 
 namespace penstock::bench {
@@ -318,21 +317,16 @@ int main(int argc, char** argv) {
   Wanted wanted;
   options.size = "256M";
   options.rounds = 5;
-  CLI::App app{
+  Program program{
       "What main memory and a pool cost without a protocol: loads, sweeps, write-backs, reads "
       "anew"};
-  options.add_to(app);
-  app.add_option("--json", options.json, "write the results to this file too");
-  app.add_option("--what", wanted.what, "chase, sweep, write-back, reader, flushed")
-      ->delimiter(',')
-      ->check(CLI::IsMember({"chase", "sweep", "write-back", "reader", "flushed"}));
-  app.add_option("--sizes", wanted.sizes, "bytes of the write-backs and reads: multiples of 64")
-      ->delimiter(',')
-      ->check(CLI::Range(64, 1 << 22));
-  app.add_option("--threads", wanted.threads, "of sweeps and flushed accesses")
-      ->delimiter(',')
-      ->check(CLI::Range(1, 256));
-  CLI11_PARSE(app, argc, argv);
+  program.add(options);
+  program.add("--what", wanted.what, "chase, sweep, write-back, reader, flushed",
+              {"chase", "sweep", "write-back", "reader", "flushed"});
+  program.add("--sizes", wanted.sizes, "bytes of the write-backs and reads: multiples of 64",
+              {{64, 1 << 22}});
+  program.add("--threads", wanted.threads, "of sweeps and flushed accesses", {{1, 256}});
+  if (const auto status = program.parse(argc, argv)) return *status;
   for (std::size_t& size : wanted.sizes) size = (size + 63) / 64 * 64;
   return run_modes(options, [&](auto mode) { return measure(options, wanted, mode); });
 }

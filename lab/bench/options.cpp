@@ -7,6 +7,7 @@
 #include "base/exit_status.hpp"
 #include "base/log.hpp"
 #include "base/output_file.hpp"
+#include "bench/program.hpp"
 
 namespace penstock::bench {
 
@@ -60,14 +61,9 @@ int run_modes(const Options& options,
 
 int run_benchmark(const char* description, Options options, int argc, char** argv,
                   const std::function<Result<Report>(const Options&, coherence::Mode)>& measure) {
-  CLI::App app{description};
-  options.add_to(app);
-  app.add_option("--json", options.json, "write the results to this file too");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& asked_or_wrong) {
-    return app.exit(asked_or_wrong);
-  }
+  Program program(description);
+  program.add(options);
+  if (const auto status = program.parse(argc, argv)) return *status;
   return run_modes(options, [&](coherence::Mode mode) { return measure(options, mode); });
 }
 

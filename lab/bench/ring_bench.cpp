@@ -1,6 +1,5 @@
 // Messages from one process to another: bare lines (the limit), the ring as cMPI publishes it, and
 // Penstock's, measured in turn. One-way latency by ping-pong, and streaming bandwidth.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstring>
 
@@ -9,6 +8,7 @@
 #include "bench/buffer.hpp"
 #include "bench/cmpi_ring.hpp"
 #include "bench/endpoint_path.hpp"
+#include "bench/program.hpp"
 #include "bench/raw_lines.hpp"
 #include "bench/samples.hpp"
 #include "bench/two_sides.hpp"
@@ -398,17 +398,13 @@ int main(int argc, char** argv) {
   std::vector<std::size_t> sizes;
   options.size = "128M";
   options.modes = {"software", "hardware"};
-  CLI::App app{
+  Program program{
       "The published ring, the limit and ours: latency and bandwidth between two processes"};
-  options.add_to(app);
-  app.add_option("--json", options.json, "write the results to this file too");
-  app.add_option("--sizes", sizes, "bytes of the messages, in place of the usual ones")
-      ->delimiter(',')
-      ->check(CLI::Range(1, 1 << 23));
-  app.add_option("--cells", plan.cells, "bytes of a cell of the published ring")
-      ->delimiter(',')
-      ->check(CLI::Range(64, 1 << 20));
-  CLI11_PARSE(app, argc, argv);
+  program.add(options);
+  program.add("--sizes", sizes, "bytes of the messages, in place of the usual ones",
+              {{1, 1 << 23}});
+  program.add("--cells", plan.cells, "bytes of a cell of the published ring", {{64, 1 << 20}});
+  if (const auto status = program.parse(argc, argv)) return *status;
   if (!sizes.empty()) plan.measure(sizes);
   return run_modes(options, [&](auto mode) { return measure(options, plan, mode); });
 }

@@ -5,15 +5,14 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <utility>
 
 #include "base/log.hpp"
 #include "base/unique_fd.hpp"
 #include "bench/buffer.hpp"
-#include "bench/options.hpp"
 #include "bench/pair_runner.hpp"
+#include "bench/program.hpp"
 #include "bench/samples.hpp"
 #include "bench/socket_io.hpp"
 #include "bench/socket_peer.hpp"
@@ -158,17 +157,16 @@ int main(int argc, char** argv) {
   std::string peer;
   std::uint16_t port = peer_port;
   bool serve = false;
-  CLI::App app{
+  Program program{
       "A TCP socket of this host, between two processes, or to another host: latency and bandwidth "
       "without MPI"};
-  app.add_option("--peer", peer, "HOST or HOST:PORT, where socket_bench --serve runs");
-  app.add_flag("--serve", serve, "answer the --peer of any host, until Ctrl-C");
-  app.add_option("--port", port, "of --serve")->capture_default_str();
-  app.add_option("--sizes", sizes, "bytes")->delimiter(',')->check(CLI::Range(1, 1 << 26));
-  app.add_option("--rounds", options.rounds, "each size is measured once a round")
-      ->check(CLI::Range(1, 100000));
-  app.add_option("--json", options.json, "write the results to this file too");
-  CLI11_PARSE(app, argc, argv);
+  program.add("--peer", peer, "HOST or HOST:PORT, where socket_bench --serve runs");
+  program.add_flag("--serve", serve, "answer the --peer of any host, until Ctrl-C");
+  program.add("--port", port, "of --serve");
+  program.add("--sizes", sizes, "bytes", {{1, 1 << 26}});
+  program.add("--rounds", options.rounds, "each size is measured once a round", {{1, 100000}});
+  program.add("--json", options.json, "write the results to this file too");
+  if (const auto status = program.parse(argc, argv)) return *status;
   if (serve) {
     const auto served = serve_peers(port);
     penstock::base::log(penstock::base::Level::error, "{}", served.error().message);

@@ -13,7 +13,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <atomic>
 #include <cstring>
 #include <random>
@@ -23,6 +22,7 @@
 #include "accelerator/server.hpp"
 #include "base/format.hpp"
 #include "bench/bench_pool.hpp"
+#include "bench/program.hpp"
 #include "coll/communicator.hpp"
 #include "coll/planning.hpp"
 
@@ -293,14 +293,15 @@ Result<void> run(const std::vector<std::uint32_t>& ranks, const std::vector<std:
 }  // namespace penstock::bench
 
 int main(int argc, char** argv) {
-  CLI::App app("What collectives cost their hosts, with a switch that computes and without");
+  penstock::bench::Program program(
+      "What collectives cost their hosts, with a switch that computes and without");
   std::vector<std::uint32_t> ranks{2, 4};
   std::vector<std::uint64_t> sizes{1024, 65536, 1 << 20};
   int calls = 3;
-  app.add_option("--ranks", ranks, "numbers of ranks")->delimiter(',')->check(CLI::Range(2, 32));
-  app.add_option("--sizes", sizes, "bytes of the longest buffer of a rank")->delimiter(',');
-  app.add_option("--calls", calls, "of each, on average")->check(CLI::Range(1, 1000));
-  CLI11_PARSE(app, argc, argv);
+  program.add("--ranks", ranks, "numbers of ranks", {{2, 32}});
+  program.add("--sizes", sizes, "bytes of the longest buffer of a rank");
+  program.add("--calls", calls, "of each, on average", {{1, 1000}});
+  if (const auto status = program.parse(argc, argv)) return *status;
   const auto done = penstock::bench::run(ranks, sizes, calls);
   if (done) return 0;
   fmt::print(stderr, "switch_counts: {}\n", done.error().message);
