@@ -108,7 +108,7 @@ void reduce(const Case& given, void (*kernel)(const Combine), std::mt19937_64& r
   gridDim.x = static_cast<unsigned>(1 + random() % 3);
   for (blockIdx.x = 0; blockIdx.x < gridDim.x; ++blockIdx.x)
     for (threadIdx.x = 0; threadIdx.x < blockDim.x; ++threadIdx.x) kernel(call);
-  EXPECT_EQ(std::memcmp(result.data(), expected.data(), bytes), 0);
+  EXPECT_TRUE(std::equal(expected.begin(), expected.end(), result.data()));
   EXPECT_TRUE(result.is_whole_around());
 }
 

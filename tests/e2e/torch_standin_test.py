@@ -11,26 +11,26 @@ PYTHON = SOURCE / ".venv-torch/bin/python"
 PLUGIN = SOURCE / "plugins/torch"
 PROGRAM = SOURCE / "tests/torch_standin"
 BUILD = os.path.dirname(os.path.dirname(PENSTOCK))
-STANDIN = f"{BUILD}/standin"
 # PyTorch's headers take longer than our sources, so each compilation has many of these.
 SANITIZED = ["-std=c++20", "-g1", "-w", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
 WHERE_PYTHON_IS = "import sysconfig; print(*map(sysconfig.get_config_var, ('LIBDIR', 'LDVERSION')))"
 
 
 class TorchOnStandin(Case):
+    build = BUILD
+
     def setUp(self):
         super().setUp()
-        compiler = shutil.which(os.environ.get("CXX", "g++"))
-        if not os.access(PYTHON, os.X_OK) or not compiler:
+        self.compiler = shutil.which(os.environ.get("CXX", "g++"))
+        if not os.access(PYTHON, os.X_OK) or not self.compiler:
             self.skipTest(f"{PYTHON} or a C++ compiler is absent: ci/install.sh torch")
         self.program = self.folder / "torch_standin"
-        self.compile(compiler)
 
     @staticmethod
     def said(*command):
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
-    def compile(self, compiler):
+    def compile(self):
         _, _, torch, abi, *folders = self.said(PYTHON, "-E", PLUGIN / "how_to_build.py").split(";")
         python, version = self.said(PYTHON, "-E", "-c", WHERE_PYTHON_IS).split()
         if not os.path.exists(f"{python}/libpython{version}.so"):
@@ -42,13 +42,13 @@ class TorchOnStandin(Case):
         for name, sources in parts.items():
             text = "".join(f'#include "{source}"\n' for source in sources)
             (self.folder / f"{name}.cpp").write_text(text)
-        compilers = [subprocess.Popen([compiler, *flags, "-c", self.folder / f"{name}.cpp", "-o", self.folder / f"{name}.o"])
+        compilers = [subprocess.Popen([self.compiler, *flags, "-c", self.folder / f"{name}.cpp", "-o", self.folder / f"{name}.o"])
                      for name in parts]
         self.assertEqual([job.wait() for job in compilers], [0] * len(parts))
-        libraries = [f"{BUILD}/lib/libpenstock_gpu.a", f"{BUILD}/lib/libpenstock_base.a", f"-L{BUILD}/lib", "-l:libpenstock.so.0",
+        libraries = [f"{self.build}/lib/libpenstock_gpu.a", f"{self.build}/lib/libpenstock_base.a", f"-L{self.build}/lib", "-l:libpenstock.so.0",
                      f"-L{torch}", "-ltorch_python", "-ltorch_cpu", "-ltorch", "-lc10", f"-L{python}", f"-lpython{version}", "-ldl"]
-        subprocess.run([compiler, *SANITIZED, *(self.folder / f"{name}.o" for name in parts), "-o", self.program, *libraries,
-                        *(f"-Wl,-rpath,{folder}" for folder in (f"{BUILD}/lib", torch, python)), "-Wl,--allow-shlib-undefined"],
+        subprocess.run([self.compiler, *SANITIZED, *(self.folder / f"{name}.o" for name in parts), "-o", self.program, *libraries,
+                        *(f"-Wl,-rpath,{folder}" for folder in (f"{self.build}/lib", torch, python)), "-Wl,--allow-shlib-undefined"],
                        check=True)
 
     def ranks(self, what, **more):
@@ -56,7 +56,7 @@ class TorchOnStandin(Case):
         folder = self.folder / "-".join([what, *map(str, more.values())])
         folder.mkdir()
         # Streams of the stand-in are threads, and need the cores. They live as long as the process, which is no leak.
-        environment = clean_environment(LD_LIBRARY_PATH=STANDIN, PENSTOCK_SPIN=1, PENSTOCK_SIZE="256M", OMP_NUM_THREADS=1,
+        environment = clean_environment(LD_LIBRARY_PATH=f"{self.build}/standin", PENSTOCK_SPIN=1, PENSTOCK_SIZE="256M", OMP_NUM_THREADS=1,
                                         PENSTOCK_COLL_PLAN="chunk=4K", STANDIN_FULL_QUEUE_ABORTS=1,
                                         ASAN_OPTIONS="detect_leaks=0", UBSAN_OPTIONS="print_stacktrace=1", **more)
         return self.outcomes([subprocess.Popen([self.program, str(rank), "2", folder, what], stdout=subprocess.PIPE,
@@ -64,12 +64,36 @@ class TorchOnStandin(Case):
 
     def test_training_and_abort(self):
         """Gathers in place on a stream beside reductions in another thread; and an abort of a call that waits for room."""
+        self.compile()
         hardware = {"PENSTOCK_POOL": self.pool("256M", "hardware")}
         for what in ("training", "abort"):
             for more in ({}, hardware):
                 with self.subTest(what=what, **more):
                     for status, out, err in self.ranks(what, **more):
                         self.assertEqual((status, out), (0, "ok\n"), err)
+
+
+class SanitizedLibrary(TorchOnStandin):
+    """The same with the sanitizers in libpenstock and the stand-in too; and the tests of src/gpu."""
+    build = f"{BUILD}/sanitized"  # stays: the next run compiles what has changed
+
+    def setUp(self):
+        super().setUp()
+        flags = " ".join(flag for flag in SANITIZED if flag.startswith("-f")) + " -O1 -g1 -fno-omit-frame-pointer"
+        options = [f"-DCMAKE_{language}_FLAGS={flags}" for language in ("C", "CXX")]
+        for command in (["cmake", "-G", "Ninja", "-S", SOURCE, "-B", self.build, "-DCMAKE_BUILD_TYPE=None", "-DPENSTOCK_BUILD_BENCH=OFF", *options],
+                        ["cmake", "--build", self.build, "--target", "penstock_shared", "gpu_test"]):
+            done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, (done.stdout + done.stderr)[-6000:])
+
+    def test_training_and_abort_of_all_layers(self):
+        self.test_training_and_abort()
+
+    def test_gpu_code(self):
+        environment = clean_environment(LD_LIBRARY_PATH=f"{self.build}/standin", ASAN_OPTIONS="detect_leaks=0",
+                                        UBSAN_OPTIONS="print_stacktrace=1")
+        done = subprocess.run([f"{self.build}/bin/gpu_test", "--gtest_brief=1"], capture_output=True, text=True, env=environment)
+        self.assertEqual(done.returncode, 0, (done.stdout + done.stderr)[-6000:])
 
 
 if __name__ == "__main__":
