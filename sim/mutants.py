@@ -70,8 +70,13 @@ def run_limited(command, cpu_s, env, output=subprocess.DEVNULL):
                              stderr=output)
     late = threading.Timer(10 * cpu_s, begun.kill)
     late.start()
-    _, status, used = os.wait4(begun.pid, 0)
-    late.cancel()
+    try:
+        _, status, used = os.wait4(begun.pid, 0)
+    except BaseException:
+        begun.kill()
+        raise
+    finally:
+        late.cancel()  # which would keep an interrupted run alive
     begun.returncode = os.waitstatus_to_exitcode(status)
     at_limit = begun.returncode in (-signal.SIGXCPU, -signal.SIGKILL)
     return "timeout" if at_limit else begun.returncode, used.ru_utime + used.ru_stime

@@ -475,7 +475,7 @@ TEST_F(MatcherTest, FreesPayloadsStillArrivingAtTheEnd) {
   EXPECT_EQ(matcher.posted_count(), 0u);
 }
 
-/// Only a peer that lives is told that nobody wants what it has announced.
+/// A peer that lives is told that its announcement was refused; one that has left is not.
 TEST_F(MatcherTest, RefusedPeerMayForgetWhatItAnnounced) {
   Announcement what{77, 5};
   Header header = tagged(7, sizeof what);
