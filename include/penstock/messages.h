@@ -47,11 +47,18 @@ PENSTOCK_API void penstock_messenger_close(penstock_messenger_t* messenger);
 
 PENSTOCK_API void penstock_messenger_address(const penstock_messenger_t* messenger,
                                              penstock_address_t* address);
-/* Makes `rank` reachable. Call it before the first message to `rank`; receiving needs no address.
- * Errors: invalid_argument, mismatch (another pool), not_found (that messenger is closed). */
+/* Makes `rank` reachable, which may be this one: call it once. Messages to `rank` wait for it, and
+ * fail if it fails; receiving needs no address. Errors: invalid_argument, mismatch (another pool),
+ * not_found (that messenger is closed). */
 PENSTOCK_API penstock_status_t penstock_messenger_meet(penstock_messenger_t* messenger,
                                                        uint32_t rank,
                                                        const penstock_address_t* address);
+/* Names the process of `rank`: `token` of its penstock_pool_info. When it has died or detached, and
+ * none of its messages is left, the requests fail that wait for `rank`. Of ranks that were met or
+ * have sent, that is known without this call. When all other ranks have ended, so do receives from
+ * any. Errors: invalid_argument. */
+PENSTOCK_API penstock_status_t penstock_messenger_expect(penstock_messenger_t* messenger,
+                                                         uint32_t rank, uint64_t token);
 
 /* Begins to send. `data` must stay unchanged until the request is done. */
 PENSTOCK_API penstock_status_t penstock_message_send(penstock_messenger_t* messenger, uint32_t to,
@@ -69,7 +76,7 @@ PENSTOCK_API int penstock_messenger_progress(penstock_messenger_t* messenger);
 
 typedef struct {
   int done;
-  uint32_t source; /* for a receive: the sender's rank */
+  uint32_t source; /* for a receive that is done: the sender's rank */
   uint64_t bytes;  /* ... and the length of its message, 0 until it has met one */
 } penstock_request_info_t;
 

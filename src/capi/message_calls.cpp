@@ -106,6 +106,13 @@ penstock_status_t penstock_messenger_meet(penstock_messenger_t* messenger, uint3
   });
 }
 
+penstock_status_t penstock_messenger_expect(penstock_messenger_t* messenger, uint32_t rank,
+                                            uint64_t token) {
+  return capi::use(messenger, [&](penstock_messenger& handle) -> Result<void> {
+    return handle.core->expect(rank, token);
+  });
+}
+
 penstock_status_t penstock_message_send(penstock_messenger_t* messenger, uint32_t to, uint64_t tag,
                                         const void* data, uint64_t bytes,
                                         penstock_request_t** request) {

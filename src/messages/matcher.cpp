@@ -364,6 +364,7 @@ void Matcher::fail_waiting(Lane& lane, const Dead& dead) {
 /// source fails only if the dead peer has taken part in its context, or if all peers do (0, an
 /// MPI's world). Multi-receive buffers never fail: they serve all senders.
 bool Matcher::Dead::ends(const ReceiveRequest& receive) const {
+  if (all) return receive.source == any_source;
   if (receive.source != any_source) return receive.source == source;
   if (only_named || receive.multi) return false;
   const auto fits_context = [&](std::uint32_t context) {
@@ -389,6 +390,11 @@ void Matcher::peer_dead(Peer peer, std::uint32_t life, int error, int detail) {
 
 void Matcher::peer_left(Peer peer, std::uint32_t life, int error, int detail) {
   gone({peer, source_of(peer), life, error, detail, true, false, {}});
+}
+
+void Matcher::source_gone(std::uint32_t source, int error, int detail) {
+  const bool all = source == any_source;
+  gone({any_source, source, 0, error, detail, !all, false, {}, all});
 }
 
 void Matcher::refuse(Peer peer, std::uint32_t life, int error, int detail) {

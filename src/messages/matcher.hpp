@@ -104,6 +104,7 @@ class Matcher {
   void introduce(Peer peer, std::uint32_t source);
   /// any_source if nobody knows it yet.
   std::uint32_t source_of(Peer peer) const;
+  Peer peer_of(std::uint32_t source) const;
 
   // ---- reports of the transport ----
   /// Takes a small message; returns the buffer for a longer one.
@@ -127,6 +128,9 @@ class Matcher {
   void peer_dead(Peer peer, std::uint32_t life, int error, int detail);
   /// Fails receives that name `peer`, now and later; wildcard receives continue.
   void peer_left(Peer peer, std::uint32_t life, int error, int detail);
+  /// Where sources are numbered: `source` has no peer and will have none. Fails receives that name
+  /// it, now and later; any_source: those from any source.
+  void source_gone(std::uint32_t source, int error, int detail);
   /// A message of the peer, which lives, was lost: as peer_left(), and the peer may forget what it
   /// has announced.
   void refuse(Peer peer, std::uint32_t life, int error, int detail);
@@ -219,6 +223,7 @@ class Matcher {
     bool only_named;  ///< the peer left in order: wildcard receives continue
     bool lives;       ///< and is told to forget what it has announced
     std::vector<std::uint32_t> contexts;
+    bool all = false;  ///< ends receives from any source, and no others
     bool ends(const ReceiveRequest& receive) const;
   };
   struct Lane {
@@ -234,7 +239,6 @@ class Matcher {
     return from;
   }
   std::uint32_t numbered_source(Peer from, const Header& header);
-  Peer peer_of(std::uint32_t source) const;
   void take_small(Peer from, const Header& header, const void* payload);
   ReceiveBuffer begin(const Message& message);
   ReceiveBuffer begin_posted(Lane& lane, Receive* receive, Incoming* incoming);

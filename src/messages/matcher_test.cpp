@@ -424,6 +424,22 @@ TEST_F(MatcherTest, LeavingFailsWhatNamesTheOneThatLeft) {
   EXPECT_EQ(events.failures.size(), 2u);
 }
 
+TEST_F(MatcherTest, SourceThatIsGoneFailsWhatNamesIt) {
+  matcher.number_sources(9);
+  matcher.post(request(a, sizeof(a), 1, 5));
+  matcher.post(request(b, sizeof(b), 2, any_source));
+  matcher.source_gone(5, ECONNRESET, 42);
+  ASSERT_EQ(events.failures.size(), 1u);
+  EXPECT_EQ(events.failures[0].what.context, a);
+  matcher.source_gone(any_source, ECONNRESET, 42);
+  ASSERT_EQ(events.failures.size(), 2u);
+  EXPECT_EQ(events.failures[1].what.context, b);
+  matcher.post(request(c, sizeof(c), in_context(7, 3), any_source));
+  EXPECT_EQ(events.failures.size(), 3u);
+  matcher.post(request(c, sizeof(c), 3, 6));
+  EXPECT_EQ(events.failures.size(), 3u);
+}
+
 TEST_F(MatcherTest, ReceiveAfterADeathTakesOnlyArrivedMessages) {
   say(5, 1, "left behind");
   matcher.peer_dead(5, 1, ECONNRESET, 42);

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <deque>
 #include <optional>
 
+#include "base/clock.hpp"
 #include "base/format.hpp"
 #include "base/log.hpp"
+#include "messages/awaited_ranks.hpp"
 #include "messages/engine.hpp"
 
 namespace penstock::messages {
@@ -13,13 +16,28 @@ namespace penstock::messages {
 static_assert(any_rank == any_source);
 
 struct Messenger::Impl final : Completions {
-  explicit Impl(Options the_options) : options(std::move(the_options)), peers(options.ranks) {}
+  Impl(Options the_options, pool::Pool& the_pool)
+      : options(std::move(the_options)),
+        pool(the_pool),
+        peers(options.ranks),
+        unmet(options.ranks),
+        awaited(pool, options.self, options.ranks) {}
 
+  /// A send to a rank whose address is not known yet.
+  struct Unmet {
+    std::uint64_t tag;
+    const void* data;
+    std::uint64_t bytes;
+    Request* request;
+  };
   Options options;
+  pool::Pool& pool;
   std::vector<std::optional<Peer>> peers;  ///< by rank: those that it has met
+  std::vector<std::deque<Unmet>> unmet;    ///< by rank
   std::vector<Error> errors;               ///< Cause::detail is the number of one, from 1
-  std::uint64_t receives = 0;              ///< those that are not done
-  Engine engine{*this};                    // destroyed before what its callbacks use
+  AwaitedRanks awaited;                    ///< by receives, and by sends to those that are not met
+  std::uint32_t polls = 0;
+  Engine engine{*this};  // destroyed before what its callbacks use
 
   std::string name(std::uint64_t rank) const {
     return fmt::format("rank {} of the {}", rank, options.noun);
@@ -35,8 +53,14 @@ struct Messenger::Impl final : Completions {
     static_cast<Request*>(request)->result = std::move(result);
     static_cast<Request*>(request)->done = true;
   }
-  bool busy() const { return receives != 0 || engine.sends(); }
+  bool busy() const { return awaited.any() || engine.sends(); }
   Cause remember(const Error& error);
+  void begin_send(std::uint32_t to, const Unmet& send);
+  void fail_unmet(std::uint32_t rank, const Error& error);
+  bool cancel_unmet(const Request& request);
+  void look();
+  void lose(std::uint32_t rank);
+  void set_ended(std::uint32_t rank, const Error& error);
   void lose_message(const ReceiveFailure& failure);
 
   // Completions
@@ -70,7 +94,7 @@ static void describe(Request& request, const Received& received) {
 }
 
 void Messenger::Impl::on_received(const Received& received) {
-  --receives;
+  awaited.end(static_cast<Request*>(received.context)->source);
   describe(*static_cast<Request*>(received.context), received);
   end(received.context, {});
 }
@@ -78,11 +102,11 @@ void Messenger::Impl::on_received(const Received& received) {
 void Messenger::Impl::on_receive_failure(const ReceiveFailure& failure) {
   const Received& what = failure.what;
   if (what.context == nullptr) return lose_message(failure);
-  --receives;
+  Request& request = *static_cast<Request*>(what.context);
+  awaited.end(request.source);
   if (failure.error == ECANCELED && failure.detail == 0) return;
   if (failure.detail != 0)
-    return end(what.context, unexpected(errors[static_cast<std::size_t>(failure.detail) - 1]));
-  Request& request = *static_cast<Request*>(what.context);
+    return end(&request, unexpected(errors[static_cast<std::size_t>(failure.detail) - 1]));
   describe(request, what);
   request.bytes += failure.overflow;
   end(&request, fail(ErrorCode::invalid_argument,
@@ -105,14 +129,55 @@ void Messenger::Impl::lose_message(const ReceiveFailure& failure) {
 
 Completions::Departure Messenger::Impl::on_peer_gone(Peer peer, const std::string& description,
                                                      bool left) {
-  const char* const how = left ? "has left" : "has died";
   const std::uint32_t rank = engine.matcher().source_of(peer);
   const std::string who = rank == any_rank ? description : name(rank) + ", " + description;
-  return {
-      .error = {ErrorCode::peer_dead, fmt::format("{} {}", description, how)},
-      .cause = remember({ErrorCode::peer_dead, fmt::format("a receive: {}, {}", who, how)}),
-      .may_have_sent = false,
-  };
+  const Error error{ErrorCode::peer_dead,
+                    fmt::format("{}, {}", who, left ? "has left" : "has died")};
+  if (rank < options.ranks) set_ended(rank, error);
+  return {.error = error, .cause = remember(error), .may_have_sent = false};
+}
+
+/// Receives find the messages that were kept before they fail.
+void Messenger::Impl::set_ended(std::uint32_t rank, const Error& error) {
+  awaited.set_ended(rank);
+  fail_unmet(rank, error);
+  if (!awaited.are_all_gone()) return;
+  const Cause cause = remember(
+      {ErrorCode::peer_dead, "a receive from any rank, all others are gone: " + error.message});
+  engine.matcher().source_gone(any_rank, cause.error, cause.detail);
+}
+
+void Messenger::Impl::look() {
+  awaited.look(base::now_ns(), [this](std::uint32_t rank) {
+    // The transport watches a peer that it knows.
+    if (!peers[rank] && engine.matcher().peer_of(rank) == any_source) lose(rank);
+  });
+}
+
+void Messenger::Impl::lose(std::uint32_t rank) {
+  const Error error{ErrorCode::peer_dead, fmt::format("{}, {}, has died or left", name(rank),
+                                                      pool.describe(awaited.token(rank)))};
+  const Cause cause = remember(error);
+  engine.matcher().source_gone(rank, cause.error, cause.detail);
+  set_ended(rank, error);
+}
+
+void Messenger::Impl::fail_unmet(std::uint32_t rank, const Error& error) {
+  for (const Unmet& send : std::exchange(unmet[rank], {})) {
+    awaited.end(rank);
+    end(send.request, unexpected(error));
+  }
+}
+
+bool Messenger::Impl::cancel_unmet(const Request& request) {
+  for (std::uint32_t rank = 0; rank < options.ranks; ++rank) {
+    const auto erased =
+        std::erase_if(unmet[rank], [&](const Unmet& send) { return send.request == &request; });
+    if (erased == 0) continue;
+    awaited.end(rank);
+    return true;
+  }
+  return false;
 }
 
 Result<std::unique_ptr<Messenger>> Messenger::open(arena::Arena& arena, Options options) {
@@ -120,7 +185,7 @@ Result<std::unique_ptr<Messenger>> Messenger::open(arena::Arena& arena, Options 
   // Ranks with nothing under way have returned all credits, so closing waits only for ranks that
   // compute before they receive.
   constexpr std::uint64_t longest_closing_ns = 20'000'000;
-  auto impl = std::make_unique<Impl>(std::move(options));
+  auto impl = std::make_unique<Impl>(std::move(options), arena.pool());
   PENSTOCK_TRY(impl->engine.open(arena, {.endpoint = {.job = "penstock.messages",
                                                       .closing_timeout_ns = longest_closing_ns,
                                                       .peers_may_take_later = true,
@@ -141,9 +206,24 @@ Result<void> Messenger::meet(std::uint32_t rank, const transport::Address& addre
   Impl& my = *impl_;
   if (rank >= my.options.ranks) return my.no_rank(rank);
   auto peer = my.engine.transport()->resolve(address);
-  if (!peer) return fail(peer.error().code, "{}: {}", my.name(rank), peer.error().message);
+  if (!peer) {
+    const Error error{peer.error().code,
+                      fmt::format("{}: {}", my.name(rank), peer.error().message)};
+    my.fail_unmet(rank, error);
+    return unexpected(error);
+  }
   my.peers[rank] = *peer;
   my.engine.matcher().introduce(*peer, rank);
+  for (const Impl::Unmet& send : std::exchange(my.unmet[rank], {})) {
+    my.awaited.end(rank);
+    my.begin_send(rank, send);
+  }
+  return {};
+}
+
+Result<void> Messenger::expect(std::uint32_t rank, std::uint64_t token) {
+  if (rank >= impl_->options.ranks) return impl_->no_rank(rank);
+  impl_->awaited.expect(rank, token);
   return {};
 }
 
@@ -156,17 +236,24 @@ void Messenger::send(std::uint32_t to, std::uint64_t tag, const void* data, std:
   Impl& my = *impl_;
   request = {};
   if (to >= my.options.ranks) return Impl::end(&request, my.no_rank(to));
-  if (!my.peers[to])
-    return Impl::end(&request, fail(ErrorCode::invalid_argument,
-                                    "the address of {} is not known: meet it first", my.name(to)));
-  const Header header{.tag = tag, .data = my.options.self, .bytes = bytes, .kind = kind_tagged};
-  const iovec iov{const_cast<void*>(data), bytes};  // NOLINT: it is only read
-  my.engine.prepare_send(*my.peers[to], header);
-  const auto begun = my.engine.send(
-      *my.peers[to], {.header = header, .iov = &iov, .iov_count = 1, .context = &request});
-  if (!begun) return Impl::end(&request, unexpected(begun.error()));
-  if (*begun == Engine::Begun::no_memory) return Impl::end(&request, Impl::no_memory());
-  if (*begun == Engine::Begun::sent) Impl::end(&request, {});
+  if (my.peers[to]) return my.begin_send(to, {tag, data, bytes, &request});
+  if (my.awaited.has_ended(to) && to != my.options.self)
+    return Impl::end(&request, fail(ErrorCode::peer_dead, "{} has died or left", my.name(to)));
+  my.awaited.begin(to);
+  my.unmet[to].push_back({tag, data, bytes, &request});
+}
+
+void Messenger::Impl::begin_send(std::uint32_t to, const Unmet& send) {
+  const Header header{
+      .tag = send.tag, .data = options.self, .bytes = send.bytes, .kind = kind_tagged};
+  const iovec iov{const_cast<void*>(send.data), send.bytes};  // NOLINT: it is only read
+  const Peer peer = *peers[to];
+  engine.prepare_send(peer, header);
+  const auto begun =
+      engine.send(peer, {.header = header, .iov = &iov, .iov_count = 1, .context = send.request});
+  if (!begun) return end(send.request, unexpected(begun.error()));
+  if (*begun == Engine::Begun::no_memory) return end(send.request, no_memory());
+  if (*begun == Engine::Begun::sent) end(send.request, {});
 }
 
 void Messenger::receive(std::uint32_t from, std::uint64_t tag, void* data, std::uint64_t bytes,
@@ -174,6 +261,7 @@ void Messenger::receive(std::uint32_t from, std::uint64_t tag, void* data, std::
   Impl& my = *impl_;
   request = {};
   if (from != any_rank && from >= my.options.ranks) return Impl::end(&request, my.no_rank(from));
+  request.source = from;
   ReceiveRequest receive;
   receive.iov[0] = {data, bytes};
   receive.iov_count = 1;
@@ -182,22 +270,27 @@ void Messenger::receive(std::uint32_t from, std::uint64_t tag, void* data, std::
   receive.tag = tag;
   receive.context = &request;
   const bool known = from != any_rank && my.peers[from];
-  ++my.receives;
+  my.awaited.begin(from);
   if (my.engine.post(receive, known ? *my.peers[from] : any_source) != 0) {
-    --my.receives;
+    my.awaited.end(from);
     return Impl::end(&request, Impl::no_memory());
   }
   if (!busy()) my.engine.transport()->return_credits();
 }
 
 bool Messenger::progress() {
-  const bool moved = impl_->engine.progress();
-  if (!busy()) impl_->engine.transport()->return_credits();
+  constexpr std::uint32_t polls_a_look = 64;
+  Impl& my = *impl_;
+  const bool moved = my.engine.progress();
+  if (!my.busy())
+    my.engine.transport()->return_credits();
+  else if (++my.polls % polls_a_look == 0) [[unlikely]]
+    my.look();
   return moved;
 }
 
 bool Messenger::cancel(Request& request) {
-  return impl_->engine.cancel(&request);
+  return impl_->engine.cancel(&request) || impl_->cancel_unmet(request);
 }
 
 std::uint64_t Messenger::peak_unexpected_bytes() const {

@@ -18,10 +18,11 @@ inline constexpr std::uint32_t any_rank = ~std::uint32_t{0};
 /// A send or a receive. Its owner keeps it, and its buffer, until it is done or was cancelled.
 struct Request {
   bool done = false;
-  Result<void> result;       ///< valid once done; peer_dead, invalid_argument (the message was
-                             ///< longer)
-  std::uint32_t source = 0;  ///< of a receive that is done: the sender's rank
-  std::uint64_t bytes = 0;   ///< ... and the message's length
+  /// Valid once done; peer_dead, invalid_argument (the message was longer).
+  Result<void> result;
+  /// Of a receive: the rank that it names; once it is done, the sender's.
+  std::uint32_t source = 0;
+  std::uint64_t bytes = 0;  ///< of a receive that is done: the message's length
 };
 
 /// One rank's side. Not thread-safe. Messages from one rank to another with one tag are received in
@@ -46,10 +47,15 @@ class Messenger {
   ~Messenger();
 
   transport::Address address() const;
-  /// Makes `rank` reachable. Call it once, before the first message to `rank`; receiving needs no
-  /// address. Errors: invalid_argument, mismatch (another pool), not_found (it is closed).
+  /// Makes `rank` reachable: call it once. Sends to `rank` wait for it, and fail if it fails;
+  /// receiving needs no address. Errors: invalid_argument, mismatch (another pool), not_found (it
+  /// is closed).
   Result<void> meet(std::uint32_t rank, const transport::Address& address);
   bool knows(std::uint32_t rank) const;
+  /// Names the process of `rank`. When it has ended, the requests fail that wait for `rank` alone,
+  /// as those do of a rank that was met or has sent; when all others have, so do receives from any.
+  /// Errors: invalid_argument.
+  Result<void> expect(std::uint32_t rank, std::uint64_t token);
 
   /// Begins to send. `data` must stay unchanged until the request is done, which may be only when
   /// the message is received: the receiver keeps neither long messages nor many.
