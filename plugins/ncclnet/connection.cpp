@@ -8,7 +8,6 @@ namespace penstock::ncclnet {
 
 namespace {
 
-constexpr std::chrono::milliseconds between_checks{50};
 constexpr std::uint64_t greeting_tag = 0;
 
 Logger log_by = nullptr;
@@ -97,7 +96,6 @@ Result Connection::has_met(bool& met) {
   const auto status = penstock_request_test(greeting_request_, &found);
   met = found.done != 0;
   if (status != PENSTOCK_OK) return outcome(status, "connecting");
-  if (!met && peer_ != 0) return check_alive();
   if (!met || peer_ != 0) return success;
   peer_ = greeting_.token;
   return outcome(penstock_messenger_meet(messenger_, other(), &greeting_.messenger), "accepting");
@@ -123,25 +121,13 @@ Result Connection::receive(void* data, std::size_t bytes, int tag, void** reques
   return begun(status, made, request);
 }
 
-Result Connection::check_alive() {
-  const auto now = std::chrono::steady_clock::now();
-  if (now < next_check_) return success;
-  next_check_ = now + between_checks;
-  char who[256] = "";
-  if (penstock_pool_alive(penstock_default_pool(), peer_, who, sizeof who) != 0) return success;
-  // The peer has died, but messages that it sent before may still arrive.
-  if (penstock_messenger_progress(messenger_) != 0) return success;
-  return failed(remote_error, std::string("the other end of a connection, ") + who + ", has died");
-}
-
 Result Connection::test(Request* request, int* done, int* bytes) {
-  Connection& self = *request->connection;
-  (void)penstock_messenger_progress(self.messenger_);
+  (void)penstock_messenger_progress(request->connection->messenger_);
   penstock_request_info_t found{};
   const auto status = penstock_request_test(request->request, &found);
   *done = found.done != 0 ? 1 : 0;
   if (status != PENSTOCK_OK) return outcome(status, "a message");
-  if (*done == 0) return self.check_alive();
+  if (*done == 0) return success;
   if (bytes != nullptr) *bytes = static_cast<int>(found.bytes);
   penstock_request_free(request->request);
   delete request;

@@ -2,7 +2,6 @@
 // the connecting end rank 1.
 #pragma once
 
-#include <chrono>
 #include <memory>
 #include <string>
 
@@ -58,14 +57,12 @@ class Connection {
   explicit Connection(std::uint32_t rank) : rank_(rank) {}
   std::uint32_t other() const { return 1 - rank_; }
   Result begun(penstock_status_t status, penstock_request_t* made, void** request);
-  Result check_alive();
 
   std::uint32_t rank_;
   penstock_messenger_t* messenger_ = nullptr;
   Address greeting_;  ///< the greeting that is sent or received
   penstock_request_t* greeting_request_ = nullptr;
-  std::uint64_t peer_ = 0;  ///< the peer's token
-  std::chrono::steady_clock::time_point next_check_{};
+  std::uint64_t peer_ = 0;  ///< the token of the other end, once its address is known
 };
 
 /// True if PENSTOCK_POOL names a pool that can be attached to.

@@ -4,6 +4,7 @@ import os
 import subprocess
 import unittest
 
+from matching_plans import matching_plan
 from support import PENSTOCK, PROGRAMS, Case, clean_environment
 
 PLUGIN = os.path.join(os.path.dirname(os.path.dirname(PENSTOCK)), "lib/libnccl-net-penstock.so")
@@ -30,6 +31,11 @@ class NcclNet(Case):
                 with self.subTest(mode=mode, version=version):
                     for status, out, err in self.pair(version, PENSTOCK_POOL=pool):
                         self.assertEqual((status, out), (0, "ok\n"), err)
+
+    def test_messages_match_as_planned(self):
+        plan = matching_plan(self, 2, 60, 5, any_source=False)
+        for status, out, err in self.pair(11, PLAN=plan, PENSTOCK_POOL=self.pool("128M")):
+            self.assertEqual((status, out), (0, "ok\n"), err)
 
     def test_a_death_is_told(self):
         said = self.pair(11, "die", PENSTOCK_POOL=self.pool())

@@ -1,7 +1,9 @@
 /* NCCL's network plug-in as NCCL calls it: two processes that listen and connect to each other, and
  * messages both ways, several on their way at once, by both versions of the interface.
  *
- *   nccl_net RANK PLUGIN FOLDER VERSION [die]   FOLDER passes the handles */
+ *   nccl_net RANK PLUGIN FOLDER VERSION [die]   FOLDER passes the handles
+ *
+ * PLAN: a file with the calls to make instead (matching_plan.h). */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <signal.h>
@@ -11,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "matching_plan.h"
 
 struct shared {
   int (*accept)(void*, void**, void**);
@@ -131,6 +135,36 @@ static void exchange(size_t bytes, int rank) {
   }
 }
 
+static void play(const struct planned* calls, int count) {
+  unsigned char* data[max_calls];
+  void* requests[max_calls];
+  int found[max_calls] = {0}, done[max_calls] = {0};
+  for (int i = 0; i < count; ++i) {
+    size_t room = calls[i].bytes;
+    int tag = calls[i].tag;
+    void* place = data[i] = malloc(room + 1);
+    if (calls[i].is_send) fill(&calls[i], data[i]);
+    do {
+      if (calls[i].is_send)
+        CHECK(net->isend(sending, place, room, tag, NULL, NULL, &requests[i]));
+      else
+        CHECK(net->irecv(receiving, 1, &place, &room, &tag, NULL, NULL, &requests[i]));
+    } while (requests[i] == NULL);
+  }
+  for (int left = count; left > 0;)
+    for (int i = 0; i < count; ++i) {
+      if (done[i]) continue;
+      CHECK(net->test(requests[i], &done[i], &found[i]));
+      left -= done[i];
+    }
+  for (int i = 0; i < count; ++i) {
+    if (!calls[i].is_send && (size_t)found[i] != calls[i].bytes)
+      fprintf(stderr, "%d bytes instead of %zu\n", found[i], calls[i].bytes), exit(1);
+    if (!calls[i].is_send) check(&calls[i], data[i]);
+    free(data[i]);
+  }
+}
+
 static void open_ends(const char* folder, int rank, const void* table, int version) {
   char own[128] = "", other[128];
   void *listening = NULL, *context = NULL;
@@ -165,7 +199,10 @@ int main(int argc, char** argv) {
   if (table == NULL) fprintf(stderr, "no version %d\n", version), exit(1);
   open_ends(argv[3], rank, table, version);
   static const size_t sizes[] = {0, 1, 100, 5000, 300000, 3000000};
-  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; ++i) exchange(sizes[i], rank);
+  if (getenv("PLAN") != NULL)
+    play_plan(getenv("PLAN"), rank, play);
+  else
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; ++i) exchange(sizes[i], rank);
   if (argc > 5) {
     if (rank == 1) kill(getpid(), 9);
     char byte;
