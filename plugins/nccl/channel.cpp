@@ -5,7 +5,6 @@
 #include <cstring>
 #include <utility>
 
-#include "base/format.hpp"
 #include "base/numa.hpp"
 #include "nccl/outcome.hpp"
 
@@ -228,11 +227,7 @@ Result Channel::finish(std::uint64_t found) {
     if (note.mark == (note.bytes ^ key_)) found = note.bytes;
   }
   ++over_;
-  if (!is_send_ && found != chunk.bytes)
-    return failed(invalid_usage,
-                  fmt::format("ncclRecv: rank {} has sent {} bytes where this rank receives {}: "
-                              "both must name the same count and type",
-                              peer_, found, chunk.bytes));
+  if (!is_send_ && found != chunk.bytes) return other_length(peer_, found, chunk.bytes);
   if (!is_send_ && slot)
     if (const Result seen = ring_->observe(over_ - 1, chunk.bytes); seen != success) return seen;
   if (!is_send_ && has_slots()) free_.push_back({.in_slot = slot});

@@ -93,9 +93,8 @@ Result open_mail(ncclComm& comm) {
     tokens.push_back(place.token);
   }
   slots->meet(std::move(offers), tokens);
-  comm.mail = std::make_unique<PointToPoint>(messenger, options.rank, std::move(addresses),
-                                             std::move(tokens), comm.attached->pool(), comm.gpu,
-                                             std::move(slots));
+  comm.mail = std::make_unique<PointToPoint>(messenger, options.rank, std::move(addresses), tokens,
+                                             comm.gpu, std::move(slots));
   return success;
 }
 

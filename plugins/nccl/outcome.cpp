@@ -60,6 +60,13 @@ Result message_outcome(penstock_status_t status, bool is_send, std::uint32_t pee
   return outcome(status, call.c_str());
 }
 
+Result other_length(std::uint32_t peer, std::uint64_t sent, std::uint64_t received) {
+  return failed(invalid_usage,
+                fmt::format("ncclRecv: rank {} has sent {} bytes where this rank receives {}: both "
+                            "must name the same count and type",
+                            peer, sent, received));
+}
+
 Result given_up(bool is_send, std::uint32_t peer) {
   return failed(remote_error,
                 fmt::format("{}: rank {} has given up", is_send ? "ncclSend" : "ncclRecv", peer));

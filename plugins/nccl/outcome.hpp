@@ -20,6 +20,8 @@ Result outcome(const penstock::Result<void>& done);
 Result outcome(penstock_status_t status, const char* call);
 /// The same for a message to or from a rank: the words always name that rank.
 Result message_outcome(penstock_status_t status, bool is_send, std::uint32_t peer);
+/// Fails a receive whose message has another length: invalid_usage.
+Result other_length(std::uint32_t peer, std::uint64_t sent, std::uint64_t received);
 /// Fails a message to or from a rank that has given up: remote_error.
 Result given_up(bool is_send, std::uint32_t peer);
 /// Fails a call of a communicator that this rank has aborted: internal_error.

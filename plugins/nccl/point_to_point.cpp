@@ -16,25 +16,22 @@ namespace {
 constexpr int looks_before_sleep = 4000;
 constexpr std::chrono::microseconds sleep_time{50};
 constexpr std::chrono::milliseconds check_interval{50};
-/// Messages that a peer had sent before it ended may need several rounds of polling, some 200 ms in
-/// all. Without any for this long there are none.
-constexpr std::chrono::milliseconds drain_time{1000};
 
 }  // namespace
 
 PointToPoint::PointToPoint(penstock_messenger_t* messenger, std::uint32_t self,
                            std::vector<penstock_address_t> addresses,
-                           std::vector<std::uint64_t> tokens, penstock_pool_t* pool,
+                           const std::vector<std::uint64_t>& tokens,
                            std::shared_ptr<const gpu::Device> device,
                            std::unique_ptr<MessageSlots> slots)
     : messenger_(messenger),
       self_(self),
       addresses_(std::move(addresses)),
-      tokens_(std::move(tokens)),
-      known_(tokens_.size()),
-      pool_(pool),
+      known_(tokens.size()),
       device_(std::move(device)),
       slots_(std::move(slots)) {
+  for (std::uint32_t rank = 0; rank < tokens.size(); ++rank)
+    (void)penstock_messenger_expect(messenger_, rank, tokens[rank]);
   if (device_ != nullptr)
     thread_ = base::start_service_thread(
         "penstock-p2p", [this] { run(); }, device_->numa_node());
@@ -212,19 +209,14 @@ Result PointToPoint::carry_by_host(const std::vector<Transfer>& messages) {
     if (result != success) break;
     requests.push_back(request);
   }
-  auto check = std::chrono::steady_clock::now() + check_interval;
   for (std::size_t i = 0; i < requests.size() && result == success;) {
     penstock_request_info_t info{};
     result = message_outcome(penstock_request_test(requests[i], &info), transfers[i].is_send,
                              transfers[i].peer);
     if (info.done != 0) {
       const Transfer& t = transfers[i++];
-      dead_since_.erase(t.peer);
       if (result == success && !t.is_send && info.bytes != t.bytes)
-        result = failed(invalid_usage,
-                        fmt::format("ncclRecv: rank {} has sent {} bytes where this rank receives "
-                                    "{}: both must name the same count and type",
-                                    t.peer, info.bytes, t.bytes));
+        result = other_length(t.peer, info.bytes, t.bytes);
       continue;
     }
     const bool moved = penstock_messenger_progress(messenger_) != 0;
@@ -234,12 +226,6 @@ Result PointToPoint::carry_by_host(const std::vector<Transfer>& messages) {
       turn.lock();
     }
     if (const auto words = error()) result = failed(remote_error, *words);
-    const auto now = std::chrono::steady_clock::now();
-    if (result != success || now < check) continue;
-    const std::uint32_t peer = transfers[i].peer;
-    check = now + check_interval;
-    if (const auto who = drained(peer, now))
-      result = failed(remote_error, fmt::format("a message: rank {}, {}, has died", peer, *who));
   }
   if (result != success) {
     stop(last_error());
@@ -298,7 +284,7 @@ void PointToPoint::run() {
     idle_looks = look() ? 0 : idle_looks + 1;
     if (const auto now = std::chrono::steady_clock::now(); now > check) {
       check = now + check_interval;
-      check_alive(now);
+      check_slots();
     }
     lock.unlock();
     if (idle_looks > looks_before_sleep)
@@ -321,36 +307,20 @@ bool PointToPoint::look() {
         messenger_, [this, to = peer] { return meet(to); }, its_moved);
     // It gives up before its endpoint leaves, which may be seen first.
     if (result == remote_error && slots_->has_given_up(peer)) result = given_up(is_send, peer);
-    if (!its_moved) continue;
-    dead_since_.erase(peer);
-    moved = true;
+    moved |= its_moved;
   }
   if (penstock_messenger_progress(messenger_) != 0) moved = true;
   if (result != success) fail_with(last_error());
   return moved;
 }
 
-/// Describes the peer if it has died and none of its messages has moved for drain_time since.
-std::optional<std::string> PointToPoint::drained(std::uint32_t peer,
-                                                 std::chrono::steady_clock::time_point now) {
-  char who[256] = "";
-  if (penstock_pool_alive(pool_, tokens_[peer], who, sizeof who) != 0) return std::nullopt;
-  const auto since = dead_since_.emplace(peer, now).first->second;
-  return now - since < drain_time ? std::nullopt : std::optional<std::string>(who);
-}
-
-void PointToPoint::check_alive(std::chrono::steady_clock::time_point now) {
+/// A message that has left its sender is still received.
+void PointToPoint::check_slots() {
   for (const auto& [name, channel] : channels_) {
-    if (channel->is_idle()) continue;
     const auto [peer, is_send] = name;
-    const auto* const call = is_send ? "ncclSend" : "ncclRecv";
-    // A message that has left its sender is still received.
-    if (channel->waits_for_slot() && slots_->has_given_up(peer)) {
-      (void)given_up(is_send, peer);
-      return fail_with(last_error());
-    }
-    if (const auto who = drained(peer, now))
-      return fail_with(fmt::format("{}: rank {}, {}, has died", call, peer, *who));
+    if (channel->is_idle() || !channel->waits_for_slot() || !slots_->has_given_up(peer)) continue;
+    (void)given_up(is_send, peer);
+    return fail_with(last_error());
   }
 }
 

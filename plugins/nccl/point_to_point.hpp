@@ -5,7 +5,6 @@
 // proceed concurrently, whatever their order.
 #pragma once
 
-#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <map>
@@ -37,11 +36,11 @@ struct ChannelChunk;
 
 class PointToPoint {
  public:
-  /// Takes ownership of `messenger`. `device` is null without a GPU.
+  /// Takes ownership of `messenger`. `tokens`: of the ranks' processes. `device` is null without a
+  /// GPU.
   PointToPoint(penstock_messenger_t* messenger, std::uint32_t self,
-               std::vector<penstock_address_t> addresses, std::vector<std::uint64_t> tokens,
-               penstock_pool_t* pool, std::shared_ptr<const gpu::Device> device,
-               std::unique_ptr<MessageSlots> slots);
+               std::vector<penstock_address_t> addresses, const std::vector<std::uint64_t>& tokens,
+               std::shared_ptr<const gpu::Device> device, std::unique_ptr<MessageSlots> slots);
   ~PointToPoint();
   PointToPoint(const PointToPoint&) = delete;
   PointToPoint& operator=(const PointToPoint&) = delete;
@@ -81,16 +80,13 @@ class PointToPoint {
   Result meet(std::uint32_t peer);
   void run();
   bool look();
-  std::optional<std::string> drained(std::uint32_t peer, std::chrono::steady_clock::time_point now);
-  void check_alive(std::chrono::steady_clock::time_point now);
+  void check_slots();
   bool is_active() const;
 
   penstock_messenger_t* messenger_;
   std::uint32_t self_;
   std::vector<penstock_address_t> addresses_;
-  std::vector<std::uint64_t> tokens_;
   std::vector<bool> known_;
-  penstock_pool_t* pool_;
   std::shared_ptr<const gpu::Device> device_;
 
   /// Held by the program's thread that begins messages or, without a GPU, carries them. Locked
@@ -102,9 +98,6 @@ class PointToPoint {
   std::map<std::pair<std::uint32_t, bool>, std::unique_ptr<Channel>> channels_;
   std::optional<std::string> error_;
   std::vector<penstock_request_t*> abandoned_;
-  /// When peers were first seen dead, without any progress of their messages since. Guarded by
-  /// mutex_ or, without a GPU, by turn_.
-  std::map<std::uint32_t, std::chrono::steady_clock::time_point> dead_since_;
   bool ends_ = false;
   std::thread thread_;
 };

@@ -4,6 +4,7 @@ import re
 import subprocess
 import unittest
 
+from matching_plans import matching_plan
 from nccl_ranks import NcclRanks
 
 
@@ -59,6 +60,12 @@ class NcclRandom(NcclRanks):
                 (False, "software", "256M", {"THREADS": 2}), ((True, False, True), "software", "256M", {}))):
             with self.subTest(seed=seed, gpu=gpu, mode=mode, size=size, **more):
                 self.all_right(3, "all", gpu, SEED=seed, ROUNDS=12, PENSTOCK_POOL=self.pool(size, mode), **more)
+
+    def test_messages_match_as_planned(self):
+        self.program = self.compiled("nccl_matching")
+        for gpu in (False, True, (True, False, True)):
+            with self.subTest(gpu=gpu):
+                self.all_right(3, "plan", gpu, PLAN=matching_plan(self, 3, 25, 1, any_source=False), PENSTOCK_POOL=self.pool("256M"))
 
     def test_rank_ends_amid_groups(self):
         for seed, (what, gpu, more) in enumerate(((what, gpu, more) for what in ("killed", "abort") for gpu in (False, True)
