@@ -15,9 +15,6 @@ namespace {
 constexpr int looks_before_sleep = 4000;
 constexpr std::chrono::microseconds sleep{50};
 constexpr std::chrono::milliseconds between_checks{50};
-/// Messages that a peer had sent before it left may need several rounds of polling, some 200 ms in
-/// all. Without any for this long there are none.
-constexpr std::chrono::milliseconds drain_time{1000};
 constexpr std::chrono::microseconds between_lookups{200};
 
 std::exception_ptr error_of(penstock_status_t status) {
@@ -41,7 +38,6 @@ Mail::Mail(Meeting meeting, std::function<std::shared_ptr<Attached>()> attach,
       group_("process group " + group),
       tokens_(std::move(tokens)),
       known_(tokens_.size()),
-      held_(tokens_.size()),
       next_lookup_(tokens_.size()) {}
 
 std::shared_ptr<Mail> Mail::start(Meeting meeting,
@@ -103,6 +99,8 @@ void Mail::open() {
   options.name = group_.c_str();
   const auto status = penstock_messenger_open(attached_->pool(), &options, &messenger_);
   if (status != PENSTOCK_OK) throw_last_error(status);
+  for (std::size_t rank = 0; rank < tokens_.size(); ++rank)
+    penstock_messenger_expect(messenger_, static_cast<std::uint32_t>(rank), tokens_[rank]);
   Place own{};
   penstock_messenger_address(messenger_, &own.address);
   own.token = attached_->token();
@@ -119,20 +117,26 @@ std::optional<Mail::Place> Mail::place_of(int rank) const {
   return place;
 }
 
-/// Returns true once the address of `peer` is known.
-bool Mail::meet(int peer) {
+/// Gives the messenger the address of `peer`, once it is known. If it is bad, the sends to `peer`
+/// fail.
+void Mail::meet(int peer) {
   const auto index = static_cast<std::size_t>(peer);
-  if (known_[index]) return true;
+  if (known_[index]) return;
   const auto now = std::chrono::steady_clock::now();
-  if (now < next_lookup_[index]) return false;
+  if (now < next_lookup_[index]) return;
   next_lookup_[index] = now + between_lookups;
-  const auto theirs = place_of(peer);
-  if (!theirs) return false;
-  tokens_[index] = theirs->token;
-  const auto status =
-      penstock_messenger_meet(messenger_, static_cast<std::uint32_t>(peer), &theirs->address);
-  if (status != PENSTOCK_OK) throw_last_error(status);
-  return known_[index] = true;
+  if (const auto theirs = place_of(peer))
+    known_[index] = penstock_messenger_meet(messenger_, static_cast<std::uint32_t>(peer),
+                                            &theirs->address) == PENSTOCK_OK;
+}
+
+/// Names the process of `rank`, once it is known, so that its death ends messages.
+void Mail::expect(int rank) {
+  std::uint64_t& token = tokens_[static_cast<std::size_t>(rank)];
+  if (token != 0 || rank == meeting_.rank()) return;
+  token = meeting_.token(rank);
+  if (token == 0) token = place_of(rank).value_or(Place{}).token;
+  penstock_messenger_expect(messenger_, static_cast<std::uint32_t>(rank), token);
 }
 
 void Mail::begin(Entry& entry) {
@@ -141,9 +145,6 @@ void Mail::begin(Entry& entry) {
   const std::uint64_t bytes = entry.dense.nbytes();
   penstock_status_t status = PENSTOCK_OK;
   if (message.is_send) {
-    const auto index = static_cast<std::size_t>(message.peer);
-    held_[index] = held_[index] || !meet(message.peer);
-    if (held_[index]) return;
     status = penstock_message_send(messenger_, static_cast<std::uint32_t>(message.peer),
                                    message.tag, data, bytes, &entry.request);
   } else {
@@ -180,56 +181,26 @@ std::exception_ptr Mail::late(const Entry& entry) const {
                   std::to_string(message.timeout.count()) + " ms");
 }
 
-/// Whether the process of `rank` is known to have died or left.
-bool Mail::is_gone(int rank, std::string* who) {
-  std::uint64_t& token = tokens_[static_cast<std::size_t>(rank)];
-  if (token == 0) token = meeting_.token(rank);
-  if (token == 0) token = place_of(rank).value_or(Place{}).token;
-  char words[256] = "";
-  if (token == 0 || penstock_pool_alive(attached_->pool(), token, words, sizeof words) != 0)
-    return false;
-  *who = "rank " + std::to_string(rank) + " of " + group_ + ": " + words + " has died or left";
-  return true;
-}
-
-/// Null if a peer that could complete the message is alive or may be alive.
-std::exception_ptr Mail::dead(Entry& entry) {
-  const int peer = entry.message.peer;
-  if (peer == meeting_.rank() || meeting_.size() == 1) return nullptr;
-  std::string who;
-  try {
-    if (peer != anybody && !is_gone(peer, &who)) return nullptr;
-    for (int rank = 0; peer == anybody && rank < meeting_.size(); ++rank)
-      if (rank != meeting_.rank() && !is_gone(rank, &who)) return nullptr;
-  } catch (...) {  // the store's host is gone, or the peer cannot be met
-    return std::current_exception();
-  }
-  // Messages of the dead peer may still be waiting in the pool.
-  const auto now = std::chrono::steady_clock::now();
-  if (penstock_messenger_progress(messenger_) != 0) moved_at_ = now;
-  if (!entry.gone_since) entry.gone_since = now;
-  if (now - std::max(*entry.gone_since, moved_at_) < drain_time) return nullptr;
-  const std::string what = entry.message.is_send ? "a send to " : "a receive from ";
-  return error_of(what + (peer == anybody ? "any rank, all others are gone: " : "") + who);
-}
-
 /// Returns true if the message has ended. `error`: the reason or, if it has not ended, why no
 /// message can progress any more.
 bool Mail::advance(Entry& entry, std::exception_ptr& error) {
   bool done = false;
   try {
+    const int peer = entry.message.peer;
     if (entry.request == nullptr) begin(entry);
-    if (entry.request != nullptr) error = outcome_of(entry, &done);
-  } catch (...) {
+    if (entry.message.is_send) meet(peer);
+    error = outcome_of(entry, &done);
+    if (done) return true;
+    const auto now = std::chrono::steady_clock::now();
+    for (int rank = 0; now > next_check_ && rank < meeting_.size(); ++rank)
+      if (peer == anybody || peer == rank) expect(rank);
+    // A peer may still write to the buffer, so the messenger must be closed too.
+    const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(now - entry.begun);
+    if (waited > entry.message.timeout) error = late(entry);
+  } catch (...) {  // also if the store's host is gone
     error = std::current_exception();
-    return true;
+    return entry.request == nullptr || done;
   }
-  if (done) return true;
-  const auto now = std::chrono::steady_clock::now();
-  const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(now - entry.begun);
-  if (now > next_check_) error = dead(entry);
-  // A peer may still write to the buffer, so the messenger must be closed too.
-  if (error == nullptr && waited > entry.message.timeout) error = late(entry);
   return false;
 }
 
@@ -237,7 +208,6 @@ bool Mail::advance(Entry& entry, std::exception_ptr& error) {
 bool Mail::look() {
   std::vector<Ended> ended;
   std::exception_ptr fatal;
-  std::fill(held_.begin(), held_.end(), false);
   for (auto entry = entries_.begin(); entry != entries_.end() && fatal == nullptr;) {
     std::exception_ptr error;
     if (!advance(*entry, error)) {
@@ -254,7 +224,6 @@ bool Mail::look() {
   // With no message in progress, this call returns all credits, so that peers may close right after
   // it.
   const bool moved = penstock_messenger_progress(messenger_) != 0 || !ended.empty();
-  if (moved) moved_at_ = now;
   under_way_ -= ended.size();
   report(std::move(ended));
   if (fatal != nullptr) stop(fatal);

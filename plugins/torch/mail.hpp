@@ -58,8 +58,6 @@ class Mail {
     at::Tensor dense;
     penstock_request_t* request = nullptr;
     std::chrono::steady_clock::time_point begun;
-    /// When its peer was first seen gone.
-    std::optional<std::chrono::steady_clock::time_point> gone_since;
   };
   /// A rank's entry in the store.
   struct Place {
@@ -80,12 +78,11 @@ class Mail {
   bool has_to_end() const;
   bool advance(Entry& entry, std::exception_ptr& error);
   void begin(Entry& entry);
-  bool meet(int peer);
+  void meet(int peer);
+  void expect(int rank);
   std::optional<Place> place_of(int rank) const;
   std::exception_ptr outcome_of(Entry& entry, bool* done) const;
   std::exception_ptr late(const Entry& entry) const;
-  std::exception_ptr dead(Entry& entry);
-  bool is_gone(int rank, std::string* who);
   static void report(std::vector<Ended> ended);
 
   const Meeting meeting_;
@@ -96,10 +93,8 @@ class Mail {
   penstock_messenger_t* messenger_ = nullptr;
   std::vector<std::uint64_t> tokens_;
   std::vector<bool> known_;  ///< by rank: its address is known
-  std::vector<bool> held_;   ///< by rank, during a look: an earlier send waits for its address
   std::vector<std::chrono::steady_clock::time_point> next_lookup_;  ///< by rank: when to look again
   std::chrono::steady_clock::time_point next_check_;
-  std::chrono::steady_clock::time_point moved_at_;  ///< when a message last made progress
   std::list<Entry> entries_;
 
   std::atomic<std::size_t> under_way_{0};

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import unittest
 
+from matching_plans import matching_plan
 from support import PENSTOCK, PROGRAMS, SOURCE, clean_environment, free_port, temporary_pools_of
 from switches import ALWAYS, Switches
 
@@ -52,6 +53,13 @@ class Torch(Switches):
             with self.subTest(ranks=ranks, nodes=nodes):
                 for status, out, err in self.ranks(ranks, "torch_collectives.py", PENSTOCK_NODES=nodes):
                     self.assertEqual((status, out), (0, "collectives: ok\n"), err)
+
+    def test_messages_match_as_planned(self):
+        for bound in ("64M", "256K"):  # with the second one some are announced
+            with self.subTest(bound=bound):
+                plan = matching_plan(self, 3, 60, 5, any_source=True)
+                for status, out, err in self.ranks(3, "matching.py", "torch", plan, PENSTOCK_NODES=2, PENSTOCK_UNEXPECTED_BYTES=bound):
+                    self.assertEqual((status, out), (0, "matching: ok\n"), err)
 
     def test_habits(self):
         for ranks, what in ((2, "callbacks"), (4, "beside"), (2, "later"), (2, "timeouts"), (4, "groups")):
