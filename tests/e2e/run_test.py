@@ -8,6 +8,7 @@ import time
 import unittest
 from pathlib import Path
 
+from matching_plans import matching_plan
 from remains import segments_of
 from support import HEAT, PENSTOCK, PROGRAMS, PYTHON, SHM, VENV, Case, clean_environment, job_processes_of, temporary_pools_of
 
@@ -32,6 +33,13 @@ class Jobs(Case):
 
     def test_heat_in_hardware_mode(self):
         self.assert_carried(self.heat("--mode", "hardware"), "hardware")
+
+    def test_messages_match_as_planned(self):
+        for mode in ("software", "simulated"):
+            with self.subTest(mode=mode):
+                done = self.penstock("run", "-n", "3", "--nodes", "3", "--mode", mode, "--", PYTHON, PROGRAMS / "matching.py", "mpi",
+                                     matching_plan(self, 3, 60, 5, any_source=True))
+                self.assertEqual(done.stdout.count("matching: ok"), 3, done.stderr)
 
     def test_heat_on_a_named_pool_twice(self):
         spec = self.pool("128M", "software")
