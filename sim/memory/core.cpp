@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
 #include <stdexcept>
 
 namespace penstock::sim {
@@ -48,17 +47,15 @@ std::uint32_t Core::leaving_epoch() const {
   return epoch_;
 }
 
-/// An operation may not leave before those that a `store_fence` put ahead of it, nor before an
-/// earlier store to the same words.
-bool Core::may_leave(std::size_t index) const {
+/// A store may not leave before an earlier one to the same words.
+bool Core::passes_no_store(std::size_t index) const {
   const Buffered& wanted = buffer_[index];
-  if (!wanted.unordered && wanted.epoch != leaving_epoch()) return false;
-  for (std::size_t i = 0; i < index; ++i) {
-    const Buffered& earlier = buffer_[i];
-    if (earlier.line != wanted.line) continue;
-    if (wanted.after_line || (earlier.words & wanted.words) != 0) return false;
-  }
-  return true;
+  return std::none_of(
+      buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(index),
+      [&](const Buffered& earlier) {
+        return earlier.line == wanted.line &&
+               (wanted.after_line || (earlier.words & wanted.words) != 0);
+      });
 }
 
 void Core::leave(std::size_t index) {
@@ -78,16 +75,22 @@ void Core::leave(std::size_t index) {
 
 void Core::deliver_one() {
   constexpr std::size_t max_able = 24;  // more than the lines of a single publish
-  std::vector<std::size_t> able;
-  for (std::size_t i = 0; i < buffer_.size(); ++i) {
-    if (may_leave(i)) able.push_back(i);
-    if (able.size() == max_able) break;
+  std::size_t able[max_able], late[max_able], able_count = 0, late_count = 0;
+  const std::uint32_t epoch = leaving_epoch();
+  std::uint64_t lines_ahead = 0;  // a bit for each line modulo 64
+  for (std::size_t i = 0; i < buffer_.size() && able_count + late_count < max_able; ++i) {
+    const Buffered& store = buffer_[i];
+    const std::uint64_t bit = 1ull << store.line % 64;
+    // A store may not leave before those that a `store_fence` put ahead of it.
+    const bool fenced = !store.unordered && store.epoch != epoch;
+    if (fenced && !faults_.bulk_passes_store_fence) break;  // all that follow are fenced too
+    if (!fenced && ((lines_ahead & bit) == 0 || passes_no_store(i)))
+      (store.unordered ? late[late_count++] : able[able_count++]) = i;
+    lines_ahead |= bit;
   }
   // An operation that may pass others is put behind them as often as in front.
-  const auto late = [this](std::size_t index) { return buffer_[index].unordered; };
-  const auto passed = std::stable_partition(able.begin(), able.end(), std::not_fn(late));
-  if (passed != able.begin()) able.erase(passed, able.end());
-  leave(able[choices_.below(able.size())]);
+  if (able_count != 0) return leave(able[choices_.below(able_count)]);
+  leave(late[choices_.below(late_count)]);
 }
 
 void Core::drain() {

@@ -122,7 +122,7 @@ class Core {
     fenced = lines;
   }
   std::uint32_t leaving_epoch() const;
-  bool may_leave(std::size_t index) const;
+  bool passes_no_store(std::size_t index) const;
   bool leaves_by_itself() const;
   void leave(std::size_t index);
   void drop(std::uint64_t line);

@@ -180,6 +180,10 @@ void NodeView::deliver(std::uint64_t line, const Line& data, std::uint8_t mask,
     if ((mask >> i & 1) == 0) continue;
     std::atomic<std::uint64_t>& word = words(s_.device, line)[i];
     std::uint64_t before = spared == 0 ? 0 : word.load(relaxed);
+    if (s_.locks.needless()) {
+      word.store((before & spared) | (data.words[i] & ~spared), relaxed);
+      continue;
+    }
     // another node may be writing the spared bytes
     while (!word.compare_exchange_weak(before, (before & spared) | (data.words[i] & ~spared),
                                        std::memory_order_release, relaxed)) {

@@ -318,12 +318,13 @@ TEST(Canary, ASeedReplaysItsFailure) {
       std::memset(device.base(), 0, device.bytes());
       RandomChoices choices(seed);
       World world(device, 2, scenario.faults, choices, seed);
+      world.start_trace();
       scenario.body(world);
       std::string text;
       try {
         world.run(scenario.max_steps);
       } catch (const Violation& violation) {
-        text = violation.what + world.trace().text();
+        text = violation.what + world.trace()->text();
       }
       if (attempt == 0) first = text;
       ASSERT_EQ(text, first) << "seed " << seed;

@@ -47,8 +47,10 @@ void copy_text(Outcome& outcome, const std::string& text) {
 }
 
 void run_here(const Scenario& scenario, const FaultModel& faults, Device& device,
-              ChoiceSource& choices, std::uint64_t seed, const Fate& fate, Outcome& outcome) {
+              ChoiceSource& choices, std::uint64_t seed, const Fate& fate, bool traced,
+              Outcome& outcome) {
   World world(device, scenario.nodes, faults, choices, seed);
+  if (traced) world.start_trace();
   try {
     scenario.body(world);
     Process* victim = world.victim();
@@ -69,7 +71,8 @@ void run_here(const Scenario& scenario, const FaultModel& faults, Device& device
     outcome.held = true;
   } catch (const Violation& violation) {
     outcome.held = false;
-    copy_text(outcome, violation.what + "\n" + world.trace().text(trace_lines));
+    copy_text(outcome,
+              violation.what + (traced ? "\n" + world.trace()->text(trace_lines) : ""));
   }
   outcome.operations = world.steps();
   outcome.reported = true;
@@ -124,7 +127,20 @@ class Runner {
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;
 
+  /// Repeats a run that fails, for its trace.
   const Outcome& run(std::uint64_t seed, const Fate& fate) {
+    run(seed, fate, replays());
+    if (!outcome_->reported || outcome_->held || replays()) return *outcome_;
+    const std::string violation = outcome_->text;
+    if (run(seed, fate, true).held) {
+      outcome_->held = false;
+      copy_text(*outcome_, violation + "\nthe same seed held when it was repeated");
+    }
+    return *outcome_;
+  }
+
+ private:
+  const Outcome& run(std::uint64_t seed, const Fate& fate, bool traced) {
     outcome_->reported = outcome_->held = false;
     outcome_->text[0] = 0;
     outcome_->operations = outcome_->victim_operations = 0;
@@ -136,7 +152,7 @@ class Runner {
       RandomChoices choices(seed);
       const FaultModel faults =
           scenario_.swarm ? scenario_.faults.swarm_of(seed) : scenario_.faults;
-      run_here(scenario_, faults, device_, choices, seed, fate, *outcome_);
+      run_here(scenario_, faults, device_, choices, seed, fate, traced, *outcome_);
       ::_exit(0);
     }
     int status = 0;
@@ -149,7 +165,6 @@ class Runner {
     return *outcome_;
   }
 
- private:
   const Scenario& scenario_;
   Device device_;
   Outcome* outcome_;
@@ -285,12 +300,12 @@ class Exhaustion {
 
   void run(const Path& path) {
     DeviationChoices choices(path);
-    Device device(scenario_.device_bytes);
-    if (scenario_.prepare) scenario_.prepare(device.base());
-    run_here(scenario_, scenario_.faults, device, choices, 1, Fate{}, outcome_);
+    run(choices, false);
     ++statistics_.runs;
     statistics_.operations += outcome_.operations;
     if (!outcome_.held) {
+      DeviationChoices again(path);
+      run(again, true);
       std::string schedule;
       for (const auto& step : path) schedule += fmt::format(" {}={}", step.choice, step.value);
       ++statistics_.failures;
@@ -299,6 +314,12 @@ class Exhaustion {
       return;
     }
     if (path.size() < deviations_) depart_once_more(path, choices.options());
+  }
+
+  void run(DeviationChoices& choices, bool traced) {
+    Device device(scenario_.device_bytes);
+    if (scenario_.prepare) scenario_.prepare(device.base());
+    run_here(scenario_, scenario_.faults, device, choices, 1, Fate{}, traced, outcome_);
   }
 
   void depart_once_more(const Path& path, const std::vector<std::uint64_t>& options) {

@@ -399,24 +399,28 @@ void World::unlock_file(std::uint64_t file) {
 }
 
 void World::happened(Core& core, Event event, std::uint64_t line, std::uint64_t word) {
+  if (trace_) trace(core, event, line, word);
+  if (running_ == nullptr) return;
+  Process& process = *running_->process;
+  if (event == Event::publish && ++process.publishes == process.dies_after_publish) {
+    process.dies_at = process.operations + 1;
+    process.takes_node_along = process.dies_with_node;
+  }
+  if (event == Event::load && ++process.loads == process.stops_after_load) {
+    process.stopped = true;
+    switch_away();
+  }
+}
+
+void World::trace(Core& core, Event event, std::uint64_t line, std::uint64_t word) {
   Trace::Entry entry{.step = steps_,
                      .node = core.view().node(),
-                     .process = 0,
+                     .process = running_ != nullptr ? running_->process->number : 0,
                      .event = event,
                      .line = line,
                      .word = word,
                      .held = 0,
                      .dirty = 0};
-  bool stops = false;
-  if (running_ != nullptr) {
-    Process& process = *running_->process;
-    entry.process = process.number;
-    if (event == Event::publish && ++process.publishes == process.dies_after_publish) {
-      process.dies_at = process.operations + 1;
-      process.takes_node_along = process.dies_with_node;
-    }
-    if (event == Event::load && ++process.loads == process.stops_after_load) stops = true;
-  }
   if (nodes_.size() <= 8) {
     for (std::uint32_t node = 0; node < nodes_.size(); ++node) {
       const NodeView& view = *nodes_[node].view;
@@ -424,10 +428,7 @@ void World::happened(Core& core, Event event, std::uint64_t line, std::uint64_t 
       if (view.dirty(line)) entry.dirty |= 1ull << node;
     }
   }
-  trace_.add(entry);
-  if (!stops) return;
-  running_->process->stopped = true;
-  switch_away();
+  trace_->add(entry);
 }
 
 }  // namespace penstock::sim
