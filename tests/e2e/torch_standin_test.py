@@ -11,7 +11,7 @@ PYTHON = SOURCE / ".venv-torch/bin/python"
 PLUGIN = SOURCE / "plugins/torch"
 PROGRAM = SOURCE / "tests/torch_standin"
 BUILD = os.path.dirname(os.path.dirname(PENSTOCK))
-# PyTorch's headers take longer than our sources, so each compilation has many of these.
+# PyTorch's headers take longer than our sources, so one compilation has all of these.
 SANITIZED = ["-std=c++20", "-g1", "-w", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
 WHERE_PYTHON_IS = "import sysconfig; print(*map(sysconfig.get_config_var, ('LIBDIR', 'LDVERSION')))"
 
@@ -38,16 +38,11 @@ class TorchOnStandin(Case):
         flags = [*SANITIZED, f"-D_GLIBCXX_USE_CXX11_ABI={abi}", *(word for folder in folders for word in ("-isystem", folder)),
                  *(f"-I{folder}" for folder in (SOURCE / "include", PLUGIN, SOURCE / "plugins", SOURCE / "src"))]
         plugin = [path for path in sorted(PLUGIN.glob("*.cpp")) if path.name != "module.cpp"]  # which a Python loads
-        parts = {"plugin": plugin, "device": [PROGRAM / "device.cpp"], "program": [PROGRAM / "torch_standin.cpp"]}
-        for name, sources in parts.items():
-            text = "".join(f'#include "{source}"\n' for source in sources)
-            (self.folder / f"{name}.cpp").write_text(text)
-        compilers = [subprocess.Popen([self.compiler, *flags, "-c", self.folder / f"{name}.cpp", "-o", self.folder / f"{name}.o"])
-                     for name in parts]
-        self.assertEqual([job.wait() for job in compilers], [0] * len(parts))
+        sources = [*plugin, PROGRAM / "device.cpp", PROGRAM / "torch_standin.cpp"]
+        (self.folder / "all.cpp").write_text("".join(f'#include "{source}"\n' for source in sources))
         libraries = [f"{self.build}/lib/libpenstock_gpu.a", f"{self.build}/lib/libpenstock_base.a", f"-L{self.build}/lib", "-l:libpenstock.so.0",
                      f"-L{torch}", "-ltorch_python", "-ltorch_cpu", "-ltorch", "-lc10", f"-L{python}", f"-lpython{version}", "-ldl"]
-        subprocess.run([self.compiler, *SANITIZED, *(self.folder / f"{name}.o" for name in parts), "-o", self.program, *libraries,
+        subprocess.run([self.compiler, *flags, self.folder / "all.cpp", "-o", self.program, *libraries,
                         *(f"-Wl,-rpath,{folder}" for folder in (f"{self.build}/lib", torch, python)), "-Wl,--allow-shlib-undefined"],
                        check=True)
 

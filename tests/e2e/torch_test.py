@@ -1,5 +1,6 @@
 """PyTorch's process groups over a pool: right answers, training, what goes wrong."""
 
+import functools
 import json
 import os
 import re
@@ -10,6 +11,7 @@ import unittest
 from matching_plans import matching_plan
 from support import PENSTOCK, PROGRAMS, SOURCE, clean_environment, free_port, temporary_pools_of
 from switches import ALWAYS, Switches
+from torch_ranks import Forks
 
 PYTHON = str(SOURCE / ".venv-torch/bin/python")
 PACKAGE = os.path.join(os.path.dirname(os.path.dirname(PENSTOCK)), "python")
@@ -33,11 +35,16 @@ class Torch(Switches):
         self.assertNotEqual(processes, [])
         return [pool for process in processes for pool in temporary_pools_of(process)]
 
+    @functools.cached_property
+    def forks(self):
+        forks = Forks(PYTHON, PROGRAMS / "torch_forks.py", self.environment())
+        self.addCleanup(forks.end)
+        return forks
+
     def begin(self, number, program, *arguments, **more):
         """A job without a launcher: its ranks."""
         port = free_port(following=1)  # some programs make a second store at the next
-        return [subprocess.Popen([PYTHON, PROGRAMS / program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                 text=True, env=self.environment(RANK=rank, WORLD_SIZE=number, MASTER_PORT=port, **more))
+        return [self.forks.begin(PROGRAMS / program, arguments, self.environment(RANK=rank, WORLD_SIZE=number, MASTER_PORT=port, **more))
                 for rank in range(number)]
 
     def ranks(self, number, program, *arguments, timeout=100, **more):

@@ -92,8 +92,10 @@ def cross():
 
 def apart():
     """Groups beside a world of gloo are made one after the other: no rank waits for one that makes another group."""
-    dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=20))
-    rank = dist.get_rank()
+    rank, ranks, port = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "MASTER_PORT"))
+    # At a port of its own: a rank that is early would join the store that rank 0 has not closed yet.
+    store = f"tcp://127.0.0.1:{port + 1}"
+    dist.init_process_group("gloo", init_method=store, rank=rank, world_size=ranks, timeout=datetime.timedelta(seconds=60))
     groups = [dist.new_group(ranks, backend="penstock") for ranks in ([0, 1], [1, 2])]
     dist.barrier()
     for number, group in enumerate(groups):
