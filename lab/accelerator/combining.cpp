@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "base/checked.hpp"
-#include "coll/datatype.hpp"
+#include "schedule/datatype.hpp"
 
 namespace penstock::accelerator {
 

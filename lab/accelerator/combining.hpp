@@ -8,9 +8,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "coll/reduction.hpp"
 #include "offload/packet.hpp"
 #include "pool/pool.hpp"
+#include "schedule/reduction.hpp"
 
 namespace penstock::accelerator {
 

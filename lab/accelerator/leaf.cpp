@@ -2,8 +2,8 @@
 // results are exact it reduces its ranks' operands and sends one; if the order of the operands
 // shows in the bits, the spine reads the operands themselves.
 #include "accelerator/served.hpp"
-#include "coll/datatype.hpp"
 #include "offload/exact.hpp"
+#include "schedule/datatype.hpp"
 
 namespace penstock::accelerator {
 

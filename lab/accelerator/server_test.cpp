@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "arena/test_pool.hpp"
-#include "coll/datatype.hpp"
+#include "schedule/datatype.hpp"
 
 namespace penstock::accelerator {
 namespace {

@@ -15,7 +15,7 @@
 #include "bench/program.hpp"
 #include "coll/communicator.hpp"
 #include "coll/planning.hpp"
-#include "coll/together.hpp"
+#include "schedule/together.hpp"
 
 namespace penstock::bench {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "coll/uniform.hpp"
+#include "schedule/uniform.hpp"
 
 namespace penstock::bench {
 

@@ -14,8 +14,8 @@
 #include "bench/samples.hpp"
 #include "bench/shared_state.hpp"
 #include "bench/supervisor.hpp"
-#include "coll/arithmetic.hpp"
-#include "coll/uniform.hpp"
+#include "schedule/arithmetic.hpp"
+#include "schedule/uniform.hpp"
 
 namespace penstock::bench {
 

@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "base/format.hpp"
-#include "coll/placement.hpp"
 #include "coll/planning.hpp"
-#include "coll/uniform.hpp"
 #include "model/pool_lanes.hpp"
 #include "model/switch_lane.hpp"
+#include "schedule/placement.hpp"
+#include "schedule/uniform.hpp"
 
 namespace penstock::model {
 

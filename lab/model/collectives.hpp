@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "coll/communicator.hpp"
-#include "coll/problem.hpp"
 #include "coll/trace.hpp"
 #include "model/platform.hpp"
 #include "model/resources.hpp"
+#include "schedule/problem.hpp"
 
 namespace penstock::model {
 

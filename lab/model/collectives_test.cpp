@@ -5,8 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "coll/uniform.hpp"
 #include "model/published.hpp"
+#include "schedule/uniform.hpp"
 
 namespace penstock::model {
 namespace {

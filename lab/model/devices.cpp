@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "coll/planning.hpp"
-#include "coll/uniform.hpp"
+#include "schedule/uniform.hpp"
 
 namespace penstock::model {
 

@@ -1,4 +1,5 @@
-// By how many devices a collective is served best: what src/coll/placement_table.inc is made from.
+// By how many devices a collective is served best: what src/schedule/placement_table.inc is made
+// from.
 #pragma once
 
 #include <vector>

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <array>
 
-#include "coll/placement.hpp"
-#include "coll/uniform.hpp"
+#include "schedule/placement.hpp"
+#include "schedule/uniform.hpp"
 
 namespace penstock::model {
 namespace {

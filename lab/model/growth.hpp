@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "coll/problem.hpp"
+#include "schedule/problem.hpp"
 
 namespace penstock::model {
 

@@ -3,8 +3,8 @@
 // all-reduce algorithms, 2009 (rings); CCCL, 4.2 (its baseline).
 #pragma once
 
-#include "coll/problem.hpp"
 #include "model/platform.hpp"
+#include "schedule/problem.hpp"
 
 namespace penstock::model {
 

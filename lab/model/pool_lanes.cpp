@@ -6,7 +6,7 @@
 #include "base/format.hpp"
 #include "coherence/coherence.hpp"
 #include "coll/planning.hpp"
-#include "coll/together.hpp"
+#include "schedule/together.hpp"
 
 namespace penstock::model {
 

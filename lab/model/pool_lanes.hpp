@@ -1,8 +1,8 @@
 // The ranks of a collective on a pool: they do their schedules step by step as the executors do,
 // and each step takes its time. With one lane a rank is a thread, like coll's SlotRun: it follows
 // the order of the list, looks at the doorbells of a round together and takes small chunks together
-// (coll/together.hpp); in the eager form it looks once at everything. With two lanes a rank has the
-// streams of a GPU, which take each step by itself.
+// (schedule/together.hpp); in the eager form it looks once at everything. With two lanes a rank has
+// the streams of a GPU, which take each step by itself.
 #pragma once
 
 #include <functional>

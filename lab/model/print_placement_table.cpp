@@ -1,4 +1,4 @@
-// Prints src/coll/placement_table.inc: where a collective passes over the last device. Says on
+// Prints src/schedule/placement_table.inc: where a collective passes over the last device. Says on
 // standard error how calls fare by it, and how by the table that is built in.
 #include <array>
 #include <atomic>
@@ -6,9 +6,9 @@
 #include <thread>
 
 #include "base/format.hpp"
-#include "coll/placement.hpp"
-#include "coll/uniform.hpp"
 #include "model/devices.hpp"
+#include "schedule/placement.hpp"
+#include "schedule/uniform.hpp"
 
 namespace penstock::model {
 namespace {

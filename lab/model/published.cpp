@@ -1,7 +1,7 @@
 #include "model/published.hpp"
 
 #include "base/format.hpp"
-#include "coll/builder.hpp"
+#include "schedule/builder.hpp"
 
 namespace penstock::model {
 

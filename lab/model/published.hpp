@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "coll/problem.hpp"
+#include "schedule/problem.hpp"
 
 namespace penstock::model {
 

@@ -3,10 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include "coll/test_calls.hpp"
-#include "coll/test_model.hpp"
 #include "model/collectives.hpp"
 #include "model/growth.hpp"
+#include "schedule/test_calls.hpp"
+#include "schedule/test_model.hpp"
 
 namespace penstock::model {
 namespace {

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "coll/node_map.hpp"
 #include "model/machine.hpp"
 #include "model/platform.hpp"
+#include "schedule/node_map.hpp"
 
 namespace penstock::model {
 

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "coll/reduction.hpp"
 #include "pmpi.hpp"
+#include "schedule/reduction.hpp"
 
 namespace penstock::mpi {
 

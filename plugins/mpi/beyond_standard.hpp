@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "abi.hpp"
-#include "coll/operations.hpp"
 #include "datatypes.hpp"
+#include "schedule/operations.hpp"
 
 namespace penstock::mpi {
 

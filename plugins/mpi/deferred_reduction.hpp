@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "coll/arithmetic.hpp"
-#include "coll/problem.hpp"
+#include "schedule/arithmetic.hpp"
+#include "schedule/problem.hpp"
 
 namespace penstock::mpi {
 

@@ -6,8 +6,8 @@
 #include <variant>
 
 #include "abi.hpp"
-#include "coll/arithmetic.hpp"
 #include "datatypes.hpp"
+#include "schedule/arithmetic.hpp"
 
 namespace penstock::mpi {
 

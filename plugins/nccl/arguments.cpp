@@ -3,8 +3,8 @@
 #include <array>
 
 #include "base/format.hpp"
-#include "coll/element.hpp"
 #include "nccl/outcome.hpp"
+#include "schedule/element.hpp"
 
 namespace penstock::nccl {
 

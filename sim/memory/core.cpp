@@ -50,12 +50,11 @@ std::uint32_t Core::leaving_epoch() const {
 /// A store may not leave before an earlier one to the same words.
 bool Core::passes_no_store(std::size_t index) const {
   const Buffered& wanted = buffer_[index];
-  return std::none_of(
-      buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(index),
-      [&](const Buffered& earlier) {
-        return earlier.line == wanted.line &&
-               (wanted.after_line || (earlier.words & wanted.words) != 0);
-      });
+  return std::none_of(buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(index),
+                      [&](const Buffered& earlier) {
+                        return earlier.line == wanted.line &&
+                               (wanted.after_line || (earlier.words & wanted.words) != 0);
+                      });
 }
 
 void Core::leave(std::size_t index) {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "coll/fingerprint.hpp"
-#include "coll/test_calls.hpp"
+#include "schedule/test_calls.hpp"
 #include "sim/tests/communicator_meeting.hpp"
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/lasting_copies.hpp"

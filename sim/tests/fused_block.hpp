@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "coherence/coherence.hpp"
-#include "coll/test_calls.hpp"
 #include "gpu/fused.hpp"
+#include "schedule/test_calls.hpp"
 
 namespace penstock::sim {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "coll/test_mover.hpp"
-#include "coll/uniform.hpp"
+#include "schedule/uniform.hpp"
 #include "sim/tests/communicator_meeting.hpp"
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/lasting_copies.hpp"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "accelerator/server.hpp"
-#include "coll/datatype.hpp"
+#include "schedule/datatype.hpp"
 #include "sim/tests/small_pool.hpp"
 
 namespace penstock::sim {

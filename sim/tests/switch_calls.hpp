@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/format.hpp"
-#include "coll/arithmetic.hpp"
-#include "coll/datatype.hpp"
-#include "coll/problem.hpp"
+#include "schedule/arithmetic.hpp"
+#include "schedule/datatype.hpp"
+#include "schedule/problem.hpp"
 
 namespace penstock::sim {
 

@@ -1,4 +1,5 @@
-// The barrier of many ranks, by a tree (src/coll/tree_barrier.cpp), on memory without coherence.
+// The barrier of many ranks, by a tree (src/schedule/tree_barrier.cpp), on memory without
+// coherence.
 #include <gtest/gtest.h>
 
 #include <memory>

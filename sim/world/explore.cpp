@@ -71,8 +71,7 @@ void run_here(const Scenario& scenario, const FaultModel& faults, Device& device
     outcome.held = true;
   } catch (const Violation& violation) {
     outcome.held = false;
-    copy_text(outcome,
-              violation.what + (traced ? "\n" + world.trace()->text(trace_lines) : ""));
+    copy_text(outcome, violation.what + (traced ? "\n" + world.trace()->text(trace_lines) : ""));
   }
   outcome.operations = world.steps();
   outcome.reported = true;

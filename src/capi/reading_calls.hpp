@@ -3,8 +3,8 @@
 
 #include "coll/communicator.hpp"
 #include "coll/fingerprint.hpp"
-#include "coll/reduction.hpp"
 #include "penstock/collectives.h"
+#include "schedule/reduction.hpp"
 
 namespace penstock::capi {
 

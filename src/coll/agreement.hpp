@@ -12,7 +12,7 @@
 
 #include "arena/arena.hpp"
 #include "coll/communicator.hpp"
-#include "coll/placement.hpp"
+#include "schedule/placement.hpp"
 
 namespace penstock::coll {
 

@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "base/status.hpp"
-#include "coll/arithmetic.hpp"
 #include "coll/plan_override.hpp"
-#include "coll/problem.hpp"
 #include "offload/registration.hpp"
 #include "pool/pool.hpp"
+#include "schedule/arithmetic.hpp"
+#include "schedule/problem.hpp"
 
 namespace penstock::coll {
 

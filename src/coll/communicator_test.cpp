@@ -13,9 +13,9 @@
 #include "base/seed_in_tests.hpp"
 #include "coll/agreement.hpp"
 #include "coll/fingerprint.hpp"
-#include "coll/test_calls.hpp"
-#include "coll/uniform.hpp"
 #include "pool/test_pool.hpp"
+#include "schedule/test_calls.hpp"
+#include "schedule/uniform.hpp"
 
 namespace penstock::coll {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "coll/layout.hpp"
-#include "coll/schedule.hpp"
+#include "schedule/schedule.hpp"
 
 namespace penstock::coll {
 

@@ -11,8 +11,8 @@
 #include <optional>
 #include <string>
 
-#include "coll/datatype.hpp"
-#include "coll/problem.hpp"
+#include "schedule/datatype.hpp"
+#include "schedule/problem.hpp"
 
 namespace penstock::coll {
 

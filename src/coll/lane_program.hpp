@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "coll/schedule.hpp"
+#include "schedule/schedule.hpp"
 
 namespace penstock::coll {
 

@@ -26,7 +26,7 @@
 #include "base/checked.hpp"
 #include "coherence/coherence.hpp"
 #include "coll/communicator.hpp"
-#include "coll/placement.hpp"
+#include "schedule/placement.hpp"
 
 namespace penstock::coll {
 

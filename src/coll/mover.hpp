@@ -5,7 +5,7 @@
 #include <cstddef>
 
 #include "base/status.hpp"
-#include "coll/schedule.hpp"
+#include "schedule/schedule.hpp"
 
 namespace penstock::coll {
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string_view>
 
-#include "coll/problem.hpp"
+#include "schedule/problem.hpp"
 
 namespace penstock::coll {
 

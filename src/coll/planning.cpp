@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <limits>
 
-#include "coll/hand_over.hpp"
 #include "coll/layout.hpp"
 #include "coll/slots.hpp"
+#include "schedule/hand_over.hpp"
 
 namespace penstock::coll {
 

@@ -11,9 +11,9 @@
 #include "coll/fingerprint.hpp"
 #include "coll/fused_program.hpp"
 #include "coll/lane_program.hpp"
-#include "coll/problem.hpp"
-#include "coll/schedule.hpp"
 #include "coll/switch_plan.hpp"
+#include "schedule/problem.hpp"
+#include "schedule/schedule.hpp"
 
 namespace penstock::coll {
 

@@ -11,7 +11,7 @@
 #include "arena/arena.hpp"
 #include "pool/test_pool.hpp"
 
-namespace penstock::coll {
+namespace penstock::coll::queue_test {
 namespace {
 
 constexpr Shape small{.slots = 4, .slot_bytes = 1024, .eager_blocks = 4, .eager_bytes = 6 * 56};
@@ -189,4 +189,4 @@ TEST_F(QueueTest, AfterADeathAllFail) {
 }
 
 }  // namespace
-}  // namespace penstock::coll
+}  // namespace penstock::coll::queue_test

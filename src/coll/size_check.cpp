@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "base/format.hpp"
-#include "coll/uniform.hpp"
+#include "schedule/uniform.hpp"
 
 namespace penstock::coll {
 

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "coll/problem.hpp"
+#include "schedule/problem.hpp"
 
 namespace penstock::coll {
 

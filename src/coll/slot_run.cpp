@@ -4,8 +4,8 @@
 // access each (together.hpp). Source: CCCL, sections 3 and 4.
 #include "base/format.hpp"
 #include "coll/running.hpp"
-#include "coll/together.hpp"
 #include "coll/zero_copy.hpp"
+#include "schedule/together.hpp"
 
 #include <algorithm>
 #include <utility>

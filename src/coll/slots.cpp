@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "coll/node_map.hpp"
+#include "schedule/node_map.hpp"
 
 namespace penstock::coll {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "coll/communicator.hpp"
-#include "coll/placement.hpp"
+#include "schedule/placement.hpp"
 
 namespace penstock::coll {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/checked.hpp"
-#include "coll/datatype.hpp"
 #include "offload/exact.hpp"
+#include "schedule/datatype.hpp"
 
 namespace penstock::coll {
 

@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <optional>
 
-#include "coll/problem.hpp"
-#include "coll/reduction.hpp"
-#include "coll/schedule.hpp"
 #include "offload/region.hpp"
+#include "schedule/problem.hpp"
+#include "schedule/reduction.hpp"
+#include "schedule/schedule.hpp"
 
 namespace penstock::coll {
 

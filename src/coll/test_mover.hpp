@@ -10,7 +10,7 @@
 #include "coll/communicator.hpp"
 #include "coll/mover.hpp"
 #include "coll/prepared.hpp"
-#include "coll/test_calls.hpp"
+#include "schedule/test_calls.hpp"
 
 namespace penstock::coll {
 

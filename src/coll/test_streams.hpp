@@ -11,7 +11,7 @@
 
 #include "coll/communicator.hpp"
 #include "coll/direct.hpp"
-#include "coll/test_calls.hpp"
+#include "schedule/test_calls.hpp"
 
 namespace penstock::coll {
 

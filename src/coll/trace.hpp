@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/status.hpp"
-#include "coll/schedule.hpp"
+#include "schedule/schedule.hpp"
 
 namespace penstock::coll {
 

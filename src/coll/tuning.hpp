@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/status.hpp"
-#include "coll/problem.hpp"
+#include "schedule/problem.hpp"
 
 namespace penstock::coll {
 

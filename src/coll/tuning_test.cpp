@@ -12,11 +12,11 @@
 #include "base/checksum.hpp"
 #include "base/environment_guard.hpp"
 #include "base/seed_in_tests.hpp"
-#include "coll/builder.hpp"
 #include "coll/plan_override.hpp"
 #include "coll/planning.hpp"
 #include "coll/tuning_store.hpp"
 #include "pool/test_pool.hpp"
+#include "schedule/builder.hpp"
 
 namespace penstock::coll {
 namespace {

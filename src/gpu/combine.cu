@@ -33,7 +33,7 @@ struct Loads {
                                                                               : 4;
 };
 
-/// coll/element.hpp for the operations of a family.
+/// schedule/element.hpp for the operations of a family.
 template <class Format, Family family>
 class Arithmetic {
  public:

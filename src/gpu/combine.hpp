@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "coll/element.hpp"
+#include "schedule/element.hpp"
 
 namespace penstock::gpu {
 

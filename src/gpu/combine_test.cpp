@@ -9,7 +9,7 @@
 
 #include "base/format.hpp"
 #include "base/seed_in_tests.hpp"
-#include "coll/datatype.hpp"
+#include "schedule/datatype.hpp"
 
 #define __device__
 #define __noinline__ __attribute__((noinline))

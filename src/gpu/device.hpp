@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "base/status.hpp"
-#include "coll/datatype.hpp"
 #include "gpu/driver.hpp"
+#include "schedule/datatype.hpp"
 
 namespace penstock::gpu {
 

@@ -9,9 +9,9 @@
 #include <mutex>
 #include <optional>
 
-#include "coll/schedule.hpp"
 #include "gpu/device.hpp"
 #include "gpu/outstanding.hpp"
+#include "schedule/schedule.hpp"
 
 namespace penstock::gpu {
 

@@ -15,12 +15,12 @@
 #include <thread>
 #include <vector>
 
-#include "coll/arithmetic.hpp"
 #include "coll/lane_program.hpp"
 #include "gpu/communicator.hpp"
 #include "gpu/fused_launch.hpp"
 #include "gpu/lane_watch.hpp"
 #include "gpu/launch_ends.hpp"
+#include "schedule/arithmetic.hpp"
 
 namespace penstock::gpu {
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/seed_in_tests.hpp"
-#include "coll/test_calls.hpp"
 #include "gpu/test_ranks.hpp"
+#include "schedule/test_calls.hpp"
 
 namespace penstock::gpu {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "base/status.hpp"
-#include "coll/operations.hpp"
+#include "schedule/operations.hpp"
 
 namespace penstock::coll {
 

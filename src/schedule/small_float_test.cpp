@@ -1,6 +1,6 @@
 // Tests every value of the small types, and float32 values around each boundary between two of
 // them.
-#include "coll/small_float.hpp"
+#include "schedule/small_float.hpp"
 
 #include <gtest/gtest.h>
 

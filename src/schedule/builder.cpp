@@ -1,11 +1,11 @@
-#include "coll/builder.hpp"
+#include "schedule/builder.hpp"
 
 #include <algorithm>
 #include <array>
 
 #include "base/checked.hpp"
 #include "base/format.hpp"
-#include "coll/together.hpp"
+#include "schedule/together.hpp"
 
 namespace penstock::coll {
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "coll/reduction.hpp"
+#include "schedule/reduction.hpp"
 
 namespace penstock::coll {
 

@@ -4,12 +4,13 @@
 
 #include <cstring>
 #include <random>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "base/format.hpp"
-#include "coll/arithmetic.hpp"
-#include "coll/problem.hpp"
+#include "schedule/arithmetic.hpp"
+#include "schedule/problem.hpp"
 
 namespace penstock::coll {
 
@@ -236,6 +237,17 @@ inline Plan draw_plan(Collective collective, std::uint32_t ranks, std::mt19937_6
   if (random() % 3 == 0) plan.chunks = 1 + static_cast<std::uint32_t>(random() % 7);
   plan.turns = random() % 2 == 0;
   return plan;
+}
+
+/// Of a call with `bytes` from each rank to each other.
+inline Schedule schedule_of(Collective collective, std::uint32_t ranks, std::uint32_t rank,
+                            std::uint64_t bytes, const Plan& plan, const NodeMap& nodes = {}) {
+  TestCall w{collective, ranks, 0, false, true, {}};
+  w.bytes.assign(ranks, std::vector<std::uint64_t>(ranks, bytes));
+  const Made made = make(w, rank);
+  auto schedule = build(made.problem, plan, nodes);
+  if (!schedule) throw std::invalid_argument(schedule.error().message);
+  return *std::move(schedule);
 }
 
 }  // namespace penstock::coll

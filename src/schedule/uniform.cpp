@@ -1,4 +1,4 @@
-#include "coll/uniform.hpp"
+#include "schedule/uniform.hpp"
 
 #include <utility>
 

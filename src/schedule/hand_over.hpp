@@ -6,7 +6,7 @@
 
 #include <functional>
 
-#include "coll/builder.hpp"
+#include "schedule/builder.hpp"
 
 namespace penstock::coll {
 

@@ -3,7 +3,7 @@
 // others. The lead gives the consumers time to release the slot. Source: CCCL, section 4 and Table
 // 2; the order of reading: docs/protocols/collectives.md, "Rounds".
 #include "base/format.hpp"
-#include "coll/builder.hpp"
+#include "schedule/builder.hpp"
 
 namespace penstock::coll {
 

@@ -1,6 +1,6 @@
 // Compares each type and operation with a reference that handles one element at a time, in double
 // or in 64-bit integers.
-#include "coll/reduction.hpp"
+#include "schedule/reduction.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/seed_in_tests.hpp"
-#include "coll/small_float.hpp"
+#include "schedule/small_float.hpp"
 
 namespace penstock::coll {
 namespace {

@@ -1,4 +1,4 @@
-#include "coll/placement.hpp"
+#include "schedule/placement.hpp"
 
 #include <array>
 #include <bit>
@@ -20,7 +20,7 @@ struct Slower {
   Rows rows;
 };
 constexpr Slower slower[] = {
-#include "coll/placement_table.inc"
+#include "schedule/placement_table.inc"
 };
 
 std::uint32_t row_of(std::uint32_t ranks) {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "coherence/coherence.hpp"
-#include "coll/problem.hpp"
+#include "schedule/problem.hpp"
 
 namespace penstock::coll {
 

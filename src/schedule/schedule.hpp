@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "coll/node_map.hpp"
+#include "schedule/node_map.hpp"
 
 namespace penstock::coll {
 

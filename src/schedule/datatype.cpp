@@ -1,4 +1,4 @@
-#include "coll/datatype.hpp"
+#include "schedule/datatype.hpp"
 
 #include <array>
 

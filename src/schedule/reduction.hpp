@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "coll/datatype.hpp"
+#include "schedule/datatype.hpp"
 
 namespace penstock::coll {
 

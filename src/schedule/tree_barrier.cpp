@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "coll/builder.hpp"
+#include "schedule/builder.hpp"
 
 namespace penstock::coll {
 

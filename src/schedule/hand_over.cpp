@@ -1,4 +1,4 @@
-#include "coll/hand_over.hpp"
+#include "schedule/hand_over.hpp"
 
 #include "base/checked.hpp"
 

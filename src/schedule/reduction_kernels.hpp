@@ -11,8 +11,8 @@
 
 #include <type_traits>
 
-#include "coll/datatype.hpp"
-#include "coll/element.hpp"
+#include "schedule/datatype.hpp"
+#include "schedule/element.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace penstock::coll::HWY_NAMESPACE {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "coll/problem.hpp"
+#include "schedule/problem.hpp"
 
 namespace penstock::coll {
 

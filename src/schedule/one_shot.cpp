@@ -2,7 +2,7 @@
 // allreduce, scan and exscan. Each operand is read once, in the combine itself. Source: CCCL,
 // section 4 (its AllReduce is this one). Operands are in rank order.
 #include "base/format.hpp"
-#include "coll/builder.hpp"
+#include "schedule/builder.hpp"
 
 namespace penstock::coll {
 

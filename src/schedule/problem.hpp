@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/status.hpp"
-#include "coll/collective.hpp"
-#include "coll/node_map.hpp"
-#include "coll/schedule.hpp"
+#include "schedule/collective.hpp"
+#include "schedule/node_map.hpp"
+#include "schedule/schedule.hpp"
 
 namespace penstock::coll {
 

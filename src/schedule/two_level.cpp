@@ -3,7 +3,7 @@
 // 1. So each reader reads and releases a producer's chunks in the order of their numbers, as in
 // two_shot. Allreduce is a two_shot whose results are forwarded (two_shot.cpp).
 #include "base/format.hpp"
-#include "coll/hand_over.hpp"
+#include "schedule/hand_over.hpp"
 
 namespace penstock::coll {
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/format.hpp"
-#include "coll/schedule.hpp"
-#include "coll/test_calls.hpp"
+#include "schedule/schedule.hpp"
+#include "schedule/test_calls.hpp"
 
 namespace penstock::coll {
 

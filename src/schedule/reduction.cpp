@@ -1,4 +1,4 @@
-#include "coll/reduction.hpp"
+#include "schedule/reduction.hpp"
 
 #include <cmath>
 
@@ -6,11 +6,11 @@
 
 #define HWY_DISABLED_TARGETS (HWY_AVX3_DL | HWY_SSSE3 | HWY_SSE4)  // choose() does not use these
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "coll/reduction_kernels.hpp"
+#define HWY_TARGET_INCLUDE "schedule/reduction_kernels.hpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "coll/reduction_kernels.hpp"
+#include "schedule/reduction_kernels.hpp"
 
 namespace penstock::coll {
 

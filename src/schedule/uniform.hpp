@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "coll/node_map.hpp"
-#include "coll/problem.hpp"
+#include "schedule/node_map.hpp"
+#include "schedule/problem.hpp"
 
 namespace penstock::coll {
 

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "base/format.hpp"
-#include "coll/hand_over.hpp"
+#include "schedule/hand_over.hpp"
 
 namespace penstock::coll {
 

@@ -8,8 +8,8 @@
 #include <limits>
 #include <type_traits>
 
-#include "coll/operations.hpp"
-#include "coll/small_float.hpp"
+#include "schedule/operations.hpp"
+#include "schedule/small_float.hpp"
 
 namespace penstock::coll {
 
