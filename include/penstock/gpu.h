@@ -10,7 +10,12 @@
  *            current one for a default stream. A process may have several GPUs, and communicators
  *            on each.
  * Memory     Buffers are memory of that GPU, or host memory that it reaches (cudaHostAlloc,
- *            cudaHostRegister). A call is ordered on its stream as a kernel is.
+ *            cudaHostRegister). A call is ordered on its stream as a kernel is. A call that has
+ *            failed or was aborted is not taken off the GPU: what its stream was given before
+ *            comes first, then the GPU may write the output, and then the stream goes on. So a
+ *            buffer stays the call's until its stream has passed the call, or penstock_comm_drain
+ *            or penstock_comm_close has returned. Work that is ordered behind the stream is
+ *            safe, such as cudaFreeAsync there and a tensor's record_stream.
  * Form       The streams themselves wait for words of the pool (the direct form) in hardware and
  *            uncached mode, if all ranks open the communicator with `gpu` set; else a thread of the
  *            host keeps the protocol. PENSTOCK_LOG=info says which. Results are the same.
@@ -44,9 +49,14 @@ PENSTOCK_API penstock_status_t penstock_comm_enqueue(penstock_comm_t* comm,
  * wait for this communicator, and the results of calls that were not done are undefined. Errors:
  * those of penstock_comm_run. */
 PENSTOCK_API penstock_status_t penstock_comm_error(penstock_comm_t* comm);
-/* Waits until all enqueued calls are done. Errors: those of penstock_comm_error. */
+/* Returns 1 while an enqueued call may have to wait for other ranks, or stands behind one that
+ * may; else 0, also after a failure. Does not wait. */
+PENSTOCK_API int penstock_comm_busy(penstock_comm_t* comm);
+/* Waits until all enqueued calls are done or, after a failure, until the GPU has passed all of
+ * them (see Memory). Errors: those of penstock_comm_error. */
 PENSTOCK_API penstock_status_t penstock_comm_drain(penstock_comm_t* comm);
-/* Ends all calls with an error, on every rank that needs this one. */
+/* Ends all calls with an error, on every rank that needs this one. Does not wait: the GPU may still
+ * access buffers of the calls (see Memory). */
 PENSTOCK_API penstock_status_t penstock_comm_abort(penstock_comm_t* comm);
 
 #ifdef __cplusplus

@@ -1,11 +1,8 @@
 #include "nccl/communicator.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
-#include <thread>
 
-#include "base/end_beside.hpp"
 #include "base/env.hpp"
 #include "base/format.hpp"
 #include "base/log.hpp"
@@ -314,51 +311,6 @@ nccl::Result ncclComm::health() {
   if (aborted) return nccl::was_aborted();
   if (const auto words = mail->error()) return nccl::failed(nccl::remote_error, *words);
   return nccl::outcome(penstock_comm_error(core), "");
-}
-
-void ncclComm::revoke() {
-  const InCall in(*this);
-  if (!closes) abort();
-}
-
-void ncclComm::abort() {
-  aborted = true;
-  __atomic_store_n(&cancelled, 1, __ATOMIC_RELEASE);
-  // The thread that is making this communicator checks `aborted`. It may be another communicator's
-  // thread; a task here waits for it, so that this communicator is not destroyed before.
-  if (!opened) return;
-  tasks.drop();
-  if (other != nullptr) {
-    (void)library->CommAbort(std::exchange(other, nullptr));
-    return;
-  }
-  if (mail != nullptr) mail->stop("the communicator was aborted");
-  (void)penstock_comm_abort(core);
-}
-
-void ncclComm::abort_and_close() {
-  constexpr std::chrono::milliseconds patience{200};
-  if (closes.exchange(true)) return;  // another thread aborts it
-  abort();
-  const auto end = [self = shared_from_this()] {
-    constexpr std::chrono::microseconds between_looks{50};
-    while (self->calls_ != 0) std::this_thread::sleep_for(between_looks);
-    self->close();
-  };
-  gpu != nullptr ? penstock::base::end_beside("penstock-abort", end, patience) : end();
-}
-
-/// Requires that no thread is in a call, nor enters one.
-void ncclComm::close() {
-  tasks.await();
-  nccl::forget_windows(this);
-  if (other != nullptr) (void)library->CommDestroy(std::exchange(other, nullptr));
-  mail.reset();
-  penstock_comm_close(std::exchange(core, nullptr));
-}
-
-ncclComm::~ncclComm() {
-  close();
 }
 
 nccl::Comm ncclComm::hand_out() {

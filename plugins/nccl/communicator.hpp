@@ -35,6 +35,7 @@ struct UserOperation {
 /// The program's handle holds it, and so do calls and groups: another thread may destroy or abort
 /// it meanwhile. Its own tasks do not, because it waits for them.
 struct ncclComm : std::enable_shared_from_this<ncclComm> {
+  ncclComm();
   ~ncclComm();
 
   /// Counts this thread as being in a call while it exists. Precedes the look at `aborted`, after
@@ -94,9 +95,11 @@ struct ncclComm : std::enable_shared_from_this<ncclComm> {
   penstock::nccl::Result still_all_there(const std::vector<int>& excluded = {}) const;
   /// Waits until all enqueued calls are complete.
   penstock::nccl::Result finish();
+  /// Whether streams of the program may wait for it, as long as it is not aborted.
+  bool is_busy() const;
   /// revoke(), then gives its memory and streams back, once no other thread is in a call and the
-  /// streams are at rest. Waits for that, but not for long: they may have to wait for a stream of
-  /// the program, which waits for another communicator, and that may be aborted next.
+  /// streams are at rest. Waits for that, and for other aborted communicators; but not for long
+  /// while another one is busy, which may be aborted next.
   void abort_and_close();
 
   /// A handle for the program, valid until let_go().
@@ -111,6 +114,7 @@ struct ncclComm : std::enable_shared_from_this<ncclComm> {
   penstock::nccl::Result transfer_by_other(const std::vector<penstock::nccl::Transfer>& transfers);
 
   std::atomic<int> calls_{0};  ///< threads in a call
+  bool ends_ = false;          ///< it is being closed
   std::mutex turn_;            ///< held by the thread that begins a collective call
   std::shared_ptr<ncclComm> of_handle_;
 };

@@ -50,6 +50,11 @@ class PointToPoint {
   Result carry(const std::vector<Transfer>& transfers);
   /// The message of the first error, if any. After an error no stream or thread waits any more.
   std::optional<std::string> error() const;
+  /// Whether a transfer is under way.
+  bool is_busy() const {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    return is_active();
+  }
   void stop(const std::string& why);
   /// Waits until all transfers that were begun are done or have failed.
   void drain();

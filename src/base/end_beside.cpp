@@ -4,8 +4,6 @@
 
 #include <condition_variable>
 #include <cstdlib>
-#include <future>
-#include <memory>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -33,10 +31,8 @@ Running& running() {
 /// When the process ends, what they use is destroyed behind this.
 void await_running() {
   constexpr std::chrono::seconds longest{2};
-  Running& all = running();
-  if (all.process != getpid()) return;  // a forked child has none of the threads
-  std::unique_lock<std::mutex> lock(all.mutex);
-  (void)all.changed.wait_for(lock, longest, [&] { return all.count == 0; });
+  if (running().process == getpid())
+    (void)await_ends(longest);  // a forked child has no such thread
 }
 
 void count(int change) {
@@ -48,14 +44,12 @@ void count(int change) {
 
 }  // namespace
 
-void end_beside(const char* name, std::function<void()> end, std::chrono::nanoseconds patience) {
+void end_beside(const char* name, std::function<void()> end) {
   static const int registered = std::atexit(await_running);
   (void)registered;
-  const auto task = std::make_shared<std::packaged_task<void()>>(std::move(end));
-  const auto ended = task->get_future();
   count(1);
-  const auto run = [task] {
-    (*task)();
+  const auto run = [end = std::move(end)] {
+    end();
     count(-1);
   };
   try {
@@ -63,7 +57,12 @@ void end_beside(const char* name, std::function<void()> end, std::chrono::nanose
   } catch (const std::system_error&) {
     run();  // no thread can be started
   }
-  (void)ended.wait_for(patience);
+}
+
+bool await_ends(std::chrono::nanoseconds patience) {
+  Running& all = running();
+  std::unique_lock<std::mutex> lock(all.mutex);
+  return all.changed.wait_for(lock, patience, [&] { return all.count == 0; });
 }
 
 }  // namespace penstock::base

@@ -75,6 +75,16 @@ penstock_status_t penstock_comm_error(penstock_comm_t* comm) {
   });
 }
 
+int penstock_comm_busy(penstock_comm_t* comm) {
+  bool busy = false;
+  capi::use(comm, [&](penstock_comm& handle) {
+    const std::lock_guard<std::mutex> guard(handle.gpu_mutex);
+    busy = handle.gpu != nullptr && handle.gpu->is_busy();
+    return PENSTOCK_OK;
+  });
+  return busy ? 1 : 0;
+}
+
 penstock_status_t penstock_comm_drain(penstock_comm_t* comm) {
   return capi::use(comm, [](penstock_comm& handle) {
     return handle.gpu == nullptr ? Result<void>() : handle.gpu->drain();

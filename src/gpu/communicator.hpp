@@ -42,9 +42,12 @@ class Communicator {
   /// Returns the first error of an enqueued call. The communicator has then failed: none of its
   /// operations wait any more, and results of unfinished calls are undefined.
   virtual std::optional<Error> error() = 0;
+  /// Whether a call is under way that may have to wait for other ranks. Does not wait.
+  virtual bool is_busy() = 0;
   /// Ends all calls with an error, on the other ranks too.
   virtual void abort() = 0;
-  /// Waits until all enqueued calls are done.
+  /// Waits until all enqueued calls are done or, after a failure, until the GPU has come to the end
+  /// of all of them: it accesses their buffers until then.
   virtual Result<void> drain() = 0;
   /// "proxy" or "direct".
   virtual const char* form() const = 0;

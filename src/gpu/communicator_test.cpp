@@ -197,6 +197,51 @@ TEST_F(GpuCommunicator, DiscardsDataReadFromFailedRank) {
   }
 }
 
+/// A call of rank 0, for which rank 1 does not come, stands behind an operation of the program when
+/// it is aborted.
+void use_buffer_again(const Rank& rank) {
+  constexpr std::uint64_t bytes = 4000;
+  constexpr std::chrono::milliseconds later{50};
+  if (rank.core.self() == 1) return;
+  const coll::Problem problem{.collective = Collective::broadcast,
+                              .ranks = 2,
+                              .rank = 0,
+                              .root = 1,
+                              .output = {{0, bytes}},
+                              .max_block_bytes = bytes};
+  const DeviceBytes memory(rank.device, std::vector<std::byte>(bytes), rank.stream);
+  Hold hold(rank);
+  ASSERT_TRUE(rank.gpu.enqueue(
+      {.name = "b", .problem = problem, .input = memory.at(), .output = memory.at()}, rank.stream));
+  EXPECT_TRUE(rank.gpu.is_busy());
+  rank.gpu.abort();
+  std::thread releaser([&] {
+    std::this_thread::sleep_for(later);
+    hold.release();
+  });
+  EXPECT_FALSE(rank.gpu.drain());
+  EXPECT_FALSE(rank.gpu.is_busy());
+  const std::vector<std::byte> next(bytes, std::byte{0x5a});
+  {
+    const Device::Scope scope(rank.device);
+    const cuda::Driver& driver = rank.device.driver();
+    cuda::Stream other = nullptr;
+    ASSERT_EQ(driver.stream_create(&other, cuda::stream_non_blocking), cuda::success);
+    EXPECT_EQ(driver.copy_to_device(memory.at(), next.data(), bytes, other), cuda::success);
+    EXPECT_EQ(driver.stream_synchronize(other), cuda::success);
+    EXPECT_EQ(driver.stream_destroy(other), cuda::success);
+  }
+  releaser.join();
+  EXPECT_EQ(memory.read(), next);
+}
+
+TEST_F(GpuCommunicator, DrainAwaitsAbortedCalls) {
+  for (const Form& form : {forms[0], forms[2], forms[4], forms[6]}) {
+    make_pool(form);
+    run(2, 2, form.shape, use_buffer_again);
+  }
+}
+
 /// The stand-in GPU without stream memory operations: the direct form waits by launches.
 class GpuWithoutStreamWords : public GpuCommunicator {
  protected:
@@ -355,10 +400,11 @@ void wait_for_own_stream(const Rank& rank) {
               cuda::success);
   }
   ASSERT_TRUE(sums.enqueue(timeout_ns));
-  EXPECT_FALSE(rank.gpu.drain());
+  while (!rank.gpu.error()) std::this_thread::yield();
   EXPECT_THAT(rank.gpu.error()->message, HasSubstr("for 1 of 2 ranks: rank 0"));
   EXPECT_THAT(rank.gpu.error()->message, testing::Not(HasSubstr("; ")));
   (*words)[0] = 1;
+  EXPECT_FALSE(rank.gpu.drain());
   sums.wait();
 }
 

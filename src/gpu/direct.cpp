@@ -332,26 +332,28 @@ std::optional<Error> Direct::error() {
   return error_;
 }
 
+bool Direct::is_busy() {
+  const std::lock_guard<std::mutex> guard(mutex_);
+  return !error_ && !is_over();
+}
+
 void Direct::abort() {
   fail_with({ErrorCode::unavailable, "the communicator was aborted"});
 }
 
-/// Graphs run on streams that only the program knows: waits until the calls that they have begun
-/// are done.
-void Direct::await_graphs() const {
-  constexpr std::chrono::microseconds between{100};
+/// Graphs run on streams that only the program knows: waits also until the calls that they have
+/// begun are done.
+Result<void> Direct::await_rest() const {
+  const Device::Scope scope(*device_);
+  const BesideCaptures beside(device_->driver());
   const auto word = [this](StreamWords::Word which) {
     return (*words_)[which].load(std::memory_order_acquire);
   };
-  while (word(StreamWords::begun) > word(StreamWords::done) && captured_lanes_->check())
-    std::this_thread::sleep_for(between);
+  return lanes_->await_rest([&] { return word(StreamWords::begun) <= word(StreamWords::done); });
 }
 
 Result<void> Direct::drain() {
-  const Device::Scope scope(*device_);
-  const BesideCaptures beside(device_->driver());
-  if (const auto over = lanes_->synchronize(); !over) fail_with(over.error());
-  await_graphs();
+  if (const auto rest = await_rest(); !rest) fail_with(rest.error());
   if (const auto failed = error()) return unexpected(*failed);
   const std::lock_guard<std::mutex> guard(mutex_);
   (void)is_over();                   // another thread may have enqueued more meanwhile

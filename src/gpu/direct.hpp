@@ -34,6 +34,7 @@ class Direct : public Communicator {
   /// Also looks for failures of other ranks: once a stream has done a call, it tells whether the
   /// call succeeded.
   std::optional<Error> error() override;
+  bool is_busy() override;
   void abort() override;
   Result<void> drain() override;
   const char* form() const override { return "direct"; }
@@ -65,7 +66,7 @@ class Direct : public Communicator {
   /// Waits until the lanes take another operation at once.
   Result<void> await_room(Lanes& lanes, Lanes::Hold& hold);
   bool is_over();
-  void await_graphs() const;
+  Result<void> await_rest() const;
 
   void run_watchdog();
   Result<void> look();

@@ -146,12 +146,15 @@ bool Lanes::are_idle() const {
   return device_->driver().event_query(on_user_) != cuda::not_ready;
 }
 
-Result<void> Lanes::synchronize() const {
-  for (const Lane lane : both_lanes)
-    PENSTOCK_TRY(device_->driver().check(device_->driver().stream_synchronize(stream(lane)),
-                                         "a collective's stream"));
-  return device_->driver().check(device_->driver().event_synchronize(on_user_),
-                                 "a collective's stream");
+Result<void> Lanes::await_rest(const std::function<bool()>& others_rest) const {
+  constexpr std::chrono::microseconds between{100};
+  const auto is_at_rest = [&]() -> Result<bool> {
+    const Hold held = hold();
+    PENSTOCK_TRY(check());
+    return are_idle() && others_rest();
+  };
+  while (!PENSTOCK_TRY(is_at_rest())) std::this_thread::sleep_for(between);
+  return {};
 }
 
 }  // namespace penstock::gpu

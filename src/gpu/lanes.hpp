@@ -63,8 +63,9 @@ class Lanes {
   /// Errors: the GPU has failed, and how.
   Result<void> check() const;
   bool are_idle() const;
-  /// Waits until the streams have done all operations. Errors: the GPU's.
-  Result<void> synchronize() const;
+  /// Waits, outside the driver, until the streams have done all operations and `others_rest`.
+  /// Errors: the GPU's.
+  Result<void> await_rest(const std::function<bool()>& others_rest) const;
 
  private:
   Lanes(std::shared_ptr<const Device> device, bool captured);

@@ -89,7 +89,7 @@ Proxied::~Proxied() {
   if (proxy_.joinable()) proxy_.join();
   watch_.reset();
   const bool moved = lanes_ != nullptr;
-  if (moved) await_launches();
+  if (moved) await_rest();
   lanes_.reset();
   if (moved) core_.write_back_own_slots();
   ends_of_launches_.reset();
@@ -98,10 +98,9 @@ Proxied::~Proxied() {
 }
 
 /// Launches still read and write words of this rank, on streams that only the program knows.
-void Proxied::await_launches() const {
-  constexpr std::chrono::microseconds between{100};
+void Proxied::await_rest() const {
   const Device::Scope scope(*device_);
-  while (!ends_of_launches_->all_ended() && lanes_->check()) std::this_thread::sleep_for(between);
+  (void)lanes_->await_rest([this] { return ends_of_launches_->all_ended(); });
 }
 
 Result<void> Proxied::enqueue(const Call& call, cuda::Stream stream) {
@@ -380,6 +379,11 @@ std::optional<Error> Proxied::error() {
   return known_error();
 }
 
+bool Proxied::is_busy() {
+  const std::lock_guard<std::mutex> guard(mutex_);
+  return !queue_.empty();
+}
+
 void Proxied::abort() {
   fail_with({ErrorCode::unavailable, "the communicator was aborted"});
   cancel();
@@ -390,7 +394,11 @@ Result<void> Proxied::drain() {
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [this] { return queue_.empty(); });
   }
-  if (const auto failed = error()) return unexpected(*failed);
+  if (const auto failed = error()) {
+    const BesideCaptures beside(device_->driver());
+    await_rest();
+    return unexpected(*failed);
+  }
   const std::lock_guard<std::mutex> guard(mutex_);
   unsettled_ = !queue_.empty();  // another thread may have enqueued more meanwhile
   return {};

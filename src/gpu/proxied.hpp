@@ -32,6 +32,7 @@ class Proxied : public Communicator {
   ~Proxied() override;
   Result<void> enqueue(const Call& call, cuda::Stream stream) override;
   std::optional<Error> error() override;
+  bool is_busy() override;
   void abort() override;
   Result<void> drain() override;
   const char* form() const override { return "proxy"; }
@@ -83,7 +84,7 @@ class Proxied : public Communicator {
   void fail_with(const Error& error);
   void release_streams();
   Result<void> await_room(Lanes::Hold& hold);
-  void await_launches() const;
+  void await_rest() const;
   /// As error(), without looking at the other ranks.
   std::optional<Error> known_error() const;
   /// Ends the current call.

@@ -29,7 +29,16 @@ class NcclAborts(NcclRanks):
         for more in ({}, {"MESSAGE": 1}):
             for mode in ("software", "hardware"):
                 with self.subTest(mode=mode, **more):
-                    self.all_right(2, "behind", True, timeout=100, PENSTOCK_POOL=self.pool("256M", mode), **more)
+                    said = self.ranks(2, "behind", True, timeout=100, PENSTOCK_POOL=self.pool("256M", mode), **more)
+                    self.assertEqual([(status, out) for status, out, _ in said], [(0, "ok\n")] * 2, said)
+                    self.assertIn("the GPU may still write to buffers of aborted calls", said[0][2])
+
+    def test_no_aborted_call_writes_afterwards(self):
+        """The abort returns when the call's stream has passed it, so that its buffer may be used again."""
+        for mode in ("software", "hardware"):
+            for more in ({"BYTES": 1 << 20}, {"BYTES": 64}, {"BYTES": 1 << 20, "MESSAGE": 1}):
+                with self.subTest(mode=mode, **more):
+                    self.all_right(2, "given", True, timeout=100, PENSTOCK_POOL=self.pool("256M", mode), **more)
 
     def test_abort_ends_a_shrink(self):
         self.all_right(3, "shrink", True, timeout=100, PENSTOCK_POOL=self.pool("256M"))

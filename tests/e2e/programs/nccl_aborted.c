@@ -6,7 +6,8 @@
  * for rank 1, which then makes the other one), full (so many groups of four communicators, without
  * an answer, that the program's own stream is full, and the call waits in the driver), behind (a
  * call of one communicator stands behind that of another one in the program's stream; the later
- * one is aborted first), shrink
+ * one is aborted first), given (a call stands behind a slow operation of the program when it is
+ * aborted; its buffer is used again as soon as the abort returns), shrink
  * (which rank 1 does not join), streams (as many streams of the program in a group as a stream has
  * room for operations; nobody aborts), failed (no memory of the GPU: the communicator is destroyed
  * all the same).
@@ -61,6 +62,14 @@ static void* abort_some(void* argument) {
 }
 static void await_told(void) {
   while (access(told, F_OK) != 0) usleep(1000);
+}
+
+/* The stream does nothing more until `function` has returned. */
+static void call_on(void* on, void (*function)(void*)) {
+  void* const library = dlopen("libcuda.so.1", RTLD_NOW);
+  int (*launch_host_function)(void*, void (*)(void*), void*) =
+      (int (*)(void*, void (*)(void*), void*))symbol(library, "cuLaunchHostFunc");
+  CHECK(launch_host_function(on, function, NULL));
 }
 
 static void expect(const char* what, ncclResult_t result, const char* words) {
@@ -142,6 +151,44 @@ static void abort_behind_another(void) {
   printf("ok\n");
 }
 
+static volatile int may_go_on;
+static void hold(void* unused) {
+  (void)unused;
+  while (!may_go_on) usleep(1000);
+}
+static void* go_on_later(void* unused) {
+  usleep(1000000);
+  may_go_on = 1;
+  return unused;
+}
+
+static void give_buffer_away(void) {
+  if (rank == 1) {
+    await_told();
+    CHECK(ncclCommAbort(comms[0]));
+    printf("ok\n");
+    return;
+  }
+  struct buffer b = new_buffer((size_t)atol(getenv("BYTES")));
+  void* const other = new_stream();
+  pthread_t thread;
+  call_on(stream, hold);
+  CHECK(getenv("MESSAGE") != NULL
+            ? ncclRecv(b.device, b.bytes, ncclInt8, 1, comms[0], stream)
+            : ncclBroadcast(b.device, b.device, b.bytes, ncclInt8, 1, comms[0], stream));
+  pthread_create(&thread, NULL, go_on_later, NULL);
+  CHECK(ncclCommAbort(comms[0]));
+  memset(b.host, 0x5a, b.bytes);
+  put(&b, other);
+  pthread_join(thread, NULL);
+  wait_for(stream);
+  get(&b, other);
+  for (size_t i = 0; i < b.bytes; ++i)
+    if (b.host[i] != 0x5a) fprintf(stderr, "byte %zu was written\n", i), exit(1);
+  fclose(fopen(told, "w"));
+  printf("ok\n");
+}
+
 static void shrink_alone(void) {
   int excluded = 1; /* of three */
   ncclComm_t made = NULL;
@@ -193,11 +240,8 @@ static void rest(void* unused) {
 }
 
 static void destroy_after_failure(void) {
-  void* const library = dlopen("libcuda.so.1", RTLD_NOW);
-  int (*call_on_stream)(void*, void (*)(void*), void*) =
-      (int (*)(void*, void (*)(void*), void*))symbol(library, "cuLaunchHostFunc");
   unsigned char* const nowhere = (unsigned char*)16;
-  if (rank == 0) CHECK(call_on_stream(stream, rest, NULL));
+  if (rank == 0) call_on(stream, rest);
   if (rank == 0) CHECK(ncclSend(nowhere, 1 << 20, ncclInt8, 1, comms[0], stream));
   if (rank == 0) (void)ncclCommFinalize(comms[0]);
   if (rank == 0) fclose(fopen(told, "w"));
@@ -217,6 +261,7 @@ int main(int argc, char** argv) {
   if (strcmp(argv[4], "group") == 0) abort_one_of_a_group();
   if (strcmp(argv[4], "full") == 0) fill_own_stream();
   if (strcmp(argv[4], "behind") == 0) abort_behind_another();
+  if (strcmp(argv[4], "given") == 0) give_buffer_away();
   if (strcmp(argv[4], "shrink") == 0) shrink_alone();
   if (strcmp(argv[4], "streams") == 0) use_many_streams();
   if (strcmp(argv[4], "failed") == 0) destroy_after_failure();
