@@ -35,16 +35,10 @@ bool reach_all(Combine& call, std::size_t element_bytes) {
 
 template <class Format>
 void combine(const Grid&, void* const* arguments) {
-  using Word = typename Format::Word;
   Combine call = *static_cast<const Combine*>(arguments[0]);
-  if (!reach_all(call, sizeof(Word))) return set_sticky_error(illegal_address);
-  gpu::with_operation<Format>(call.operation, [&](auto operation) {
-    constexpr coll::Operation constant = decltype(operation)::value;
-    const double factor = gpu::factor_of<Format, constant>(call);
-    for (std::size_t i = 0; i < call.elements; ++i) {
-      const Word word = gpu::combined_element<Format, constant>(call.values(), i, factor);
-      std::memcpy(static_cast<std::byte*>(call.result) + i * sizeof word, &word, sizeof word);
-    }
+  if (!reach_all(call, sizeof(typename Format::Word))) return set_sticky_error(illegal_address);
+  gpu::with_arithmetic<Format>(call, [values = call.values()](const auto& arithmetic) {
+    for (std::size_t i = 0; i < values.elements; ++i) gpu::combine_one(values, i, arithmetic);
   });
 }
 

@@ -55,15 +55,10 @@ class BlockThread {
   }
   template <class Format>
   void combine(const FusedCall& call, const FusedCall::Move& move, std::uint32_t first) const {
-    using Word = typename Format::Word;
-    const gpu::Values values = values_of(call, move, sizeof(Word));
-    gpu::with_operation<Format>(call.operation, [&](auto operation) {
-      constexpr coll::Operation constant = decltype(operation)::value;
-      const double factor = gpu::factor_of<Format, constant>(call);
-      for (std::size_t i = first; i < values.elements; i += threads()) {
-        const Word word = gpu::combined_element<Format, constant>(values, i, factor);
-        std::memcpy(static_cast<std::byte*>(values.result) + i * sizeof word, &word, sizeof word);
-      }
+    const gpu::Values values = values_of(call, move, sizeof(typename Format::Word));
+    gpu::with_arithmetic<Format>(call, [&](const auto& arithmetic) {
+      for (std::size_t i = first; i < values.elements; i += threads())
+        gpu::combine_one(values, i, arithmetic);
     });
   }
 

@@ -16,83 +16,18 @@ __device__ bool is_wide(const Values& values) {
   return bits % wide_bytes == 0;
 }
 
-/// Operations that one loop serves: it costs less to choose among them for each element than to
-/// compile a loop for each. Reads of the pool take longer than either.
-enum class Family { sums, product, extremes, bits };
-
 /// How much a thread loads before it uses the first of it: `words` times 16 bytes of `operands`
 /// ranks each. All of it waits in registers, and of each word the sums of its elements.
 /// 8 loads in all; 4 of a type of one byte, whose words have 16 sums each; 2 in a fused launch,
 /// whose block has few registers for a thread, and for operations that are rare.
-template <class Format, Family family, class Call>
+template <class Call, class Arithmetic>
 struct Loads {
-  static constexpr bool is_rare = family == Family::product || family == Family::bits;
+  static constexpr bool is_rare =
+      Arithmetic::family == Family::product || Arithmetic::family == Family::bits;
   static constexpr unsigned operands = 2;
   static constexpr unsigned words = !std::is_same_v<Call, Combine> || is_rare ? 1
-                                    : sizeof(typename Format::Word) == 1      ? 2
+                                    : sizeof(typename Arithmetic::Word) == 1  ? 2
                                                                               : 4;
-};
-
-/// schedule/element.hpp for the operations of a family.
-template <class Format, Family family>
-class Arithmetic {
- public:
-  using Word = typename Format::Word;
-  using Accumulated = typename Format::Accumulated;
-
-  template <class Call>
-  __device__ explicit Arithmetic(const Call& call) : operation_(call.operation) {
-    if (family == Family::sums && operation_ == coll::Operation::premultiplied_sum)
-      factor_ = factor_of<Format, coll::Operation::premultiplied_sum>(call);
-  }
-
-  __device__ Accumulated decoded(Word word) const {
-    const Accumulated value = Format::decode(word);
-    if constexpr (family == Family::sums)
-      return coll::scaled<Format, coll::Operation::premultiplied_sum>(value, factor_);
-    return value;
-  }
-
-  __device__ Accumulated combined(Accumulated a, Accumulated b) const {
-    using O = coll::Operation;
-    if constexpr (family == Family::sums) return coll::combined<O::sum>(a, b);
-    if constexpr (family == Family::product) return coll::combined<O::product>(a, b);
-    if constexpr (family == Family::extremes)
-      return operation_ == O::minimum ? coll::combined<O::minimum>(a, b)
-                                      : coll::combined<O::maximum>(a, b);
-    if constexpr (family == Family::bits) return combined_bits(a, b);
-  }
-
-  __device__ Word encoded(Accumulated value, std::uint32_t ranks) const {
-    using O = coll::Operation;
-    if constexpr (family == Family::sums)
-      if (operation_ == O::average) value = divided(value, ranks);
-    if constexpr (family == Family::bits)
-      if (is_logical()) return coll::result_of<Format, O::logical_or>(value, ranks);
-    return coll::result_of<Format, O::sum>(value, ranks);
-  }
-
- private:
-  __device__ bool is_logical() const { return operation_ >= coll::Operation::logical_and; }
-
-  __device__ Accumulated combined_bits(Accumulated a, Accumulated b) const {
-    using O = coll::Operation;
-    using Bits = std::conditional_t<std::is_integral_v<Accumulated>,
-                                    typename coll::Wrapping<Accumulated>::type, unsigned>;
-    const Bits x = is_logical() ? Bits{a != 0} : static_cast<Bits>(a);
-    const Bits y = is_logical() ? Bits{b != 0} : static_cast<Bits>(b);
-    const bool is_and = operation_ == O::bit_and || operation_ == O::logical_and;
-    const bool is_or = operation_ == O::bit_or || operation_ == O::logical_or;
-    return static_cast<Accumulated>(is_and ? x & y : is_or ? x | y : x ^ y);
-  }
-
-  /// A call: a division takes a hundred instructions.
-  static __device__ __noinline__ Accumulated divided(Accumulated value, std::uint32_t ranks) {
-    return coll::divided(value, ranks);
-  }
-
-  coll::Operation operation_;
-  double factor_ = 1;
 };
 
 /// 16 bytes of each operand, at `i` and at `words` - 1 places behind, before `end`. Loads from the
@@ -140,30 +75,13 @@ __device__ void combine_wide(const Values& values, std::size_t i, std::size_t st
   }
 }
 
-template <class Arithmetic>
-__device__ void combine_one(const Values& values, std::size_t i, const Arithmetic& arithmetic) {
-  using Word = typename Arithmetic::Word;
-  const auto value_of = [&](std::uint32_t rank) {
-    Word word;
-    memcpy(&word, static_cast<const unsigned char*>(values.operand[rank]) + i * sizeof word,
-           sizeof word);
-    return arithmetic.decoded(word);
-  };
-  auto value = value_of(0);
-  for (std::uint32_t k = 1; k < values.operands; ++k)
-    value = arithmetic.combined(value, value_of(k));
-  const Word word = arithmetic.encoded(value, values.ranks);
-  memcpy(static_cast<unsigned char*>(values.result) + i * sizeof word, &word, sizeof word);
-}
-
 /// A thread's part: the `first` 16 bytes, those `stride` further, and so on. `Call` is Combine or
 /// FusedCall.
-template <class Format, Family family, class Call>
-__device__ void combine_family(const Call& call, const Values& values, std::size_t first,
-                               std::size_t stride) {
-  using Loads = Loads<Format, family, Call>;
-  constexpr std::size_t count = wide_bytes / sizeof(typename Format::Word);
-  const Arithmetic<Format, family> arithmetic(call);
+template <class Call, class Arithmetic>
+__device__ void combine_part(const Values& values, std::size_t first, std::size_t stride,
+                             const Arithmetic& arithmetic) {
+  using Loads = Loads<Call, Arithmetic>;
+  constexpr std::size_t count = wide_bytes / sizeof(typename Arithmetic::Word);
   const std::size_t wide = is_wide(values) ? values.elements / count : 0;
   for (std::size_t i = first; i < wide; i += Loads::words * stride)
     combine_wide<Loads>(values, i, stride, wide, arithmetic);
@@ -174,16 +92,8 @@ __device__ void combine_family(const Call& call, const Values& values, std::size
 template <class Format, class Call>
 __device__ void combine_all(const Call& call, const Values& values, std::size_t first,
                             std::size_t stride) {
-  using O = coll::Operation;
-  if (call.operation >= O::bit_and)
-    return combine_family<Format, Family::bits>(call, values, first, stride);
-  if constexpr (!std::is_same_v<Format, coll::Boolean>) {  // coll::of_booleans() leaves bits
-    if (call.operation == O::product)
-      return combine_family<Format, Family::product>(call, values, first, stride);
-    if (call.operation == O::minimum || call.operation == O::maximum)
-      return combine_family<Format, Family::extremes>(call, values, first, stride);
-    combine_family<Format, Family::sums>(call, values, first, stride);
-  }
+  with_arithmetic<Format>(
+      call, [&](const auto& arithmetic) { combine_part<Call>(values, first, stride, arithmetic); });
 }
 
 template <class Format>

@@ -39,17 +39,6 @@ struct Combine {
   }
 };
 
-/// Reduces element `i`.
-template <class Format, coll::Operation operation>
-PENSTOCK_HOST_DEVICE inline typename Format::Word combined_element(const Values& values,
-                                                                   std::size_t i, double factor) {
-  auto value = coll::scaled<Format, operation>(coll::loaded<Format>(values.operand[0], i), factor);
-  for (std::uint32_t k = 1; k < values.operands; ++k)
-    value = coll::combined<operation>(
-        value, coll::scaled<Format, operation>(coll::loaded<Format>(values.operand[k], i), factor));
-  return coll::result_of<Format, operation>(value, values.ranks);
-}
-
 /// `Call` is Combine or FusedCall.
 template <class Format, coll::Operation operation, class Call>
 PENSTOCK_HOST_DEVICE inline double factor_of(const Call& call) {
@@ -59,26 +48,105 @@ PENSTOCK_HOST_DEVICE inline double factor_of(const Call& call) {
   return call.factor;
 }
 
-/// Calls `call` with the operation as a compile-time constant, if the format has such an operation.
-template <class Format, class Call>
-PENSTOCK_HOST_DEVICE inline void with_operation(coll::Operation operation, const Call& call) {
-  using O = coll::Operation;
-  using T = typename Format::Accumulated;
-  if (operation == O::sum) return call(std::integral_constant<O, O::sum>());
-  if (operation == O::product) return call(std::integral_constant<O, O::product>());
-  if (operation == O::minimum) return call(std::integral_constant<O, O::minimum>());
-  if (operation == O::maximum) return call(std::integral_constant<O, O::maximum>());
-  if (operation == O::average) return call(std::integral_constant<O, O::average>());
-  if (operation == O::premultiplied_sum)
-    return call(std::integral_constant<O, O::premultiplied_sum>());
-  if constexpr (std::is_integral_v<T>) {
-    if (operation == O::bit_and) return call(std::integral_constant<O, O::bit_and>());
-    if (operation == O::bit_or) return call(std::integral_constant<O, O::bit_or>());
-    if (operation == O::bit_xor) return call(std::integral_constant<O, O::bit_xor>());
+/// Operations that one loop serves: it costs less to choose among them for each element than to
+/// compile a loop for each. Reads of the pool take longer than either.
+enum class Family { sums, product, extremes, bits };
+
+/// coll/element.hpp for the operations of a family.
+template <class Format, Family its_family>
+class Arithmetic {
+ public:
+  using Word = typename Format::Word;
+  using Accumulated = typename Format::Accumulated;
+  static constexpr Family family = its_family;
+
+  template <class Call>
+  PENSTOCK_HOST_DEVICE explicit Arithmetic(const Call& call) : operation_(call.operation) {
+    if (family == Family::sums && operation_ == coll::Operation::premultiplied_sum)
+      factor_ = factor_of<Format, coll::Operation::premultiplied_sum>(call);
   }
-  if (operation == O::logical_and) return call(std::integral_constant<O, O::logical_and>());
-  if (operation == O::logical_or) return call(std::integral_constant<O, O::logical_or>());
-  if (operation == O::logical_xor) return call(std::integral_constant<O, O::logical_xor>());
+
+  PENSTOCK_HOST_DEVICE Accumulated decoded(Word word) const {
+    const Accumulated value = Format::decode(word);
+    if constexpr (family == Family::sums)
+      return coll::scaled<Format, coll::Operation::premultiplied_sum>(value, factor_);
+    return value;
+  }
+
+  PENSTOCK_HOST_DEVICE Accumulated combined(Accumulated a, Accumulated b) const {
+    using O = coll::Operation;
+    if constexpr (family == Family::sums) return coll::combined<O::sum>(a, b);
+    if constexpr (family == Family::product) return coll::combined<O::product>(a, b);
+    if constexpr (family == Family::extremes)
+      return operation_ == O::minimum ? coll::combined<O::minimum>(a, b)
+                                      : coll::combined<O::maximum>(a, b);
+    if constexpr (family == Family::bits) return combined_bits(a, b);
+  }
+
+  PENSTOCK_HOST_DEVICE Word encoded(Accumulated value, std::uint32_t ranks) const {
+    using O = coll::Operation;
+    if constexpr (family == Family::sums)
+      if (operation_ == O::average) value = divided(value, ranks);
+    if constexpr (family == Family::bits)
+      if (is_logical()) return coll::result_of<Format, O::logical_or>(value, ranks);
+    return coll::result_of<Format, O::sum>(value, ranks);
+  }
+
+ private:
+  PENSTOCK_HOST_DEVICE bool is_logical() const {
+    return operation_ >= coll::Operation::logical_and;
+  }
+
+  PENSTOCK_HOST_DEVICE Accumulated combined_bits(Accumulated a, Accumulated b) const {
+    using O = coll::Operation;
+    using Bits = std::conditional_t<std::is_integral_v<Accumulated>,
+                                    typename coll::Wrapping<Accumulated>::type, unsigned>;
+    const Bits x = is_logical() ? Bits{a != 0} : static_cast<Bits>(a);
+    const Bits y = is_logical() ? Bits{b != 0} : static_cast<Bits>(b);
+    const bool is_and = operation_ == O::bit_and || operation_ == O::logical_and;
+    const bool is_or = operation_ == O::bit_or || operation_ == O::logical_or;
+    return static_cast<Accumulated>(is_and ? x & y : is_or ? x | y : x ^ y);
+  }
+
+  /// A call: a division takes a hundred instructions.
+  static PENSTOCK_HOST_DEVICE __attribute__((noinline)) Accumulated divided(Accumulated value,
+                                                                            std::uint32_t ranks) {
+    return coll::divided(value, ranks);
+  }
+
+  coll::Operation operation_;
+  double factor_ = 1;
+};
+
+/// Reduces element `i`.
+template <class Arithmetic>
+PENSTOCK_HOST_DEVICE inline void combine_one(const Values& values, std::size_t i,
+                                             const Arithmetic& arithmetic) {
+  using Word = typename Arithmetic::Word;
+  const auto value_of = [&](std::uint32_t rank) {
+    Word word;
+    std::memcpy(&word, static_cast<const unsigned char*>(values.operand[rank]) + i * sizeof word,
+                sizeof word);
+    return arithmetic.decoded(word);
+  };
+  auto value = value_of(0);
+  for (std::uint32_t k = 1; k < values.operands; ++k)
+    value = arithmetic.combined(value, value_of(k));
+  const Word word = arithmetic.encoded(value, values.ranks);
+  std::memcpy(static_cast<unsigned char*>(values.result) + i * sizeof word, &word, sizeof word);
+}
+
+/// Calls `use` with the arithmetic of the call's operation, if the format has such an operation.
+template <class Format, class Call, class Use>
+PENSTOCK_HOST_DEVICE inline void with_arithmetic(const Call& call, const Use& use) {
+  using O = coll::Operation;
+  if (call.operation >= O::bit_and) return use(Arithmetic<Format, Family::bits>(call));
+  if constexpr (!std::is_same_v<Format, coll::Boolean>) {  // coll::of_booleans() leaves bits
+    if (call.operation == O::product) return use(Arithmetic<Format, Family::product>(call));
+    if (call.operation == O::minimum || call.operation == O::maximum)
+      return use(Arithmetic<Format, Family::extremes>(call));
+    use(Arithmetic<Format, Family::sums>(call));
+  }
 }
 
 }  // namespace penstock::gpu

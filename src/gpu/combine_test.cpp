@@ -1,5 +1,5 @@
 // The kernels of combine.cu, compiled for the host with CUDA's words given a meaning there: any
-// number of threads gives the results of combined_element().
+// number of threads gives the results of hosts.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,10 +9,9 @@
 
 #include "base/format.hpp"
 #include "base/seed_in_tests.hpp"
-#include "schedule/datatype.hpp"
+#include "schedule/reduction.hpp"
 
 #define __device__
-#define __noinline__ __attribute__((noinline))
 #define __global__
 #define __grid_constant__
 
@@ -70,23 +69,29 @@ struct Case {
   bool in_place;
 };
 
-template <class Format>
-std::vector<std::byte> wanted(const Combine& call) {
-  using Word = typename Format::Word;
-  std::vector<std::byte> result(call.elements * sizeof(Word));
-  with_operation<Format>(call.operation, [&](auto operation) {
-    constexpr coll::Operation constant = decltype(operation)::value;
-    for (std::size_t i = 0; i < call.elements; ++i) {
-      const Word word = combined_element<Format, constant>(call.values(), i, call.factor);
-      std::memcpy(result.data() + i * sizeof word, &word, sizeof word);
-    }
-  });
+/// The result of hosts.
+std::vector<std::byte> wanted(const Combine& call, coll::Datatype type, coll::Operation operation) {
+  const auto reduction = coll::Reduction::make(type, operation, call.ranks);
+  EXPECT_TRUE(reduction);
+  alignas(64) std::byte accumulator[coll::Reduction::accumulator_bytes];
+  const std::size_t element = coll::bytes_of(type);
+  std::vector<std::byte> result(call.elements * element);
+  for (std::size_t i = 0, n = 0; i < call.elements; i += n) {
+    n = std::min(call.elements - i, coll::Reduction::max_elements);
+    const auto values = [&](std::uint32_t k) {
+      return static_cast<const std::byte*>(call.operand[k]) + i * element;
+    };
+    reduction->first(accumulator, values(0), n, call.factor);
+    for (std::uint32_t k = 1; k < call.operands; ++k)
+      reduction->add(accumulator, values(k), n, call.factor);
+    reduction->finish(result.data() + i * element, accumulator, n);
+  }
   return result;
 }
 
-template <class Format>
-void reduce(const Case& given, void (*kernel)(const Combine), std::mt19937_64& random) {
-  const std::size_t bytes = given.elements * sizeof(typename Format::Word);
+void reduce(const Case& given, coll::Datatype type, void (*kernel)(const Combine),
+            std::mt19937_64& random) {
+  const std::size_t bytes = given.elements * coll::bytes_of(type);
   std::vector<Buffer> operands;
   for (std::uint32_t k = 0; k < given.operands; ++k) {
     operands.emplace_back(bytes, given.shift);
@@ -101,9 +106,10 @@ void reduce(const Case& given, void (*kernel)(const Combine), std::mt19937_64& r
   call.factor = 3;
   call.operands = given.operands;
   call.ranks = given.operands;
-  call.operation = given.operation;
+  call.operation =
+      type == coll::Datatype::boolean ? coll::of_booleans(given.operation) : given.operation;
   for (std::uint32_t k = 0; k < given.operands; ++k) call.operand[k] = operands[k].data();
-  const auto expected = wanted<Format>(call);
+  const auto expected = wanted(call, type, given.operation);
   blockDim.x = static_cast<unsigned>(1 + random() % 7);
   gridDim.x = static_cast<unsigned>(1 + random() % 3);
   for (blockIdx.x = 0; blockIdx.x < gridDim.x; ++blockIdx.x)
@@ -112,29 +118,26 @@ void reduce(const Case& given, void (*kernel)(const Combine), std::mt19937_64& r
   EXPECT_TRUE(result.is_whole_around());
 }
 
-template <class Format>
 void reduce_all(coll::Datatype type, void (*kernel)(const Combine)) {
   std::mt19937_64 random(base::seed_in_tests());
   constexpr std::size_t sizes[] = {0, 1, 7, 16, 33, 64, 200, 1025};
   for (std::uint32_t o = 0; o < coll::operation_count; ++o) {
-    auto operation = static_cast<coll::Operation>(o);
+    const auto operation = static_cast<coll::Operation>(o);
     if (!supports(operation, type)) continue;
-    if (type == coll::Datatype::boolean) operation = coll::of_booleans(operation);
     for (const std::size_t elements : sizes)
       for (const std::uint32_t operands : {1u, 2u, 3u, 5u}) {
-        const Case given{operation, elements, random() % 2 * sizeof(typename Format::Word),
-                         operands, random() % 2 == 0};
+        const Case given{operation, elements, random() % 2 * coll::bytes_of(type), operands,
+                         random() % 2 == 0};
         SCOPED_TRACE(fmt::format("{} {} of {} values at {}", name_of(type), name_of(operation),
                                  elements, given.shift));
-        reduce<Format>(given, kernel, random);
+        reduce(given, type, kernel, random);
       }
   }
 }
 
 TEST(Combine, IsTheSameByAnyNumberOfThreads) {
 #define PENSTOCK_COMMA ,
-#define PENSTOCK_COMBINE(type, ...) \
-  reduce_all<__VA_ARGS__>(coll::Datatype::type, penstock_combine_##type);
+#define PENSTOCK_COMBINE(type, ...) reduce_all(coll::Datatype::type, penstock_combine_##type);
 #include "gpu/combine_table.inc"
 #undef PENSTOCK_COMBINE
 #undef PENSTOCK_COMMA
