@@ -12,8 +12,12 @@ namespace penstock::nccl {
 
 namespace {
 
-cuda::DevicePointer device_pointer(const std::byte* data) {
+cuda::DevicePointer device_pointer(const void* data) {
   return reinterpret_cast<cuda::DevicePointer>(data);
+}
+template <class Pointed>
+Pointed* pointer(cuda::DevicePointer at) {
+  return reinterpret_cast<Pointed*>(at);
 }
 
 }  // namespace
@@ -113,8 +117,8 @@ Result Channel::counted(Result result, std::uint64_t operations) {
   return result == success ? outcome(outstanding_.count(stream_, operations)) : result;
 }
 
-Result Channel::has_room(bool& room) {
-  const auto found = outstanding_.has_room(operations_of_chunk);
+Result Channel::has_room_for(std::uint64_t operations, bool& room) {
+  const auto found = outstanding_.has_room(operations);
   room = found && *found;
   return found ? success : outcome(unexpected(found.error()));
 }
@@ -124,6 +128,36 @@ Result Channel::check() const {
   return status == cuda::not_ready ? success : checked(status, "a message");
 }
 
+gpu::ChunkMove Channel::move_of(const Chunk& chunk) const {
+  const cuda::DevicePointer buffered =
+      in_slot(chunk) ? pinned_ring_->at(ring_->slot(enqueued_)) : pinned_->at(buffer(enqueued_));
+  if (is_send_) return {pointer<void>(buffered), chunk.data, chunk.bytes};
+  return {chunk.data, pointer<void>(buffered), chunk.bytes};
+}
+
+Result Channel::launch(std::deque<Chunk>& chunks) {
+  constexpr std::uint64_t entries = gpu::ChunkRun::entries;
+  const auto kernel = device_->chunks_kernel();
+  std::uint64_t free = entries - (enqueued_ - std::min(done(), enqueued_));
+  if (!has_slots() || !kernel || free < std::min<std::uint64_t>(chunks.size(), entries / 2))
+    return success;
+  gpu::ChunkMove* const ring = ring_of_launches();
+  gpu::ChunkRun run{
+      .ring = pointer<const gpu::ChunkMove>(pinned_->at(reinterpret_cast<const std::byte*>(ring))),
+      .begin = enqueued_,
+      .go = pointer<const std::uint64_t>(pinned_->at(word(go_word))),
+      .done = pointer<std::uint64_t>(pinned_->at(word(done_word)))};
+  for (; free != 0 && !chunks.empty(); --free) {
+    ring[enqueued_ % entries] = move_of(chunks.front());
+    chunks.pop_front();
+    run.end = ++enqueued_;
+  }
+  if (is_send_) last_sent_ = enqueued_;
+  return counted(
+      outcome(device_->launch(*kernel, 1, gpu::fused_threads, &run, stream_, "a message's chunks")),
+      1);
+}
+
 Result Channel::enqueue(const Chunk& chunk) {
   const cuda::Driver& driver = device_->driver();
   const std::uint64_t number = enqueued_ + 1;
@@ -131,12 +165,10 @@ Result Channel::enqueue(const Chunk& chunk) {
   if (is_send_) last_sent_ = number;
   Result result = from_pool ? success : wait_for(go_word, number);
   if (result == success && !in_place(chunk)) {
-    const cuda::DevicePointer buffered = in_slot(chunk) ? pinned_ring_->at(ring_->slot(enqueued_))
-                                                        : pinned_->at(buffer(enqueued_)),
-                              there = device_pointer(chunk.data);
-    result = checked(is_send_ ? driver.copy(buffered, there, chunk.bytes, stream_)
-                              : driver.copy(there, buffered, chunk.bytes, stream_),
-                     "a message's copy");
+    const gpu::ChunkMove move = move_of(chunk);
+    result = checked(
+        driver.copy(device_pointer(move.to), device_pointer(move.from), move.bytes, stream_),
+        "a message's copy");
   }
   if (result != success) return result;
   ++enqueued_;

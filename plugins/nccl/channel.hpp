@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 
+#include "gpu/chunk_run.hpp"
 #include "gpu/outstanding.hpp"
 #include "gpu/pinned.hpp"
 #include "nccl/abi.hpp"
@@ -69,12 +70,19 @@ class Channel {
   Result begin_after(Stream user);
   /// Precedes the next `count` chunks: enqueues a signal that the channel may write their memory.
   Result reach(std::uint64_t count);
-  /// Whether the stream takes another chunk at once. Errors: the driver's, if the GPU has failed.
-  Result has_room(bool& room);
+  /// Whether the stream takes a begin, an end or a launch at once. Errors: the driver's, if the GPU
+  /// has failed.
+  Result has_room(bool& room) { return has_room_for(operations_of_end, room); }
+  /// Whether it takes another chunk, too.
+  Result has_room_for_chunk(bool& room) {
+    return has_room_for(operations_of_chunk + kept_operations, room);
+  }
   /// Errors: the driver's, if the GPU has failed.
   Result check() const;
   /// Enqueues the next chunk on the stream.
   Result enqueue(const Chunk& chunk);
+  /// Enqueues the next chunks as one launch, and removes them; not if that cannot take enough.
+  Result launch(std::deque<Chunk>& chunks);
   Result end_before(Stream user);
 
   // Called by the thread that carries messages:
@@ -108,6 +116,7 @@ class Channel {
         key_(key),
         outstanding_(*device_) {}
   Result allocate();
+  Result has_room_for(std::uint64_t operations, bool& room);
   Result counted(Result result, std::uint64_t operations);
   Result wait_for(std::size_t word, std::uint64_t number);
   Result checked(cuda::Status status, const char* what) const;
@@ -116,11 +125,20 @@ class Channel {
   bool in_place(const Chunk& chunk) const { return !has_slots() && chunk.in_pool != nullptr; }
   std::uint64_t buffers() const { return has_slots() ? SlotRing::slots : 2; }
   std::uint64_t staged_bytes() const { return has_slots() ? longest_short : longest_staged; }
-  std::uint64_t memory_bytes() const { return buffers() * staged_bytes() + page; }
+  /// Of the buffers, the words, and the ring of launches.
+  std::uint64_t memory_bytes() const {
+    return buffers() * staged_bytes() + page +
+           (has_slots() ? gpu::ChunkRun::entries * sizeof(gpu::ChunkMove) : 0);
+  }
   std::byte* buffer(std::uint64_t chunk) const {
     return memory_ + chunk % buffers() * staged_bytes();
   }
   std::byte* word(std::size_t i) const { return memory_ + buffers() * staged_bytes() + i * 64; }
+  gpu::ChunkMove* ring_of_launches() const {
+    return reinterpret_cast<gpu::ChunkMove*>(word(0) + page);
+  }
+  /// The copy of the next chunk.
+  gpu::ChunkMove move_of(const Chunk& chunk) const;
   std::atomic<std::uint64_t>& word_at(std::size_t i) const {
     return *reinterpret_cast<std::atomic<std::uint64_t>*>(word(i));
   }
@@ -140,6 +158,8 @@ class Channel {
   static constexpr std::uint64_t page = 4096;
   static constexpr std::uint64_t operations_of_chunk = 3;  ///< a wait, a copy, a word
   static constexpr std::uint64_t operations_of_end = 2;    ///< a wait, an event
+  /// For begins, ends and launches, when the stream takes no more chunks.
+  static constexpr std::uint64_t kept_operations = 128;
   static constexpr std::size_t go_word = 0, done_word = 1, reached_word = 2, told_word = 3;
 
   std::shared_ptr<const gpu::Device> device_;

@@ -107,6 +107,7 @@ class Issue {
   void cut(const Transfer& transfer, Channel& channel);
   Result begin(bool& room);
   Result give_chunks(bool& given);
+  Result give_some(Channel& channel, std::deque<ChannelChunk>& left);
   Result end(bool& room);
 
   std::optional<ncclComm::InCall> in_;
@@ -163,16 +164,26 @@ Result Issue::give_chunks(bool& given) {
   for (bool moved = true; moved;) {
     moved = false;
     for (auto& [channel, left] : parts_) {
-      bool room = false;
       if (left.empty()) continue;
-      if (const Result found = channel->has_room(room); found != success) return found;
-      if (!room) continue;
-      if (const Result result = channel->enqueue(left.front()); result != success) return result;
-      left.pop_front();
-      given = moved = true;
+      const std::size_t before = left.size();
+      if (const Result gave = give_some(*channel, left); gave != success) return gave;
+      if (left.size() != before) given = moved = true;
     }
   }
   return success;
+}
+
+/// Gives the channel's stream a chunk, or all that are left if it has room for one launch alone.
+Result Issue::give_some(Channel& channel, std::deque<ChannelChunk>& left) {
+  bool room = false;
+  if (const Result found = channel.has_room_for_chunk(room); found != success) return found;
+  if (!room) {
+    const Result found = channel.has_room(room);
+    return found == success && room ? channel.launch(left) : found;
+  }
+  const Result result = channel.enqueue(left.front());
+  left.pop_front();
+  return result;
 }
 
 Result Issue::end(bool& room) {

@@ -1,5 +1,5 @@
-// The kernels of gpu/fused.cu on the stand-in GPU: the same code of the rounds and of an element,
-// by a block of a few threads of the host.
+// The kernels of gpu/fused.cu and gpu/chunk_run.cu on the stand-in GPU: the same code of the
+// rounds, of an element and of chunks, by a block of a few threads of the host.
 #include <sched.h>
 
 #include <array>
@@ -7,7 +7,7 @@
 #include <barrier>
 #include <cstring>
 
-#include "gpu/fused.hpp"
+#include "gpu/chunk_run.hpp"
 #include "sim/cuda/kernels.hpp"
 #include "sim/cuda/stream.hpp"
 
@@ -92,19 +92,38 @@ bool reach_all(FusedCall& call, std::size_t element_bytes) {
   return found;
 }
 
+/// `run`: what a thread of the block does.
+template <class Run>
+void run_block(const Run& run) {
+  Block block;
+  std::array<std::thread, block_threads - 1> others;
+  for (std::uint32_t i = 1; i < block_threads; ++i)
+    others[i - 1] = std::thread([&, i] { run(BlockThread(block, i)); });
+  run(BlockThread(block, 0));
+  for (std::thread& other : others) other.join();
+}
+
 template <class Format>
 void carry_out(const Grid&, void* const* arguments) {
   FusedCall call = *static_cast<const FusedCall*>(arguments[0]);
   if (!reach_all(call, sizeof(typename Format::Word))) return set_sticky_error(illegal_address);
-  Block block;
-  const auto run = [&](std::uint32_t thread) {
-    const BlockThread self(block, thread);
+  run_block([&](const BlockThread& self) {
     gpu::CarryingOut<Format, BlockThread>(call, self).carry_out();
-  };
-  std::array<std::thread, block_threads - 1> others;
-  for (std::uint32_t i = 1; i < block_threads; ++i) others[i - 1] = std::thread(run, i);
-  run(0);
-  for (std::thread& other : others) other.join();
+  });
+}
+
+void carry_chunks(const Grid&, void* const* arguments) {
+  gpu::ChunkRun run = *static_cast<const gpu::ChunkRun*>(arguments[0]);
+  std::vector<gpu::ChunkMove> ring(gpu::ChunkRun::entries);
+  bool found =
+      reach(run.ring, ring.size() * sizeof ring[0]) && reach(run.go, 8) && reach(run.done, 8);
+  for (std::uint64_t k = run.begin; k < run.end && found; ++k) {
+    gpu::ChunkMove& chunk = ring[k % ring.size()] = run.ring[k % ring.size()];
+    found = reach(chunk.to, chunk.bytes) && reach(chunk.from, chunk.bytes);
+  }
+  if (!found) return set_sticky_error(illegal_address);
+  run.ring = ring.data();
+  run_block([&](const BlockThread& self) { gpu::carry_chunks(run, self); });
 }
 
 }  // namespace
@@ -115,6 +134,7 @@ void add_fused_kernels() {
   add_kernel("penstock_fused_" #type, sizeof(FusedCall), carry_out<__VA_ARGS__>);
 #include "gpu/combine_table.inc"
 #undef PENSTOCK_COMBINE
+  add_kernel("penstock_chunks", sizeof(gpu::ChunkRun), carry_chunks);
 }
 
 }  // namespace penstock::sim::cuda

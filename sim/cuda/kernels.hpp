@@ -33,7 +33,7 @@ void add_kernel(const std::string& name, std::size_t argument_bytes,
 unsigned launches_of(const std::string& begin);
 const Kernel* find_kernel(const std::string& name);
 
-/// Adds the kernels of gpu/combine.cu, gpu/fused.cu and gpu/words.cu, compiled for the host.
+/// Adds the kernels of gpu/kernels.cu, compiled for the host.
 void add_combine_kernels();
 void add_fused_kernels();
 void add_word_kernels();

@@ -52,7 +52,7 @@ PENSTOCK_HOST_DEVICE inline double factor_of(const Call& call) {
 /// compile a loop for each. Reads of the pool take longer than either.
 enum class Family { sums, product, extremes, bits };
 
-/// coll/element.hpp for the operations of a family.
+/// schedule/element.hpp for the operations of a family.
 template <class Format, Family its_family>
 class Arithmetic {
  public:

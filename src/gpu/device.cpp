@@ -114,6 +114,7 @@ void Device::load_kernels() {
     find(fused_[i], "penstock_fused_" + type);
   }
   find(words_, "penstock_words");
+  find(chunks_, "penstock_chunks");
 }
 
 Result<void> Device::launch(cuda::Function kernel, unsigned blocks, unsigned threads,
@@ -151,6 +152,11 @@ Result<cuda::Function> Device::words_kernel() const {
 Result<cuda::Function> Device::fused_kernel(coll::Datatype type) const {
   PENSTOCK_TRY(need_kernels("collectives by one launch"));
   return fused_[static_cast<std::size_t>(type)];
+}
+
+Result<cuda::Function> Device::chunks_kernel() const {
+  PENSTOCK_TRY(need_kernels("messages of many chunks by one launch"));
+  return chunks_;
 }
 
 Result<void> Device::need_kernels(const char* what) const {

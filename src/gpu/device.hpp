@@ -38,6 +38,7 @@ class Device {
   /// The kernels of word_ops.hpp and fused.hpp. Errors: unavailable, as above.
   Result<cuda::Function> words_kernel() const;
   Result<cuda::Function> fused_kernel(coll::Datatype type) const;
+  Result<cuda::Function> chunks_kernel() const;
   /// Enqueues a kernel with its one argument. Errors: the driver's; `what` names the kernel in
   /// them.
   Result<void> launch(cuda::Function kernel, unsigned blocks, unsigned threads, void* argument,
@@ -84,7 +85,7 @@ class Device {
   cuda::Module module_ = nullptr;
   Result<void> kernels_;
   std::array<cuda::Function, coll::datatype_count> combine_{}, fused_{};
-  cuda::Function words_ = nullptr;
+  cuda::Function words_ = nullptr, chunks_ = nullptr;
   mutable std::atomic<std::uint64_t> launches_{0};
   mutable std::atomic<unsigned> max_blocks_{0};
 };

@@ -3,3 +3,5 @@
 #include "gpu/words.cu"
 // Shared by both.
 #include "gpu/fused.cu"
+// Uses its block of threads.
+#include "gpu/chunk_run.cu"

@@ -150,6 +150,13 @@ class Nccl(NcclRanks, Switches):
         said = self.ranks(2, "deaf", True, timeout=20, PENSTOCK_POOL=self.pool("64M"), STANDIN_FULL_QUEUE_ABORTS=1)
         self.assertEqual([out for _, out, _ in said], ["ncclSend: rank 1 has given up\n", "ok\n"], said)
 
+    def test_many_messages_begin_before_the_other_rank(self):
+        """The call that begins a group returns, though its stream has no room for the operations of each message."""
+        self.program = self.compiled("nccl_messages")
+        for first in (0, 1):
+            with self.subTest(first=first):
+                self.all_right(2, "many", True, timeout=60, FIRST=first, PENSTOCK_POOL=self.pool("256M"), STANDIN_FULL_QUEUE_ABORTS=1)
+
     def test_receiver_is_told_when_sender_gives_up(self):
         self.program = self.compiled("nccl_messages")
         said = self.ranks(2, "mute", True, timeout=20, PENSTOCK_POOL=self.pool("256M"))

@@ -13,6 +13,7 @@
  * Of rank 1, when rank 0 has sent more than a stream's queue holds: full (it receives all), deaf
  * (it aborts, and lives on); mute (it receives a message of rank 0, which aborts, and lives on);
  * and small (it receives many short ones, long before rank 0 sends them).
+ * Of many messages in a group: many (rank FIRST names the other one's when its own have begun).
  *
  * GPU=1: buffers are memory of the GPU that libcuda.so.1 finds. */
 #define _GNU_SOURCE
@@ -266,6 +267,31 @@ static void send_much(const char* folder, const char* how) {
   fclose(fopen(file, "w"));
 }
 
+static void begin_many(const char* folder) {
+  enum { messages = 2000, bytes = 66000 };
+  char file[4096];
+  const int is_first = rank == atoi(getenv("FIRST"));
+  struct buffer all = new_buffer((size_t)messages * bytes);
+  for (size_t i = 0; i < all.bytes && rank == 0; ++i) all.host[i] = (unsigned char)(i / 100 * 7);
+  put(&all, stream);
+  snprintf(file, sizeof file, "%s/begun", folder);
+  while (!is_first && access(file, F_OK) != 0) usleep(1000);
+  CHECK(ncclGroupStart());
+  for (int i = 0; i < messages; ++i) {
+    char* const at = (char*)all.device + (size_t)i * bytes;
+    rank == 0 ? ncclSend(at, bytes, ncclInt8, 1, comm, stream)
+              : ncclRecv(at, bytes, ncclInt8, 0, comm, stream);
+  }
+  CHECK(ncclGroupEnd());
+  if (is_first) fclose(fopen(file, "w"));
+  get(&all, stream);
+  for (size_t i = 0; i < all.bytes; ++i)
+    if (all.host[i] != (unsigned char)(i / 100 * 7))
+      fprintf(stderr, "byte %zu is wrong\n", i), exit(1);
+  CHECK(ncclCommDestroy(comm));
+  printf("ok\n");
+}
+
 int main(int argc, char** argv) {
   if (argc != 5) return 2;
   open_gpu();
@@ -282,6 +308,10 @@ int main(int argc, char** argv) {
   if (strcmp(argv[4], "ends") == 0 || strcmp(argv[4], "alike") == 0 ||
       strcmp(argv[4], "beside") == 0) {
     argv[4][0] == 'e' ? send_and_end() : argv[4][0] == 'a' ? send_words() : wait_beside_others();
+    return 0;
+  }
+  if (strcmp(argv[4], "many") == 0) {
+    begin_many(argv[3]);
     return 0;
   }
   if (strcmp(argv[4], "made") == 0 || strcmp(argv[4], "left") == 0) {
