@@ -13,6 +13,7 @@
 #include "sim/tests/lasting_copies.hpp"
 #include "sim/tests/offload_user.hpp"
 #include "sim/tests/puppet.hpp"
+#include "sim/tests/stops.hpp"
 
 namespace penstock::sim {
 namespace {
@@ -31,9 +32,8 @@ void be_late(World& world, const SmallPool& pool, Turns& turns) {
   const SpaceUser user(world, pool);
   const auto directory = Directory::find_or_make(*user.arena);
   world.require(directory.has_value(), directory ? "" : directory.error().message);
-  Process& self = world.self();
-  self.may_exit = true;
-  self.stops_at = self.operations + 1 + world.random() % operations;
+  world.self().may_exit = true;
+  stop_within(world, operations);
   turns.late_is_ready = true;
   (void)offload::take_claim(*directory, {});
   (void)offload::give_claim_back(*directory, {});
@@ -236,7 +236,7 @@ void claim_while_one_accepts(Parts& parts) {
   bool looked = false, found = false;
   Process& one = parts.one.process();
   ask_for_the_region(parts);
-  parts.has_attached = [&] { one.stops_at = one.operations + 1 + world.random() % operations; };
+  parts.has_attached = [&] { stop_within(world, one, operations); };
   parts.other.starts([&](SpaceUser& user) {
     const Directory directory = Parts::directory(user);
     wait_until(world, "the stop", [&] { return one.stopped; });

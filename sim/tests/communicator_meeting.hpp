@@ -6,6 +6,7 @@
 
 #include "coll/communicator.hpp"
 #include "sim/tests/simulated_pool.hpp"
+#include "sim/tests/stops.hpp"
 
 namespace penstock::sim {
 
@@ -122,7 +123,11 @@ class PlanRank {
       : world_(world), plan_(plan), self_(self), pool_(plan.attach(world, simulated, self)) {}
 
  protected:
-  bool somebody_died() const { return world_.victim() != nullptr && world_.victim()->dead; }
+  /// Or was stopped, and may have been taken for dead.
+  bool somebody_died() const {
+    const Process* const victim = world_.victim();
+    return victim != nullptr && (victim->dead || was_stopped(*victim));
+  }
   /// Waits for all ranks. False: one has died before it came.
   bool await_all_ranks() {
     wait_until(world_, "the ranks", [&] { return plan_.all_came() || somebody_died(); });

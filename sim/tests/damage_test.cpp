@@ -5,6 +5,7 @@
 #include "base/environment_guard.hpp"
 #include "sim/tests/lasting_copies.hpp"
 #include "sim/tests/sides.hpp"
+#include "sim/tests/stops.hpp"
 #include "sim/tests/vandal.hpp"
 
 namespace penstock::sim {
@@ -232,12 +233,11 @@ Scenario stopped(const SimulatedPool& simulated) {
       world.until([&] { return all->addresses[0] && all->addresses[1]; });
       for (const std::size_t which : {first, 1 - first}) {
         Process& one = *world.processes()[which];
-        one.stops_at = one.operations + 1 + world.random() % 600;
+        stop_within(world, one, 600);
         const auto both = [&] { return all->done[0] && all->done[1]; };
         wait_until(world, "it to be stopped", [&] { return one.stopped || both(); });
         world.sleep(4'000'000'000);
-        one.stopped = false;
-        one.stops_at = ~0ull;
+        go_on(one);
       }
       all->vandal_done = true;
     });

@@ -12,6 +12,7 @@
 #include "sim/tests/communicator_meeting.hpp"
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/fused_stream.hpp"
+#include "sim/tests/hour.hpp"
 #include "sim/tests/lasting_copies.hpp"
 
 namespace penstock::sim::direct_test {
@@ -382,6 +383,19 @@ TEST(GpusByLaunches, TellOfNothingWrong) {
                                      .launches = true});
     expect_held("GPUs by launches", "a rank gives up", explore(scenario, 60));
   }
+}
+
+TEST(GpusByLaunches, SurviveAStopOfAnHour) {
+  constexpr std::uint64_t operations = 2'000;
+  SimulatedPool pool({.lease_ms = usual_lease_ms});
+  const std::uint64_t area = place_communicator(pool, 3, direct_shape(3));
+  for (const std::uint32_t victim : {0u, 2u})
+    expect_held(
+        "GPUs by launches", "an hour at any operation",
+        explore(with_an_hour(
+                    calls(pool, area, {.ranks = 3, .calls = 4, .victim = victim, .launches = true}),
+                    operations),
+                30));
 }
 
 /// The host learns that a call is done only after all words that the block has written: a rank that

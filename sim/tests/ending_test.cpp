@@ -10,6 +10,7 @@
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/lasting_copies.hpp"
 #include "sim/tests/small_pool.hpp"
+#include "sim/tests/stops.hpp"
 
 namespace penstock::sim::ending_test {
 namespace {
@@ -145,7 +146,7 @@ Scenario with_a_stop(const SmallPool& pool, Scenario scenario) {
     body(world);
     Process& late = *world.victim();
     constexpr std::uint64_t operations = 3'000;
-    late.stops_at = 1 + world.random() % operations;
+    stop_within(world, late, operations);
     world.spawn(late.node, [&world, &pool, &late] {
       wait_until(world, "it to be stopped", [&] { return late.stopped || gone(late); });
       world.sleep(pool.lease_ns(world) * 2 / 5);

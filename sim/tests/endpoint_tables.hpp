@@ -2,6 +2,7 @@
 #pragma once
 
 #include "sim/tests/simulated_pool.hpp"
+#include "sim/tests/stops.hpp"
 #include "transport/endpoint_table.hpp"
 
 namespace penstock::sim {
@@ -54,7 +55,7 @@ inline Scenario one_is_given_up(Scenario scenario, std::function<void(World&)> m
   scenario.body = [body = scenario.body, meanwhile = std::move(meanwhile)](World& world) {
     body(world);
     Process& late = *world.processes()[0];
-    late.stops_at = 300 + world.random() % 2500;
+    stop_at(late, 300 + world.random() % 2500);
     world.spawn(1, [&world, &late, meanwhile] {
       wait_until(world, "it to be stopped", [&] { return late.stopped || gone(late); });
       meanwhile(world);

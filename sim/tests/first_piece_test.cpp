@@ -7,6 +7,7 @@
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/lasting_copies.hpp"
 #include "sim/tests/late_stores.hpp"
+#include "sim/tests/stops.hpp"
 #include "transport/tx_memory.hpp"
 
 namespace penstock::sim {
@@ -156,19 +157,17 @@ Scenario closes_meanwhile(const SimulatedPool& pool) {
       else
         rest(250);
       owner.close();
-      other.stops_at = ~0ull;
-      other.stopped = false;
+      go_on(other);
       rest(500);  // its publishes may take as long to arrive
     });
     world.spawn(0, [&world, &pool, meet, is_stopped, made] {
       Owner maker(world, pool);
       maker.open();
       meet();
-      Process& self = world.self();
       constexpr std::uint64_t operations = 200;  // of block(), and more
-      if (is_stopped) self.stops_at = self.operations + 1 + world.random() % operations;
+      if (is_stopped) stop_within(world, operations);
       std::byte* const at = maker.block();
-      self.stops_at = ~0ull;
+      never_stop(world.self());
       *made = true;
       maker.memory->give_back(at, block_bytes, true);
       maker.close();

@@ -9,6 +9,7 @@
 #include "pool/reclaim.hpp"
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/small_pool.hpp"
+#include "sim/tests/stops.hpp"
 
 namespace penstock::sim {
 namespace {
@@ -162,7 +163,7 @@ Scenario late_tick(const SmallPool& pool) {
       int publishes = 0;
       Process* me = &world.self();
       arena::after_publish_hook() = [&world, &publishes, me, after] {
-        if (&world.self() == me && ++publishes == 5) me->stops_at = me->operations + after;
+        if (&world.self() == me && ++publishes == 5) stop_at(*me, after);
       };
       (void)worker.arena->destroy(*shared);
       arena::after_publish_hook() = {};

@@ -8,6 +8,7 @@
 
 #include "pool/lease.hpp"
 #include "sim/tests/simulated_pool.hpp"
+#include "sim/tests/stops.hpp"
 
 namespace penstock::sim {
 
@@ -61,6 +62,25 @@ inline void spawn_clock(World& world, const std::shared_ptr<Hour>& hour, Stopped
     });
     hour->over = true;
   });
+}
+
+/// The victim is stopped at one of its first `operations`, with its node: others would wait for one
+/// that is stopped alone beside them.
+inline Scenario with_an_hour(Scenario scenario, std::uint64_t operations) {
+  scenario.name += ", stopped for an hour";
+  scenario.max_steps = 20'000'000;
+  scenario.body = [body = scenario.body, operations](World& world) {
+    body(world);
+    const auto hour = std::make_shared<Hour>();
+    hour->late = world.victim();
+    hour->late->may_exit = true;
+    hour->taken = true;
+    for (const auto& process : world.processes())
+      process->may_exit = process->may_exit || process->node == hour->late->node;
+    stop_within(world, *hour->late, operations);
+    spawn_clock(world, hour, Stopped::with_its_node);
+  };
+  return scenario;
 }
 
 /// It has ended, with an error if it was declared dead. Others go on looking until then.

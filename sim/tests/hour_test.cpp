@@ -14,6 +14,7 @@
 #include "sim/tests/endpoint_tables.hpp"
 #include "sim/tests/hour.hpp"
 #include "sim/tests/ranks.hpp"
+#include "sim/tests/stops.hpp"
 #include "transport/test_tiles.hpp"
 
 namespace penstock::sim {
@@ -92,7 +93,7 @@ Scenario while_attaching(const SimulatedPool& pool, Stopped who) {
     spawn_mate(world, pool, hour, who, there);
     Process& late = world.spawn(0, [&world, &pool, hour, held, there] {
       world.until([&] { return *there; });
-      world.self().stops_at = 1 + world.random() % 900;
+      stop_within(world, 900);
       come_and_go(world, pool, *hour, *held);
     });
     late.may_exit = true;
@@ -316,8 +317,7 @@ void talk(World& world, const SimulatedPool& pool, JobState& job, const Hour& ho
   Rank rank(world, pool, {self, {1 - self}, {1 - self}, 60});
   job.enter(rank, self);
   world.until([&] { return job.opened[1 - self] || hour.may_be_missed(); });
-  if (self == 0)
-    world.self().stops_at = world.self().operations + 1 + world.random() % stops_within;
+  if (self == 0) stop_within(world, stops_within);
   if (!job.opened[1 - self]) return rank.leave();
   rank.meet(job.addresses, [&] { return hour.may_be_missed(); });
   while (!rank.finished()) {

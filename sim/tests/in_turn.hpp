@@ -11,6 +11,7 @@
 #include "sim/tests/lasting_copies.hpp"
 #include "sim/tests/late_stores.hpp"
 #include "sim/tests/puppet.hpp"
+#include "sim/tests/stops.hpp"
 
 namespace penstock::sim {
 
@@ -66,10 +67,8 @@ inline void expect_held_with_late_stores(const char* protocol, const SmallPool& 
 inline void stop_within(World& world, std::uint64_t operations, Puppet& rank, Puppet::Task task,
                         Puppet& watcher) {
   rank.starts([&world, operations, task = std::move(task)](SpaceUser& user) {
-    Process& self = world.self();
-    self.stops_at = self.operations + 1 + world.random() % operations;
+    const StopWithin stop(world, operations);
     task(user);
-    self.stops_at = ~0ull;
   });
   while (!rank.is_idle() || !watcher.is_idle()) {
     world.sleep(2'000'000);  // its stores leave meanwhile

@@ -12,6 +12,7 @@
 #include "sim/tests/lasting_copies.hpp"
 #include "sim/tests/late_stores.hpp"
 #include "sim/tests/simulated_pool.hpp"
+#include "sim/tests/stops.hpp"
 #include "sim/tests/window_space.hpp"
 #include "window/window.hpp"
 
@@ -96,14 +97,14 @@ enum class Call : std::uint8_t { lock, update };
 
 /// The late one is stopped at this operation of its call, if the call has that many.
 void be_late(Rank& rank, Plan& plan, Process& self, Call call, std::uint64_t operation) {
-  self.stops_at = self.operations + operation;
+  stop_at(self, operation);
   if (call == Call::lock) {
     rank.lock();
     rank.unlock();
   } else {
     rank.add();
   }
-  self.stops_at = ~0ull;
+  never_stop(self);
   plan.through = true;
 }
 

@@ -14,6 +14,7 @@
 #include "coll/test_mover.hpp"
 #include "sim/tests/communicator_meeting.hpp"
 #include "sim/tests/expect_held.hpp"
+#include "sim/tests/hour.hpp"
 #include "sim/tests/lasting_copies.hpp"
 #include "sim/tests/moved_stream.hpp"
 
@@ -268,6 +269,19 @@ TEST(MovedAtOnce, SurvivesADeathAtEachOperation) {
     expect_held(
         "moved by one launch", "a kill after each operation",
         crash_everywhere(calls<Rank>(pool, area, {.ranks = 3, .calls = 4, .victim = victim}), 100));
+}
+
+TEST(MovedAtOnce, SurvivesAStopOfAnHour) {
+  constexpr std::uint64_t operations = 2'000;
+  SimulatedPool pool({.lease_ms = usual_lease_ms});
+  const std::uint64_t area = place_communicator(pool, 3);
+  for (const std::uint32_t nodes : {2u, 3u})
+    for (const std::uint32_t victim : {0u, 2u}) {
+      const Scenario scenario =
+          calls<Rank>(pool, area, {.ranks = 3, .calls = 4, .victim = victim, .nodes = nodes});
+      expect_held("moved by one launch", "an hour at any operation",
+                  explore(with_an_hour(scenario, operations), 30));
+    }
 }
 
 TEST(MovedAtOnce, MovesNothingOnceLetGo) {

@@ -12,6 +12,7 @@
 #include "sim/tests/communicator_meeting.hpp"
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/lasting_copies.hpp"
+#include "sim/tests/stops.hpp"
 
 namespace penstock::sim::moved_test {
 namespace {
@@ -46,10 +47,9 @@ class Rank : PlanRank<Plan> {
     if (is_stopped) comm->give_up({ErrorCode::unavailable, "it was aborted"}, true);
     comm->write_back_own_slots();
     constexpr std::uint64_t operations = 45;  // of leave()
-    if (is_stopped)
-      world_.self().stops_at = world_.self().operations + 1 + world_.random() % operations;
+    if (is_stopped) stop_within(world_, operations);
     comm->leave();
-    world_.self().stops_at = ~0ull;
+    never_stop(world_.self());
     if (!is_next_owner) return;
     if (plan_.stops_rank_2) return check_memory_and_go_on(*comm);
     const auto all = comm->await_all_left("the end");
@@ -69,10 +69,7 @@ class Rank : PlanRank<Plan> {
       world_.yield();
     }
     if (all_left) expect_memory_stays();
-    for (const auto& process : world_.processes()) {
-      process->stops_at = ~0ull;
-      process->stopped = false;
-    }
+    for (const auto& process : world_.processes()) go_on(*process);
   }
   bool call(Communicator& comm, std::size_t number) {
     const coll::TestCall& w = plan_.calls[number];
@@ -233,14 +230,12 @@ class OfTwo {
       pool_->memory().publish_bulk(comm.chunk_of(*prepared, comm.begun(), 0, chunk), over.data(),
                                    over.size());
     pool_->memory().full_fence();
-    other.stops_at = ~0ull;
-    other.stopped = false;
+    go_on(other);
   }
   void get(Communicator& comm, const coll::Call& call, const std::vector<std::byte>& data) {
     constexpr std::uint64_t operations = 50;
-    Process& self = world_.self();
     wait_until(world_, "the root", [&] { return meeting_.is_sent; });
-    self.stops_at = self.operations + 1 + world_.random() % operations;
+    stop_within(world_, operations);
     const auto done = comm.run(call);
     if (!done) return world_.require(done.error().code == ErrorCode::unavailable, "another error");
     world_.require(data == std::vector<std::byte>(bytes, sent), "wrong bytes without an error");

@@ -10,6 +10,7 @@
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/lasting_copies.hpp"
 #include "sim/tests/offload_user.hpp"
+#include "sim/tests/stops.hpp"
 
 namespace penstock::sim {
 namespace {
@@ -191,7 +192,7 @@ TEST(Offload, SwitchResumedAfterLeaseHarmsNothing) {
     constexpr std::size_t of_the_switch = 1;
     Process& one = *world.processes()[of_the_switch];
     one.may_exit = true;
-    one.stops_at = 200 + world.random() % 6000;
+    stop_at(one, 200 + world.random() % 6000);
     world.spawn(3, [&world, &pool, &one] {
       wait_until(world, "the stop", [&] { return one.stopped || gone(one); });
       world.sleep(2 * pool.lease_ns(world));

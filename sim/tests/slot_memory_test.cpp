@@ -14,6 +14,7 @@
 #include "sim/tests/lasting_copies.hpp"
 #include "sim/tests/late_stores.hpp"
 #include "sim/tests/small_pool.hpp"
+#include "sim/tests/stops.hpp"
 
 using penstock::nccl::SlotMemory;
 using penstock::nccl::SlotRing;
@@ -137,7 +138,7 @@ class Rank {
     pool().memory().full_fence();  // the test's own words travel faster than the pool's
     token = pool().token();
     at = object.offset;
-    if (is_stopped()) world_.self().stops_at = world_.self().operations + 1 + world_.random() % 200;
+    if (is_stopped()) stop_within(world_, 200);
   }
   void send_note(const Object& object, std::uint64_t number) {
     pool().confirm();  // as a channel does
@@ -173,10 +174,9 @@ class Rank {
 
   /// A process that is stopped alone while it holds the pool's lock keeps the others waiting.
   void stop_before_the_lock(const SlotMemory& other) {
-    Process& self = world_.self();
-    if (!facts_.hour->begun) self.stops_at = self.operations + 1;
+    if (!facts_.hour->begun) stop_within(world_, 1);
     (void)other.has_left();
-    self.stops_at = ~0ull;
+    never_stop(world_.self());
   }
 
   World& world_;

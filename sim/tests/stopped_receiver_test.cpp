@@ -7,6 +7,7 @@
 #include "messages/messenger.hpp"
 #include "sim/tests/hour.hpp"
 #include "sim/tests/ranks.hpp"
+#include "sim/tests/stops.hpp"
 
 namespace penstock::sim::stopped_receiver_test {
 namespace {
@@ -57,7 +58,7 @@ class Side {
 
   /// The receiver: lets messages arrive for a while, and takes them in their order.
   void receive_all() {
-    world_.self().stops_at = world_.self().operations + 1 + world_.random() % 10'000;
+    stop_within(world_, 10'000);
     for (std::uint64_t looks = world_.random() % 300; looks > 0; --looks) go_on();
     for (std::uint32_t i = 0; i < messages_of_all; ++i) {
       std::vector<std::byte> into(bytes_of(i));

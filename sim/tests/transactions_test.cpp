@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "sim/tests/persist_space.hpp"
+#include "sim/tests/stops.hpp"
 
 namespace penstock::sim::transactions_test {
 namespace {
@@ -379,7 +380,7 @@ Scenario writer_stops(const PersistSpace& space) {
     Process& late = world.spawn(1, [&world, &space, numbers] {
       Member member(world, space);
       const auto log = must(world, persist::UndoLog::open(*member.arena, log_bytes));
-      world.self().stops_at = world.self().operations + 1 + world.random() % 300;
+      stop_within(world, 300);
       transact(world, member, *log, *numbers, 0, 100);
       world.require(false, "it was not stopped");
     });
