@@ -1,6 +1,10 @@
 // Processes of different jobs that share memory, Reclaim::shares_with().
 #include <array>
+#include <barrier>
+#include <deque>
 #include <set>
+#include <thread>
+#include <vector>
 
 #include "pool/test_foreign.hpp"
 
@@ -49,6 +53,41 @@ TEST_F(SharingTest, KeepsObjectsOfDeadPeerOfAnotherJob) {
     EXPECT_EQ(stranger->reclaim().reap([&](const auto& tokens) { dead = tokens; }).value(), 1u);
     EXPECT_THAT(dead, ElementsAre(dies));
   }
+}
+
+/// As threads that each make a communicator: of some peers both learn, of others one.
+TEST_F(SharingTest, KeepsPeersThatTwoThreadsAnnounce) {
+  constexpr std::size_t peers = 6, threads = 2;
+  auto stranger = attach({.job = "other"});
+  auto survivor = attach({.job = "one"});
+  std::deque<Child> children;
+  std::vector<std::uint64_t> tokens;
+  for (std::size_t i = 0; i < peers; ++i) {
+    children.emplace_back([&](const Child::Report& report) -> int {
+      const auto pool = attach({.job = fmt::format("peer {}", i)});
+      report(pool->token());
+      sleep_until_killed();
+    });
+    tokens.push_back(children.back().next_report());
+  }
+  std::barrier<> all(threads);
+  const auto announce = [&](std::size_t own) {
+    for (std::size_t i = 0; i < peers; ++i) {
+      all.arrive_and_wait();
+      if (i % 3 == own) continue;
+      EXPECT_TRUE(survivor->reclaim().shares_with(std::array{tokens[i]}));
+    }
+  };
+  std::thread other(announce, 1);
+  announce(0);
+  other.join();
+  for (Child& child : children) {
+    child.kill(SIGKILL);
+    child.wait();
+  }
+  EXPECT_EQ(stranger->reclaim().reap([](const auto&) { FAIL(); }).value(), 0u);
+  survivor.reset();
+  EXPECT_EQ(stranger->reclaim().reap([](const auto&) {}).value(), peers);
 }
 
 TEST_F(SharingTest, RefusesToShareWithAKilledProcess) {
