@@ -23,11 +23,13 @@ struct Course {
 
 struct Spent {
   std::uint64_t awake_ns = 0, all_ns = 0, sleeps = 0, longest_sleep_ns = 0;
+  std::uint64_t shortest_sleep_ns = ~0ull;
 };
 
 class Host {
  public:
   explicit Host(std::uint64_t oversleeps_ns = 4'000) : oversleeps_ns_(oversleeps_ns) {}
+  void set_timer(std::uint64_t oversleeps_ns) { oversleeps_ns_ = oversleeps_ns; }
 
   /// Carries out a call. The pace remembers the times of its chunks for the next one.
   Spent run(const Course& course, bool sleeps = true) {
@@ -84,6 +86,7 @@ class Host {
                     now_ns_ += ns + oversleeps_ns_;
                     ++spent_.sleeps;
                     spent_.longest_sleep_ns = std::max(spent_.longest_sleep_ns, ns);
+                    spent_.shortest_sleep_ns = std::min(spent_.shortest_sleep_ns, ns);
                   }}};
 };
 
@@ -134,6 +137,7 @@ TEST(LanePace, SleepsBrieflyBetweenLooks) {
     const Spent spent = second(host, course);
     EXPECT_GT(spent.sleeps, course.chunks);
     EXPECT_LE(spent.longest_sleep_ns, LanePace::longest_ns);
+    EXPECT_GE(spent.shortest_sleep_ns, 2'000u);  // a shorter one costs more than it saves
   }
 }
 
@@ -143,6 +147,62 @@ TEST(LanePace, SleepsLessIfTheTimerIsCoarse) {
     const Course course{.move_ns = ns};
     EXPECT_LE(second(host, course).all_ns * 10, polled(course).all_ns * 11) << ns;
   }
+}
+
+/// A coarse timer, or a process that was stopped for an hour while it slept.
+TEST(LanePace, SleepsAgainOnceTheTimerIsFine) {
+  for (const std::uint64_t ns : {100'000ull, 300'000ull, 3'600'000'000'000ull}) {
+    Host host(ns);
+    (void)host.run({.chunks = 8});
+    host.set_timer(4'000);
+    for (int call = 0; call < 6; ++call) (void)host.run({});
+    const Spent spent = host.run({});
+    EXPECT_LE(spent.awake_ns * 4, spent.all_ns) << ns;
+  }
+}
+
+/// The pace itself, which expects 55 bytes a nanosecond at first.
+struct Paced {
+  std::uint64_t now_ns = 1'000'000'000, slept_ns = 0;
+  LanePace pace{{[this] { return now_ns; },
+                 [this](std::uint64_t ns) {
+                   now_ns += ns;
+                   slept_ns = ns;
+                 }}};
+  std::uint64_t rest() {
+    slept_ns = 0;
+    pace.rest();
+    return slept_ns;
+  }
+};
+
+TEST(LanePace, LooksWhenTheFirstLaneIsExpected) {
+  constexpr std::uint64_t bytes_a_ns = 55;
+  for (const Lane early : lanes) {
+    const Lane late = early == Lane::write ? Lane::read : Lane::write;
+    Paced paced;
+    paced.pace.begin(true);
+    paced.pace.move(early, 30'000 * bytes_a_ns);
+    paced.pace.move(late, 150'000 * bytes_a_ns);
+    EXPECT_LE(paced.rest(), 30'000u);
+    paced.pace.end(early);  // and is not looked for any more
+    EXPECT_GE(paced.rest(), 100'000u);
+  }
+}
+
+TEST(LanePace, LearnsNothingFromMovesWithoutBytes) {
+  constexpr std::uint64_t bytes = 55 * 30'000;
+  Paced paced;
+  paced.pace.begin(true);
+  for (const std::uint64_t moved : {bytes, bytes, std::uint64_t{0}}) {
+    paced.pace.move(Lane::write, moved);
+    if (moved == 0) paced.now_ns += 5'000'000;
+    if (moved != 0) paced.now_ns += 30'000;
+    paced.pace.wait(Lane::write);
+  }
+  paced.pace.end(Lane::read);
+  paced.pace.move(Lane::write, bytes);
+  EXPECT_LE(paced.rest(), 30'000u);
 }
 
 /// A delay is noticed late by an eighth of it at most, and the chunks behind it are noticed in
