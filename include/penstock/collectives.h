@@ -104,7 +104,8 @@ PENSTOCK_API uint64_t penstock_comm_token(const penstock_comm_t* comm, uint32_t 
  * free once all ranks have closed. NULL is ignored. */
 PENSTOCK_API void penstock_comm_close(penstock_comm_t* comm);
 
-/* A part of a buffer that belongs to one rank. */
+/* A part of a buffer that belongs to one rank. The blocks of a list may differ in length; in a
+ * reduce_scatter all ranks give the same lengths. */
 typedef struct {
   uint64_t offset, bytes;
 } penstock_block_t;

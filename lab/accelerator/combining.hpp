@@ -1,6 +1,6 @@
 // Computes a chunk whose operands have all arrived: gathers them from the ranks' slots, reduces
-// them in rank order by the arithmetic of src/coll, and stores the result into a slot. So the bits
-// are those that the ranks would have computed themselves.
+// them in rank order by the arithmetic of src/schedule, and stores the result into a slot. So the
+// bits are those that the ranks would have computed themselves.
 #pragma once
 
 #include <array>

@@ -29,10 +29,7 @@ Placement placement_of(const PlatformSet& set, const PoolCase& call, coll::Varia
 /// other, each rank has a range of devices. Else all go round all devices.
 Placement published_placement(const PlatformSet& set, const PoolCase& call) {
   const std::uint32_t ranks = call.ranks, devices = set.devices;
-  const bool one_root =
-      call.collective == Collective::broadcast || call.collective == Collective::gather ||
-      call.collective == Collective::scatter || call.collective == Collective::reduce;
-  const bool ranges = !one_root && (devices % ranks == 0 || ranks % devices == 0);
+  const bool ranges = !has_root(call.collective) && (devices % ranks == 0 || ranks % devices == 0);
   const std::uint32_t span = ranges ? std::max(1u, devices / ranks) : devices;
   return [ranks, devices, span](std::uint32_t rank, std::uint64_t chunk) {
     return static_cast<std::uint32_t>((coll::device_of(rank, ranks, 0, devices) + chunk % span) %
@@ -130,8 +127,7 @@ std::vector<coll::TuningEntry> ways(Collective collective, std::uint32_t per_nod
 
 std::uint64_t block_of(Collective collective, std::uint32_t ranks, std::uint64_t bytes) {
   constexpr std::uint64_t element = 4;
-  const bool shares =
-      collective == Collective::alltoall || collective == Collective::reduce_scatter;
+  const bool shares = coll::row_of(collective).input == coll::Blocks::each;
   if (collective == Collective::barrier) return 0;
   return shares ? std::max<std::uint64_t>(bytes / ranks / element, 1) * element : bytes;
 }

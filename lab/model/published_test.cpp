@@ -16,7 +16,7 @@ using coll::Collective;
 class PublishedTest : public testing::TestWithParam<Collective> {};
 
 /// Runs on the same model of slots and doorbells as the engine's schedules
-/// (coll/schedule_test.cpp).
+/// (src/schedule/schedule_test.cpp).
 TEST_P(PublishedTest, GivesWhatTheCollectivePromises) {
   for (const std::uint32_t ranks : {2u, 3u, 6u}) {
     for (const std::uint32_t chunks : {1u, 2u, 5u}) {

@@ -198,8 +198,8 @@ bool is_for_launches(const coll::TestCall& call, coll::Plan plan, const coll::Sh
 }
 
 void draw_call(Plan& plan, const Drawing& drawing, std::mt19937_64& random) {
-  coll::TestCall call =
-      coll::draw_call(static_cast<Collective>(random() % 11), drawing.ranks, random);
+  coll::TestCall call = coll::draw_call(static_cast<Collective>(random() % coll::collective_count),
+                                        drawing.ranks, random);
   coll::Plan how = coll::draw_plan(call.collective, drawing.ranks, random);
   call.salt = static_cast<std::uint32_t>(random());
   how.slot_bytes = small_shape.slot_bytes;

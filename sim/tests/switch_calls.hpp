@@ -1,5 +1,5 @@
 // Collective calls that a switch can do, with the input of each rank and its required output: the
-// bits that the arithmetic of src/coll gives in rank order.
+// bits that the arithmetic of src/schedule gives in rank order.
 #pragma once
 
 #include <cstring>
@@ -23,7 +23,7 @@ struct SwitchCall {
   coll::Operation operation = coll::Operation::sum;
   std::uint64_t salt = 0;
 
-  bool reduces() const { return collective >= coll::Collective::reduce; }
+  bool reduces() const { return coll::is_reduction(collective); }
   std::uint64_t block_bytes() const { return elements * coll::bytes_of(type); }
   bool has_many_inputs() const { return collective == coll::Collective::reduce_scatter; }
   bool has_many_outputs() const { return collective == coll::Collective::allgather; }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <utility>
 
 #include "base/checked.hpp"
 #include "base/checksum.hpp"
@@ -13,14 +15,35 @@ namespace {
 
 using coll::Collective;
 
+constexpr std::pair<penstock_collective_t, Collective> numbers[] = {
+    {PENSTOCK_BARRIER, Collective::barrier},
+    {PENSTOCK_BROADCAST, Collective::broadcast},
+    {PENSTOCK_GATHER, Collective::gather},
+    {PENSTOCK_SCATTER, Collective::scatter},
+    {PENSTOCK_ALLGATHER, Collective::allgather},
+    {PENSTOCK_ALLTOALL, Collective::alltoall},
+    {PENSTOCK_REDUCE, Collective::reduce},
+    {PENSTOCK_REDUCE_SCATTER, Collective::reduce_scatter},
+    {PENSTOCK_ALLREDUCE, Collective::allreduce},
+    {PENSTOCK_SCAN, Collective::scan},
+    {PENSTOCK_EXSCAN, Collective::exscan},
+};
+static_assert(std::size(numbers) == coll::collective_count &&
+                  std::all_of(std::begin(numbers), std::end(numbers),
+                              [](const auto& pair) {
+                                return static_cast<int>(pair.first) ==
+                                       static_cast<int>(pair.second);
+                              }),
+              "penstock_collective_t has the numbers of Collective");
+
 Result<Collective> read_collective(std::int32_t number) {
-  static_assert(PENSTOCK_EXSCAN + 1 == coll::collective_count, "penstock_collective_t has all");
   if (number >= 0 && static_cast<std::size_t>(number) < coll::collective_count)
     return static_cast<Collective>(number);
-  return fail(ErrorCode::invalid_argument,
-              "collective {} does not exist: PENSTOCK_BARRIER (0) to "
-              "PENSTOCK_EXSCAN ({}) do",
-              number, coll::collective_count - 1);
+  return fail(
+      ErrorCode::invalid_argument,
+      "collective {} does not exist: those of penstock_collective_t do, 0 (PENSTOCK_BARRIER) "
+      "to {}",
+      number, coll::collective_count - 1);
 }
 
 Result<void> read_blocks(const penstock_block_t* blocks, std::uint32_t count, const char* side,

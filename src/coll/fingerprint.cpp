@@ -154,7 +154,7 @@ CallFacts facts_of(const Problem& problem) {
   if (has_root(problem.collective)) facts.root = problem.root;
   if (problem.collective == Collective::barrier || !problem.max_block_bytes) return facts;
   facts.size = *problem.max_block_bytes / problem.element_bytes + 1;
-  if (problem.collective == Collective::reduce_scatter)
+  if (is_reduction(problem.collective) && spreads(problem.collective))
     facts.size = size_of(problem.input, problem.element_bytes);
   if (problem.collective == Collective::allgather) facts.size = size_of(problem.output, 1);
   return facts;

@@ -10,13 +10,13 @@ namespace penstock::coll {
 namespace {
 
 std::uint64_t sent_to(const Problem& call, std::uint32_t rank) {
-  const bool to_root = call.collective == Collective::gather;
+  const bool to_root = ends_at_root(call.collective);
   if (call.input.empty() || (to_root && rank != call.root)) return 0;
   return call.input[spreads(call.collective) ? rank : 0].bytes;
 }
 
 std::uint64_t expected_of(const Problem& call, std::uint32_t rank) {
-  const bool from_root = call.collective == Collective::scatter;
+  const bool from_root = begins_at_root(call.collective);
   if (call.output.empty() || (from_root && rank != call.root)) return 0;
   return call.output[gathers(call.collective) ? rank : 0].bytes;
 }

@@ -63,9 +63,8 @@ bool SlotRun::stays(std::size_t publish) const {
   if (most < parts_that_pay * zero_copy_bytes_) return false;
   // A rank that forwards shares reads from the middle of parts.
   if (prepared().plan.algorithm >= Algorithm::two_level) return false;
-  const bool input_stays = !problem.in_place || problem.collective == Collective::broadcast ||
-                           problem.collective == Collective::gather ||
-                           problem.collective == Collective::allgather;
+  const bool input_stays =
+      !problem.in_place || !(is_reduction(problem.collective) || spreads(problem.collective));
   for (std::size_t i = publish; steps[i].kind == StepKind::publish; ++i) {
     const Span& span = steps[i].span;
     const bool still =

@@ -57,7 +57,7 @@ std::optional<SwitchPlan> switch_plan_of(const Problem& problem, const Reduction
   if (*operation == Offloaded::barrier) return plan;
   if (!problem.max_block_bytes || *problem.max_block_bytes == 0 || !is_even(problem))
     return std::nullopt;
-  if (problem.collective >= Collective::reduce) {
+  if (is_reduction(problem.collective)) {
     if (reduction == nullptr) return std::nullopt;
     plan.reduction = static_cast<std::uint8_t>(reduction->operation());
     plan.datatype = static_cast<std::uint8_t>(reduction->type());

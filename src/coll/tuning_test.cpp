@@ -29,11 +29,9 @@ Plan rule(const Problem& problem, const Shape& shape) {
   plan.slot_bytes = shape.slot_bytes;
   plan.eager = problem.collective == Collective::barrier;
   if (problem.max_block_bytes && !plan.eager) {
-    const bool split = problem.ranks > 1 && (problem.collective == Collective::scatter ||
-                                             problem.collective == Collective::alltoall ||
-                                             problem.collective == Collective::reduce_scatter);
+    const bool split = problem.ranks > 1 && spreads(problem.collective);
     const std::uint64_t stride = shape.eager_bytes / (split ? problem.ranks - 1 : 1) / 56 * 56;
-    const std::uint64_t unit = problem.collective >= Collective::reduce ? problem.element_bytes : 1;
+    const std::uint64_t unit = is_reduction(problem.collective) ? problem.element_bytes : 1;
     plan.eager = *problem.max_block_bytes <= stride / unit * unit;
   }
   const bool worth_it =

@@ -13,9 +13,7 @@ namespace {
 
 /// Number of parts in a chunk: one that all consumers read, or one for each consumer.
 std::uint32_t parts_of_chunk(const Problem& problem, const Plan& plan) {
-  const bool own =
-      problem.collective == Collective::scatter || problem.collective == Collective::alltoall ||
-      problem.collective == Collective::reduce_scatter || reduces_shares(problem, plan);
+  const bool own = spreads(problem.collective) || reduces_shares(problem, plan);
   return own && problem.ranks > 1 ? problem.ranks - 1 : 1;
 }
 

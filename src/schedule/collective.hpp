@@ -79,11 +79,32 @@ constexpr bool is_reduction(Collective collective) {
   return row_of(collective).operands != Operands::none;
 }
 
+/// Whether the root alone has input.
+constexpr bool begins_at_root(Collective collective) {
+  const Blocks input = row_of(collective).input;
+  return input == Blocks::root_one || input == Blocks::root_each;
+}
+
+/// Whether the root alone has output.
+constexpr bool ends_at_root(Collective collective) {
+  const Blocks output = row_of(collective).output;
+  return output == Blocks::root_one || output == Blocks::root_each;
+}
+
 constexpr bool has_root(Collective collective) {
-  const auto at_root = [](Blocks blocks) {
-    return blocks == Blocks::root_one || blocks == Blocks::root_each;
-  };
-  return at_root(row_of(collective).input) || at_root(row_of(collective).output);
+  return begins_at_root(collective) || ends_at_root(collective);
+}
+
+/// Whether a rank has a block for each other rank.
+constexpr bool spreads(Collective collective) {
+  const Blocks input = row_of(collective).input;
+  return input == Blocks::each || input == Blocks::root_each;
+}
+
+/// Whether a rank gets a block from each other rank.
+constexpr bool gathers(Collective collective) {
+  const Blocks output = row_of(collective).output;
+  return output == Blocks::each || output == Blocks::root_each;
 }
 
 constexpr std::uint32_t block_count(Blocks blocks, bool is_root, std::uint32_t ranks) {

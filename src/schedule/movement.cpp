@@ -30,20 +30,14 @@ class Movement {
 
  private:
   /// Whether each consumer has its own part of a chunk.
-  static bool own_parts(const Problem& p) {
-    const bool own = p.collective == Collective::scatter || p.collective == Collective::alltoall;
-    return own && p.ranks > 1;
-  }
-  bool has_root_as_producer() const {
-    return p_.collective == Collective::broadcast || p_.collective == Collective::scatter;
-  }
+  static bool own_parts(const Problem& p) { return spreads(p.collective) && p.ranks > 1; }
   bool is_producer(std::uint32_t rank) const {
-    if (has_root_as_producer()) return rank == p_.root;
-    return p_.collective != Collective::gather || rank != p_.root;
+    if (begins_at_root(p_.collective)) return rank == p_.root;
+    return !ends_at_root(p_.collective) || rank != p_.root;
   }
   bool is_consumer(std::uint32_t rank) const {
-    if (has_root_as_producer()) return rank != p_.root;
-    return p_.collective != Collective::gather || rank == p_.root;
+    if (begins_at_root(p_.collective)) return rank != p_.root;
+    return !ends_at_root(p_.collective) || rank == p_.root;
   }
   /// This rank's block for `consumer`. One block serves all if consumers have no blocks of their
   /// own.
@@ -51,8 +45,7 @@ class Movement {
     return (kept_.empty() ? p_.input : kept_)[own_parts(p_) ? consumer : 0];
   }
   const Block& output_of(std::uint32_t producer) const {
-    const bool one = has_root_as_producer();
-    return p_.output[one ? 0 : producer];
+    return p_.output[gathers(p_.collective) ? producer : 0];
   }
 
   /// In place, an alltoall would overwrite data that it has not published yet.

@@ -25,7 +25,7 @@ class OneShot {
   }
 
  private:
-  bool scatters() const { return p_.collective == Collective::reduce_scatter; }
+  bool scatters() const { return spreads(p_.collective); }
   /// Whether `consumer` needs the data of `producer`.
   bool reads(std::uint32_t consumer, std::uint32_t producer) const {
     return producer < operand_count(p_.collective, consumer, p_.root, p_.ranks);

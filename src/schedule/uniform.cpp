@@ -4,15 +4,6 @@
 
 namespace penstock::coll {
 
-bool spreads(Collective collective) {
-  return row_of(collective).input == Blocks::each || row_of(collective).input == Blocks::root_each;
-}
-
-bool gathers(Collective collective) {
-  return row_of(collective).output == Blocks::each ||
-         row_of(collective).output == Blocks::root_each;
-}
-
 Problem uniform_problem(Collective collective, std::uint32_t ranks, std::uint32_t rank,
                         std::uint32_t root, std::uint64_t bytes) {
   constexpr std::uint32_t element_bytes = 4;

@@ -8,11 +8,6 @@
 
 namespace penstock::coll {
 
-/// spreads(): whether a rank has a block for each other rank. gathers(): whether it gets one from
-/// each.
-bool spreads(Collective collective);
-bool gathers(Collective collective);
-
 /// `rank`'s part of a call whose blocks all have `bytes`, in elements of 4 bytes. All ranks know
 /// the size.
 Problem uniform_problem(Collective collective, std::uint32_t ranks, std::uint32_t rank,
