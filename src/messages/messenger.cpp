@@ -140,6 +140,7 @@ Completions::Departure Messenger::Impl::on_peer_gone(Peer peer, const std::strin
 /// Receives find the messages that were kept before they fail.
 void Messenger::Impl::set_ended(std::uint32_t rank, const Error& error) {
   awaited.set_ended(rank);
+  peers[rank].reset();  // a later rank's endpoint may get its slot
   fail_unmet(rank, error);
   if (!awaited.are_all_gone()) return;
   const Cause cause = remember(

@@ -78,20 +78,20 @@ void Endpoint::Impl::end_rx(Peer source, const Error& error) {
 void Endpoint::Impl::peer_gone(Peer gone, std::uint32_t generation, PeerFate fate,
                                const std::string& description) {
   PeerState& peer = peers[gone];
-  // Messages published before the end are still good. First find the announcements, also that of a
-  // channel to which the peer had moved.
-  for (int channel = 0; channel < 2; ++channel) {
-    poller.sweep();
-    poller.drain_closed(gone, *callbacks);
-  }
-  if (peer.tx && fate != PeerFate::faulty) peer.tx->notify_delivered(*callbacks);
   const char* how = fate == PeerFate::dead     ? "died"
                     : fate == PeerFate::closed ? "left"
                                                : "is broken";
   const Error error{ErrorCode::peer_dead, fmt::format("{} {}", description, how)};
-  const std::uint32_t rx_generation = peer.rx ? peer.rx->source_generation() : generation;
-  if (rx_generation != generation && peers.watch.watched(gone, rx_generation))
-    return predecessor_gone(gone, generation, fate, error);
+  // Messages published before the end are still good. First find the announcements, also that of a
+  // channel to which the peer had moved.
+  for (int channel = 0; channel < 2; ++channel) {
+    poller.sweep();
+    if (const auto& rx = peer.rx; rx && rx->source_generation() != generation &&
+                                  peers.watch.watched(gone, rx->source_generation()))
+      return predecessor_gone(gone, generation, fate, error);  // before the successor's messages
+    poller.drain_closed(gone, *callbacks);
+  }
+  if (peer.tx && fate != PeerFate::faulty) peer.tx->notify_delivered(*callbacks);
   const bool unfinished = (peer.tx && peer.tx->waiting()) || (peer.rx && !peer.rx->quiet());
   const bool in_order = fate == PeerFate::closed && !unfinished;
   if (!peer.gone(generation)) peer.dead_generation = generation;
