@@ -52,9 +52,10 @@ class AwaitedRanks {
       if (one.ended || (one.requests == 0 && !any_may_be_gone)) continue;
       if (one.token == 0 || pool_.alive(one.token)) {
         any_may_be_gone = false;
+        one.looks_gone = 0;
         continue;
       }
-      if (++one.looks_gone == looks_until_gone) gone(rank);
+      if (++one.looks_gone >= looks_until_gone) gone(rank);
     }
   }
 
