@@ -124,8 +124,9 @@ void Mail::meet(int peer) {
   if (known_[index]) return;
   const auto now = std::chrono::steady_clock::now();
   if (now < next_lookup_[index]) return;
+  const auto theirs = place_of(peer);
   next_lookup_[index] = now + between_lookups;
-  if (const auto theirs = place_of(peer))
+  if (theirs)
     known_[index] = penstock_messenger_meet(messenger_, static_cast<std::uint32_t>(peer),
                                             &theirs->address) == PENSTOCK_OK;
 }
@@ -187,8 +188,9 @@ bool Mail::advance(Entry& entry, std::exception_ptr& error) {
   bool done = false;
   try {
     const int peer = entry.message.peer;
-    if (entry.request == nullptr) begin(entry);
+    // First, for a send that has not begun may end alone if the store does not answer.
     if (entry.message.is_send) meet(peer);
+    if (entry.request == nullptr) begin(entry);
     error = outcome_of(entry, &done);
     if (done) return true;
     const auto now = std::chrono::steady_clock::now();
