@@ -17,10 +17,23 @@ namespace {
 struct All {
   std::mutex mutex;
   std::vector<ncclComm*> comms;
+  std::chrono::steady_clock::time_point aborted_since;  ///< the first of the ends that still run
 };
 All& all() {
   static All& made = *new All;
   return made;
+}
+
+/// Call this before an end begins.
+void note_abort() {
+  if (!penstock::base::await_ends({})) return;
+  const std::lock_guard<std::mutex> guard(all().mutex);
+  all().aborted_since = std::chrono::steady_clock::now();
+}
+
+std::chrono::steady_clock::time_point aborted_since() {
+  const std::lock_guard<std::mutex> guard(all().mutex);
+  return all().aborted_since;
 }
 
 /// A stream of the program may wait for such a one.
@@ -32,17 +45,18 @@ bool is_any_busy() {
 
 /// Waits until the aborted communicators of this process have ended. An aborted call may stand
 /// behind a call of another communicator, in a stream of the program; then the program may abort
-/// that one next.
+/// that one next. All aborts together wait for `longest`: each of a hundred groups may be stuck.
 void await_ends() {
   constexpr std::chrono::milliseconds between_looks{5}, while_others_are_busy{200};
   constexpr std::chrono::seconds longest{60};
   const auto begun = std::chrono::steady_clock::now();
   const char* why = nullptr;
   while (why == nullptr && !penstock::base::await_ends(between_looks)) {
-    const auto waited = std::chrono::steady_clock::now() - begun;
-    if (waited > longest) why = "the program's stream has not come to them within 60 s";
-    if (waited > while_others_are_busy && is_any_busy())
-      why = "another communicator has calls under way, for which they may wait";
+    const auto now = std::chrono::steady_clock::now();
+    if (now - begun <= while_others_are_busy) continue;
+    if (now - aborted_since() > longest)
+      why = "the program's stream has not come to them within 60 s of the first abort";
+    if (is_any_busy()) why = "another communicator has calls under way, for which they may wait";
   }
   if (why == nullptr) return;
   penstock::base::log(penstock::base::Level::warn,
@@ -96,6 +110,7 @@ void ncclComm::abort_and_close() {
     self->close();
   };
   if (gpu == nullptr) return end();
+  note_abort();
   penstock::base::end_beside("penstock-abort", end);
   await_ends();
 }
