@@ -61,7 +61,7 @@ constexpr std::array table{
              "write to. Default: own pools and root's."},
     // tuning
     Variable{"PENSTOCK_CELL", "", "bytes", Audience::tuning,
-             "Size of the cells in which long messages are pipelined. Default: by mode.", 4 << 10,
+             "Size of the cells in which long messages are pipelined. Default: 16K.", 4 << 10,
              16 << 20},
     Variable{"PENSTOCK_CELLS", "", "count", Audience::tuning,
              "Cells of a channel. Default: 4 at first, 32 when it proves busy.", 8, 1024},

@@ -22,13 +22,14 @@ inline constexpr std::uint64_t min_pool_bytes = 16ull << 20;
 inline constexpr std::uint32_t max_mappings = 1024;
 inline constexpr std::uint64_t magic = 0x4b434f54534e4550u;  // "PENSTOCK" in memory
 
+// clang-format off
 //   line 0 | magic | layout version | header bytes | pool id | bytes | mode, parts |
-//          | part, sparse | created | line 1 | max processes, max nodes | part bytes | data offset
-//          | stripe bytes |
-//   renaming | attaching processes |
-//          | registration | nodes |
+//          | part, sparse | created |
+//   line 1 | max processes, max nodes | part bytes | data offset | stripe bytes |
+//          | renaming | attaching processes | registration | nodes |
 //   line 2 | lock | states | details | leases | stats | activities | arena offset | arena bytes |
 //   line 3 | flushes | verdicts | places | homes | blocks | 0 ... | checksum |
+// clang-format on
 struct alignas(64) Superblock {
   std::uint64_t magic = 0;
   std::uint64_t layout_version = 0;
@@ -79,7 +80,7 @@ inline Striping striping_of(const Superblock& s) {
 }
 
 /// Computes the offsets of tables and arena from bytes, max_processes and max_nodes. Given by the
-/// room that knows the tables: pool::lay_out().
+/// module that owns the tables: pool::lay_out().
 using LayOut = Result<void> (*)(Superblock& superblock);
 
 /// The superblock at the beginning of one part, unchecked; nullopt if the part is too short.

@@ -1,12 +1,12 @@
 // Decides whether the process of a token is alive.
 //
-//   same boot id, same file and scope   ask the kernel: the pid exists, started at the same time
-//   and
-//                                       is no zombie
-//   same boot id, another file          dead here: this pool is a copy of the one it is attached to
-//   otherwise                           by its heartbeat: dead if a lease has passed on our own
-//   clock
-//                                       without a new beat
+// clang-format off
+//   same boot id, file and scope    ask the kernel: the pid exists, started at the same time, and
+//                                   is no zombie
+//   same boot id, another file      dead here: this pool is a copy of the one it is attached to
+//   otherwise                       by its heartbeat: dead if a lease has passed on our own clock
+//                                   without a new beat
+// clang-format on
 //
 // In doubt the heartbeat decides. It also decides if /proc shows this process itself differently
 // than when it attached.

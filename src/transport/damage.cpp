@@ -11,7 +11,6 @@ namespace penstock::transport {
 namespace {
 
 constexpr std::uint64_t look_every_ns = 1'000'000'000;
-/// Peers checked at each look; each costs two device accesses at most.
 /// Peers checked at each look; each costs at most two device accesses.
 constexpr std::size_t peers_a_look = 64;
 /// One poll is enough in theory: a poll after the position was read finds everything it counts.

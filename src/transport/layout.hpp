@@ -34,7 +34,8 @@
 // Channel (in memory of the sending endpoint, 4 KiB aligned):
 //
 //   line 0            ChannelHeader        sender, once
-//   line 1            CreditLine           receiver: lines and cells consumed; a clear-to-send
+//   line 1            CreditLine           receiver: lines and cells consumed; a clear-to-send;
+//                                          an error
 //   line 2            PositionLine         sender, periodically: how much is in the pool
 //   lines 3..         cell flags           sender, 8 words a line
 //   then              ring                 sender: tagged lines

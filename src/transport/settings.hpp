@@ -1,4 +1,4 @@
-// Thresholds and channel sizes; they depend on the pool's mode. Measured in bench/.
+// Thresholds and channel sizes; they depend on the pool's mode. Measured in lab/bench/.
 #pragma once
 
 #include <cstdint>

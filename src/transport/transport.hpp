@@ -204,7 +204,9 @@ struct PeerCounts {
 std::vector<PeerCounts> peer_counts(arena::Arena& arena);
 
 /// Not thread-safe: one thread at a time (FI_THREAD_DOMAIN).
-/// Hot path (try_inject, send, progress): no system call, no allocation, no lock.
+/// Hot path (try_inject, send, progress): no system call, no allocation, no lock, except when it
+/// makes, moves, shrinks or repairs a channel or its cells. It takes the pool's lock then, and
+/// waits for it 10 ms at most where the message can go without.
 class Endpoint {
  public:
   /// Takes a slot of the endpoint table and memory for its mailbox.
