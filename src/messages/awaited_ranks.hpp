@@ -31,7 +31,6 @@ class AwaitedRanks {
   }
   bool any() const { return total_ != 0; }
 
-  bool has_ended(std::uint32_t rank) const { return ranks_[rank].ended; }
   std::uint64_t token(std::uint32_t rank) const { return ranks_[rank].token; }
   void set_ended(std::uint32_t rank) {
     if (!ranks_[rank].ended) --others_;

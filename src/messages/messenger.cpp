@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <deque>
 #include <optional>
+#include <unordered_map>
 
 #include "base/clock.hpp"
 #include "base/format.hpp"
@@ -32,10 +33,11 @@ struct Messenger::Impl final : Completions {
   };
   Options options;
   pool::Pool& pool;
-  std::vector<std::optional<Peer>> peers;  ///< by rank: those that it has met
-  std::vector<std::deque<Unmet>> unmet;    ///< by rank
-  std::vector<Error> errors;               ///< Cause::detail is the number of one, from 1
-  AwaitedRanks awaited;                    ///< by receives, and by sends to those that are not met
+  std::vector<std::optional<Peer>> peers;         ///< by rank: those that it has met
+  std::vector<std::deque<Unmet>> unmet;           ///< by rank
+  std::unordered_map<std::uint32_t, Error> ends;  ///< by rank: how it ended
+  std::vector<Error> errors;                      ///< Cause::detail is the number of one, from 1
+  AwaitedRanks awaited;  ///< by receives, and by sends to those that are not met
   std::uint32_t polls = 0;
   Engine engine{*this};  // destroyed before what its callbacks use
 
@@ -140,6 +142,7 @@ Completions::Departure Messenger::Impl::on_peer_gone(Peer peer, const std::strin
 /// Receives find the messages that were kept before they fail.
 void Messenger::Impl::set_ended(std::uint32_t rank, const Error& error) {
   awaited.set_ended(rank);
+  ends.emplace(rank, error);
   peers[rank].reset();  // a later rank's endpoint may get its slot
   fail_unmet(rank, error);
   if (!awaited.are_all_gone()) return;
@@ -238,8 +241,8 @@ void Messenger::send(std::uint32_t to, std::uint64_t tag, const void* data, std:
   request = {};
   if (to >= my.options.ranks) return Impl::end(&request, my.no_rank(to));
   if (my.peers[to]) return my.begin_send(to, {tag, data, bytes, &request});
-  if (my.awaited.has_ended(to) && to != my.options.self)
-    return Impl::end(&request, fail(ErrorCode::peer_dead, "{} has died or left", my.name(to)));
+  if (const auto ended = my.ends.find(to); ended != my.ends.end() && to != my.options.self)
+    return Impl::end(&request, unexpected(ended->second));
   my.awaited.begin(to);
   my.unmet[to].push_back({tag, data, bytes, &request});
 }
