@@ -21,9 +21,9 @@ class Forks:
         self._requests = ours
 
     def begin(self, program, arguments, environment):
-        """A process that runs `program` with `arguments` (strings): a Rank."""
+        """A process that runs `program` with `arguments`: a Rank."""
         output, errors, told = (os.pipe() for _ in range(3))
-        request = {"program": str(program), "arguments": list(arguments), "environment": environment}
+        request = {"program": str(program), "arguments": list(map(str, arguments)), "environment": environment}
         socket.send_fds(self._requests, [json.dumps(request).encode()], [output[1], errors[1], told[1]])
         for _, write in (output, errors, told):
             os.close(write)
