@@ -221,7 +221,7 @@ class Matcher {
     std::uint32_t life;
     int error, detail;
     bool only_named;  ///< the peer left in order: wildcard receives continue
-    bool lives;       ///< and is told to forget what it has announced
+    bool lives;       ///< and must be told to forget its announced messages
     std::vector<std::uint32_t> contexts;
     bool all = false;  ///< ends receives from any source, and no others
     bool ends(const ReceiveRequest& receive) const;

@@ -4,9 +4,11 @@ SOCKET is the number of a descriptor. Each message on it is a JSON object {progr
 output, its errors, and a pipe that gets its process id and, when it has ended, its status: each four bytes. e2e/torch_ranks.py is the other side.
 """
 
+import importlib
 import json
 import os
 import signal
+import sitecustomize
 import socket
 import struct
 import sys
@@ -55,7 +57,7 @@ def become(request, output, errors, told):
     os.environ.update(request["environment"])
     sys.argv = [request["program"], *request["arguments"]]
     sys.path[0] = os.path.dirname(request["program"])
-    open(os.path.join(os.environ["NOTED"], str(os.getpid())), "w").close()  # as noted/sitecustomize.py
+    importlib.reload(sitecustomize)  # notes this process: noted/sitecustomize.py
 
 
 signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -65,6 +67,6 @@ __file__ = _request["program"]
 with open(__file__) as _source:
     _code = compile(_source.read(), __file__, "exec")
 # The program's names are this module's, as without a fork: they live until Python ends.
-for _name in ("end", "next_program", "become", "json", "signal", "socket", "struct", "_request", "_descriptors", "_source", "_name"):
+for _name in ("end", "next_program", "become", "importlib", "json", "signal", "sitecustomize", "socket", "struct", "_request", "_descriptors", "_source", "_name"):
     del globals()[_name]
 exec(_code)
