@@ -25,6 +25,7 @@
 #include "bench/program.hpp"
 #include "coll/communicator.hpp"
 #include "coll/planning.hpp"
+#include "offload/switch_port.hpp"
 
 namespace penstock::bench {
 namespace {
@@ -123,7 +124,7 @@ class Job {
     for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
       coll::Options own = options;
       own.self = rank;
-      if (rank != 0) own.registration = nullptr;
+      if (rank != 0) own.is_switch_withdrawn = nullptr;
       comms_.push_back(PENSTOCK_TRY(coll::Communicator::open(*pools_[rank], std::move(own))));
     }
     return {};
@@ -181,12 +182,13 @@ class Job {
                                .owner = pools_[0]->token()};
     const auto object =
         PENSTOCK_TRY(arena_->create("region", offload::Region(0, shape).bytes(), {.zero = false}));
-    options.switch_region.emplace(object.offset, shape);
-    offload::describe(*pools_[0], *options.switch_region);
-    options.registration =
-        PENSTOCK_TRY(offload::Registration::ask(*std::move(switches), *options.switch_region));
-    if (options.registration->served()) return {};
-    return fail(ErrorCode::unavailable, "{}", options.registration->why());
+    const offload::Region region(object.offset, shape);
+    offload::describe(*pools_[0], region);
+    const auto asked = PENSTOCK_TRY(offload::Registration::ask(*std::move(switches), region));
+    if (!asked->served()) return fail(ErrorCode::unavailable, "{}", asked->why());
+    options.in_switch = offload::service_of(region);
+    options.is_switch_withdrawn = offload::withdrawal_of(asked);
+    return {};
   }
   /// Excludes the CPU time of looks in vain.
   void play() {

@@ -3,8 +3,8 @@
 // under a spine. Source: docs/protocols/switch.md.
 #pragma once
 
-#include "coll/switch_plan.hpp"
 #include "model/pool_lanes.hpp"
+#include "offload/switch_plan.hpp"
 
 namespace penstock::model {
 

@@ -7,6 +7,7 @@
 #include "base/log.hpp"
 #include "coll/tuning.hpp"
 #include "mpi_progress.hpp"
+#include "offload/switch_port.hpp"
 #include "pmpi.hpp"
 #include "queue_thread.hpp"
 #include "taking_part.hpp"
@@ -85,7 +86,8 @@ void Agreement::offer() {
   offers_.resize(static_cast<std::size_t>(size_));
   if (at_ == nullptr) return;
   PoolMemory& memory = at_->memory;
-  agreement_.emplace(static_cast<std::uint32_t>(size_), static_cast<std::uint32_t>(rank_));
+  agreement_.emplace(static_cast<std::uint32_t>(size_), static_cast<std::uint32_t>(rank_),
+                     offload::switch_port());
   // Collectives take a share of the pool: messages, windows and other communicators need the rest.
   (void)agreement_->offer(
       {.arena = *at_->session->arena,

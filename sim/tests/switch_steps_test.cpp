@@ -9,6 +9,7 @@
 #include "coll/mover.hpp"
 #include "coll/prepared.hpp"
 #include "offload/packet.hpp"
+#include "offload/switch_port.hpp"
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/lasting_copies.hpp"
 #include "sim/tests/offload_user.hpp"
@@ -140,7 +141,7 @@ struct Cast {
   void open() {
     for (std::uint32_t self = 0; self < ranks; ++self)
       rank[self].starts([this, self](SpaceUser& user) {
-        agreements[self] = std::make_unique<coll::Agreement>(ranks, self);
+        agreements[self] = std::make_unique<coll::Agreement>(ranks, self, offload::switch_port());
         const auto made =
             agreements[self]->offer(coll::space_in(*user.arena, "comm"), {.slot_bytes = 256});
         world.require(made.has_value(), made ? "" : made.error().message);
@@ -350,8 +351,7 @@ TEST(SwitchSteps, BusyGpuIsNotUnresponsiveSwitch) {
       BusyMover mover;
       coll::Call call = cast.call(0);
       const auto prepared = *cast.comms[0]->prepare_moved(call);
-      cast.world.require(prepared->in_switch.has_value(),
-                         "the call does not go through the switch");
+      cast.world.require(prepared->switch_packets != 0, "the call does not go through the switch");
       call.mover = &mover;
       call.timeout_ns = some_looks_ns;
       const auto done = cast.comms[0]->run(call, *prepared);

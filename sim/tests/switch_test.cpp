@@ -9,6 +9,7 @@
 #include "accelerator/server.hpp"
 #include "coll/agreement.hpp"
 #include "coll/test_mover.hpp"
+#include "offload/switch_port.hpp"
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/lasting_copies.hpp"
 #include "sim/tests/late_stores.hpp"
@@ -100,7 +101,7 @@ class Rank {
  private:
   void call_all() {
     wait_until(world_, "the switch", [&] { return job_.all_serve() || died(world_); });
-    coll::Agreement agreement(job_.ranks(), self_);
+    coll::Agreement agreement(job_.ranks(), self_, offload::switch_port());
     const auto comm = open(agreement);
     if (comm == nullptr) return;
     die_soon(world_, job_, 800);

@@ -10,6 +10,7 @@
 #include "base/format.hpp"
 #include "coll/agreement.hpp"
 #include "coll/ending.hpp"
+#include "offload/switch_port.hpp"
 #include "pool/reclaim.hpp"
 
 namespace penstock::capi {
@@ -29,8 +30,8 @@ std::vector<gpu::Communicator::Area> places_of(const coll::Options& core, pool::
   const auto areas = coll::Communicator::slot_areas(ranks, core.shape);
   for (std::size_t i = 0; i < areas.size(); ++i)
     places.push_back({pool.base() + core.slot_areas[i], areas[i].bytes});
-  if (const auto& region = core.switch_region)
-    places.push_back({pool.base() + region->offset(), region->bytes()});
+  if (core.in_switch)
+    places.push_back({pool.base() + core.in_switch->offset, core.in_switch->bytes});
   return places;
 }
 
@@ -89,8 +90,8 @@ void give_up_alone(const Attachment& at, coll::Agreement& agreement,
   if (is_known && areas) {
     coll::Options core = agreement.options(*at.pool, offers);
     core.noun = noun;
-    core.switch_region.reset();
-    core.registration.reset();
+    core.in_switch.reset();
+    core.is_switch_withdrawn = nullptr;
     const auto tokens = core.tokens;
     if (const auto opened = coll::Communicator::open(*at.pool, std::move(core))) {
       (*opened)->give_up(error, false);
@@ -118,7 +119,7 @@ Result<std::unique_ptr<penstock_comm>> open_comm(std::shared_ptr<Attachment> att
   ClosedComms::of(*attachment).give_back();
   auto comm = std::make_unique<penstock_comm>(std::move(attachment));
   pool::Pool& pool = *comm->attachment->pool;
-  coll::Agreement agreement(options.ranks, options.rank);
+  coll::Agreement agreement(options.ranks, options.rank, offload::switch_port());
   const auto made = agreement.offer(coll::space_in(*comm->attachment->arena, new_name(pool)),
                                     wishes_of(*comm->attachment, options, check));
   // exchanges even without room: the other ranks wait for this rank's offer
@@ -148,7 +149,7 @@ Result<std::unique_ptr<penstock_comm>> open_comm(std::shared_ptr<Attachment> att
   auto areas = agreement.areas(offers);
   if (!areas) return give_up(areas.error());
   comm->areas = *std::move(areas);
-  const bool has_asked_switch = core.registration != nullptr;
+  const bool has_asked_switch = core.is_switch_withdrawn != nullptr;
   const bool takes_slots_now = core.shape.late_slots && core.mixed;
   comm->tokens = core.tokens;
   comm->places = places_of(core, pool, options.ranks);

@@ -11,11 +11,11 @@
 #include "base/env.hpp"
 #include "base/format.hpp"
 #include "base/log.hpp"
-#include "base/wait.hpp"
 #include "coll/direct.hpp"
 #include "coll/layout.hpp"
 #include "coll/planning.hpp"
 #include "coll/slots.hpp"
+#include "coll/switch_interface.hpp"
 #include "coll/tuning_store.hpp"
 
 namespace penstock::coll {
@@ -68,66 +68,12 @@ bool can_be_direct(const pool::Pool& pool, std::uint32_t ranks, const Agreement:
 
 constexpr std::uint64_t hardware_eager_lines = 8;
 
-/// "always", "never" or "auto".
-std::string switch_wish() {
-  const std::string text = base::env_text("PENSTOCK_COLL_SWITCH");
-  if (text == "auto" || text == "always" || text == "never") return text;
-  static std::atomic<bool> logged{false};
-  if (!logged.exchange(true))
-    base::log(base::Level::error,
-              "PENSTOCK_COLL_SWITCH is not used: it is '{}', and auto, always or never is needed: "
-              "export PENSTOCK_COLL_SWITCH=always, or unset it",
-              text);
-  return "auto";
-}
-
-bool names_switch(const std::shared_ptr<const Tuning>& tuning) {
-  return tuning != nullptr && std::any_of(tuning->entries.begin(), tuning->entries.end(),
-                                          [](const TuningEntry& entry) { return entry.in_switch; });
-}
-
-bool is_always_in_switch() {
-  return switch_wish() == "always";
-}
-
-/// True if the user wants a switch to do this communicator's collectives.
-bool wants_switch(arena::Arena& arena) {
-  const std::string wish = switch_wish();
-  return wish == "always" || (wish == "auto" && names_switch(tuning_in_force(arena)));
-}
-
 /// Pool bytes from which the slot size is computed. A job has a communicator for each group of its
 /// ranks, so each takes less the fuller the pool is.
 std::uint64_t share_of(const arena::Arena& arena) {
   const arena::Stats stats = arena.stats();
   const std::uint64_t left = stats.bytes_total - std::min(stats.bytes_used, stats.bytes_total);
   return std::min(stats.bytes_total, 2 * left);
-}
-
-bool is_served(arena::Arena& arena) {
-  const auto switches = offload::serving(arena);
-  return switches && *switches;
-}
-
-/// The region's shape, as every rank derives it from rank 0's offer.
-offload::Shape region_shape_of(const Offer& first, std::uint32_t ranks) {
-  return {.ranks = ranks,
-          .leaves = first.switch_leaves,
-          .window = shape_of(first).slots,
-          .slot_bytes = first.slot_bytes,
-          .communicator = first.communicator,
-          .owner = first.token};
-}
-
-/// The shape of a new region, with an identity that no earlier region has.
-offload::Shape region_shape(const pool::Pool& pool, std::uint32_t ranks, const Offer& own,
-                            std::uint32_t switches) {
-  static std::atomic<std::uint64_t> made{0};
-  const std::uint64_t name[] = {pool.token(), pool.info().id, ++made};
-  Offer offer = own;
-  offer.communicator = static_cast<std::uint32_t>(base::xxh64(name, sizeof name, 0));
-  offer.switch_leaves = switches - 1;
-  return region_shape_of(offer, ranks);
 }
 
 /// After the words follow one record for each area (the words' own first), then the tuning table.
@@ -172,9 +118,10 @@ Result<void> Agreement::offer(Space space, const Wishes& wishes) {
   own_.by_gpu = wishes.by_gpu ? 1 : 0;
   own_.gpu = wishes.gpu;
   own_.direct = can_be_direct(pool, ranks_, wishes) ? wishes.direct : 0;
+  own_.knows_switches = switch_ != nullptr ? 1 : 0;
   if (self_ != 0) return {};
   // The switch needs host threads that write packets to it.
-  if (own_.direct != 0 && is_always_in_switch() && is_served(space_->arena)) own_.direct = 0;
+  if (own_.direct != 0 && switch_ != nullptr && switch_->does_all(space_->arena)) own_.direct = 0;
   const Shape wide = shape_on(devices_of(pool.info().striping), wishes);
   auto made = make_areas(wide, wishes);
   if (!made && wide.devices > 1) made = make_areas(shape_on({}, wishes), wishes);
@@ -194,59 +141,22 @@ Shape Agreement::shape_on(const Devices& devices, const Wishes& wishes) const {
     if (taken.devices > 1) taken.area_slots = area_slots_of(devices.stripe_bytes, taken.slot_bytes);
     if (taken.area_slots == 0) taken.devices = 1;
   }
-  taken.late_slots = wishes.late_slots && taken.devices == 1 && !wants_switch(space_->arena);
+  taken.late_slots = wishes.late_slots && taken.devices == 1 && !wants_switch();
   return taken;
 }
 
-/// Registers with the switch if one serves the pool and the user wants it. If anything fails,
-/// collectives use the plain pool.
+/// If the switch does not serve, collectives use the plain pool.
 void Agreement::ask_switch(const Wishes& wishes) {
   arena::Arena& arena = space_->arena;
-  if (!wants_switch(arena) || own_.direct != 0 || ranks_ < 2) return;
-  auto switches = offload::serving(arena);
-  if (!switches || !*switches) {
-    base::log(base::Level::warn, "collectives go through the plain pool: {}",
-              switches ? fmt::format("no switch serves pool {}; start one: penstock switch {}",
-                                     arena.pool().info().spec, arena.pool().info().spec)
-                       : switches.error().message);
-    return;
-  }
-  const offload::Shape shape = region_shape(arena.pool(), ranks_, own_,
-                                            static_cast<std::uint32_t>((*switches)->tokens.size()));
-  const std::uint64_t bytes = offload::Region(0, shape).bytes();
+  if (!wants_switch() || own_.direct != 0 || ranks_ < 2) return;
   const auto stats = arena.stats();
-  const bool fits = stats.bytes_used + bytes <= stats.bytes_total / wishes.max_pool_parts;
-  auto made = fits ? space_->make(bytes, std::nullopt)
-                   : fail(ErrorCode::no_space, "{} bytes are needed", bytes);
-  if (!made) {
-    base::log(base::Level::warn, "no room for a communicator of the switch: {}",
-              made.error().message);
-    return;
-  }
-  const offload::Region region(made->offset, shape);
-  offload::describe(arena.pool(), region);
-  made_.push_back(*made);
-  auto asked = offload::Registration::ask(**std::move(switches), region);
-  if (!asked) {
-    static std::atomic<bool> logged{false};  // a program may make thousands of communicators
-    if (!logged.exchange(true))
-      base::log(base::Level::warn,
-                "{}: collectives of this and later ones go through the plain pool",
-                asked.error().message);
-    space_->give_back(made_.back());
-    made_.pop_back();
-    return;
-  }
-  registration_ = *std::move(asked);
-  if (!registration_->served()) {
-    base::log(base::Level::warn, "the switch does not serve a communicator: {}",
-              registration_->why());
-    return;
-  }
-  own_.switch_region = region.offset();
-  own_.communicator = shape.communicator;
-  own_.switch_leaves = shape.leaves;
-  own_.always_in_switch = is_always_in_switch() ? 1 : 0;
+  const std::uint64_t usable = stats.bytes_total / wishes.max_pool_parts;
+  const std::uint64_t left = usable - std::min(stats.bytes_used, usable);
+  if (const auto area = switch_->ask(*space_, ranks_, left, own_)) made_.push_back(*area);
+}
+
+bool Agreement::wants_switch() const {
+  return switch_ != nullptr && switch_->is_wanted(space_->arena);
 }
 
 /// Takes no memory if there is not enough for all areas.
@@ -357,11 +267,9 @@ Options Agreement::options(pool::Pool& pool, const std::vector<Offer>& offers) c
   options.shares_gpu = std::count_if(offers.begin(), offers.end(), [&](const Offer& offer) {
                          return offer.by_gpu != 0 && offer.gpu == own_.gpu;
                        }) > 1;
-  if (first.switch_region != Offer::none) {
-    options.switch_region.emplace(first.switch_region, region_shape_of(first, ranks_));
-    options.always_in_switch = first.always_in_switch != 0;
-  }
-  options.registration = registration_;
+  const bool all_know = std::all_of(offers.begin(), offers.end(),
+                                    [](const Offer& offer) { return offer.knows_switches != 0; });
+  if (all_know) switch_->complete(options, first);
   if (self_ == 0 && options.shape.late_slots) options.take_slots = taker_of_slots();
   const std::uint64_t tuning = std::min<std::uint64_t>(first.tuning_bytes, max_tuning_bytes);
   const auto rest = read_rest(pool, first, ranks_, tuning);
@@ -417,14 +325,8 @@ Agreement::Space space_in(arena::Arena& arena, std::string name) {
 }
 
 void Agreement::give_back() {
-  constexpr std::uint64_t patience_ns = 2'000'000'000;
-  base::Waiter waiter("the switch to let go of a communicator", patience_ns);
-  while (registration_ != nullptr && !registration_->is_withdrawn()) {
-    if (waiter.pause()) continue;
-    made_.pop_back();  // the switch may still store there, so this process keeps it
-    break;
-  }
-  registration_ = nullptr;
+  // The switch may still store there, so this process keeps the memory.
+  if (switch_ != nullptr && !switch_->withdraw()) made_.pop_back();
   for (const auto& area : made_) space_->give_back(area);
   made_.clear();
 }

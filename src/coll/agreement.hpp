@@ -17,6 +17,7 @@
 namespace penstock::coll {
 
 struct Devices;
+class SwitchPort;
 
 /// The settings that one rank sends to the others.
 struct Offer {
@@ -31,11 +32,12 @@ struct Offer {
   std::uint64_t check = 0;             ///< Options::check
   std::uint64_t direct = 0;            ///< Wishes::direct, if this rank's pool and calls allow it
   std::uint64_t switch_region = none;  ///< set by rank 0 if a switch serves the communicator
-  std::uint32_t communicator = 0;      ///< offload::Shape::communicator
+  std::uint32_t communicator = 0;      ///< by which the switch knows it
   std::uint32_t switch_leaves = 0;
   std::uint32_t always_in_switch = 0;  ///< Options::always_in_switch
   std::uint32_t by_gpu = 0;            ///< Wishes::by_gpu
-  std::uint64_t late_slots = 0;        ///< set by rank 0: Shape::late_slots
+  std::uint32_t late_slots = 0;        ///< set by rank 0: Shape::late_slots
+  std::uint32_t knows_switches = 0;    ///< this rank's program carries the executor for a switch
   std::uint64_t gpu = 0;               ///< Wishes::gpu
 };
 static_assert(sizeof(Offer) == 128);
@@ -61,7 +63,9 @@ class Agreement {
     bool late_slots = false;           ///< Shape::late_slots, if possible
   };
 
-  Agreement(std::uint32_t ranks, std::uint32_t self) : ranks_(ranks), self_(self) {}
+  /// `port`: for a program whose calls a switch may do (offload/switch_port.hpp).
+  Agreement(std::uint32_t ranks, std::uint32_t self, std::shared_ptr<SwitchPort> port = nullptr)
+      : ranks_(ranks), self_(self), switch_(std::move(port)) {}
 
   /// Makes this rank's offer. Rank 0 also allocates the memory, on several devices if the pool has
   /// them and there is room. Errors (rank 0 only): those of `space.make`. Send the offer to the
@@ -88,17 +92,18 @@ class Agreement {
 
  private:
   Shape shape_on(const Devices& devices, const Wishes& wishes) const;
+  bool wants_switch() const;
   void ask_switch(const Wishes& wishes);
   Result<void> make_areas(const Shape& shape, const Wishes& wishes);
   void publish(const Shape& shape, const std::vector<std::byte>& tuning);
   std::function<Result<TakenSlots>()> taker_of_slots() const;
 
   std::uint32_t ranks_, self_;
+  std::shared_ptr<SwitchPort> switch_;
   std::optional<Space> space_;
   bool fixed_slots_ = false;  ///< Wishes::slot_bytes
   Offer own_;
-  std::vector<arena::Object> made_;  ///< the words first, then slots that lie apart
-  std::shared_ptr<offload::Registration> registration_;  ///< of the last area in made_
+  std::vector<arena::Object> made_;  ///< the words first, the memory of a switch last
 };
 
 /// Finds an object by the record that another rank sent; nullopt: it no longer exists.

@@ -6,14 +6,33 @@
 
 #include <functional>
 
+#include "coll/switch_interface.hpp"
 #include "pool/test_pool.hpp"
 
 namespace penstock::coll {
 namespace {
 
-/// Visits the communicator of each rank, by rank.
+/// A switch that every communicator has, if it is asked. It does no call.
+class OwnSwitch : public SwitchPort {
+ public:
+  bool is_wanted(arena::Arena&) const override { return true; }
+  bool does_all(arena::Arena&) const override { return false; }
+  std::optional<arena::Object> ask(const Agreement::Space&, std::uint32_t, std::uint64_t,
+                                   Offer& offer) override {
+    offer.switch_region = 0;
+    return std::nullopt;
+  }
+  bool withdraw() override { return true; }
+  void complete(Options& options, const Offer& first) const override {
+    options.always_in_switch = first.switch_region != Offer::none;
+  }
+};
+
+/// Visits the communicator of each rank, by rank. `ports`: by rank; empty: no rank has one.
 void for_agreed(const std::vector<Agreement::Wishes>& wishes,
-                const std::function<void(Communicator& comm)>& visit) {
+                const std::function<void(Communicator& comm)>& visit,
+                std::vector<std::shared_ptr<SwitchPort>> ports = {}) {
+  ports.resize(wishes.size());
   const pool::TestFolder folder;
   const std::string spec = folder.file("pool");
   EXPECT_TRUE(pool::create({.spec = spec, .bytes = 48 << 20, .max_processes = 16}));
@@ -26,7 +45,7 @@ void for_agreed(const std::vector<Agreement::Wishes>& wishes,
     pools.push_back(
         *pool::Pool::attach({.spec = spec, .rank = static_cast<int>(r), .job = "plans"}));
     arenas.push_back(*arena::Arena::open(*pools[r]));
-    agreements.emplace_back(ranks, r);
+    agreements.emplace_back(ranks, r, ports[r]);
     EXPECT_TRUE(agreements[r].offer(space_in(*arenas[r], "communicator"), wishes[r]));
     offers.push_back(agreements[r].own());
   }
@@ -84,6 +103,22 @@ TEST(Agreement, KnowsWhichRanksShareTheirGpu) {
   EXPECT_THAT(shares({direct, one}), ElementsAre(true, true));
   EXPECT_THAT(shares({unknown, unknown, one}), ElementsAre(true, true, false));
   EXPECT_THAT(shares({one, none}), ElementsAre(false, false));
+}
+
+TEST(Agreement, UsesSwitchOnlyIfAllRanksKnowSwitches) {
+  const auto uses = [](bool first_knows, bool second_knows) {
+    const auto port = [](bool knows) { return knows ? std::make_shared<OwnSwitch>() : nullptr; };
+    std::vector<bool> found;
+    const auto visit = [&](Communicator& comm) {
+      found.push_back(comm.plan({.ranks = 2, .rank = comm.self()}).in_switch);
+    };
+    for_agreed({{}, {}}, visit, {port(first_knows), port(second_knows)});
+    return found;
+  };
+  using testing::ElementsAre;
+  EXPECT_THAT(uses(true, true), ElementsAre(true, true));
+  EXPECT_THAT(uses(true, false), ElementsAre(false, false));
+  EXPECT_THAT(uses(false, true), ElementsAre(false, false));
 }
 
 }  // namespace

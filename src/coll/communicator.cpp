@@ -10,20 +10,15 @@
 #include "coll/call_check.hpp"
 #include "coll/changeover.hpp"
 #include "coll/direct.hpp"
-#include "coll/late_slots.hpp"
+#include "coll/execution.hpp"
 #include "coll/memory_needed.hpp"
 #include "coll/planning.hpp"
-#include "coll/running.hpp"
 #include "coll/size_check.hpp"
-#include "coll/switch_run.hpp"
 #include "pool/job_counts.hpp"
 
 namespace penstock::coll {
 
 namespace {
-
-/// Longer than any part of a chunk.
-constexpr std::uint64_t no_zero_copy_bytes = 1ull << 48;
 
 /// Looks between two checks of other lines. A rank that is not awaited by its doorbell reports its
 /// failure in another line, and only this rank notices that its own words were overwritten.
@@ -36,36 +31,23 @@ struct Communicator::Impl {
       : state(pool, options),
         plans(options.tuning != nullptr ? *options.tuning : Tuning{}, options.by_gpus),
         schedules(NodeMap(options.nodes)),
-        eager(state),
-        slots(state, options.mixed ? no_zero_copy_bytes : options.zero_copy_bytes,
-              options.long_call_bytes),
-        in_switch(state, options.switch_region, !options.mixed),
+        execution(state, schedules, options),
         direct(state),
         check(state, options.check),
         sizes(state.group.ranks(), state.self()),
         changeover(state),
-        late_slots(state, options.take_slots),
         plan_override(options.plan_override),
         is_direct(options.direct && options.shape.direct),
         shares_gpu(options.shares_gpu),
         mixed(options.mixed),
         always_in_switch(options.always_in_switch),
-        registration(options.registration) {}
+        is_switch_withdrawn(options.is_switch_withdrawn) {}
 
   State state;
   PlanTable plans;
   PreparedSchedules schedules;
-  EagerRun eager;
-  LaneRun slots;
-  SwitchRun in_switch;
+  Execution execution;
   Direct direct;
-  enum class Form : std::uint8_t { slots, eager, in_switch };
-  Form form = Form::slots;
-  Call current;  ///< the call in progress
-  /// A schedule made during the call: for the part that the switch has left, or for the whole call
-  /// if the slots are shorter than expected.
-  std::shared_ptr<Prepared> rest;
-  const Prepared* awaits_slots = nullptr;  ///< the call in progress, while it waits for the slots
   CallCheck check;
   SizeCheck sizes;
   /// A call that waits for the comparison of its sizes.
@@ -76,11 +58,10 @@ struct Communicator::Impl {
   std::optional<Held> held;
   std::shared_ptr<const Prepared> compared;  ///< the last call that was held
   Changeover changeover;
-  LateSlots late_slots;
   PlanOverride plan_override;
   const bool is_direct, shares_gpu, mixed;
   const bool always_in_switch;
-  const std::shared_ptr<offload::Registration> registration;
+  const std::function<bool()> is_switch_withdrawn;
   bool has_left = false;        ///< all ranks have left, and their last calls were compared
   std::uint32_t fruitless = 0;  ///< looks since the last check for failures
   Missing missing;
@@ -93,12 +74,7 @@ struct Communicator::Impl {
   Result<void> go_on_comparing();
   Plan plan_for(const Problem& problem) const;
   void begin(const Call& of, const Prepared& prepared);
-  void begin_plainly(const Prepared& prepared);
   Result<bool> step();
-  Result<bool> advance();
-  Result<bool> advance_in_switch();
-  bool can_begin_by_slots(const Prepared& prepared) const;
-  Result<bool> begin_once_slots_are_there();
   Result<bool> check_awaited(bool agreed);
   Result<bool> step_if_one_is_gone();
   /// Like all_left(), but ignores the switch.
@@ -174,76 +150,21 @@ void Communicator::Impl::begin(const Call& of, const Prepared& prepared) {
   if (held) facts.size = 0;  // the sizes are what this call compares
   state.begin_call(facts, held ? held->call.fingerprint : of.fingerprint);
   check.begin();
-  current = of;
   name = of.name;
   fruitless = 0;
-  if (!in_switch.takes(of, prepared)) return begin_plainly(prepared);
-  form = Form::in_switch;
-  in_switch.begin(of, prepared);
-  check.begin_in_switch();
-}
-
-void Communicator::Impl::begin_plainly(const Prepared& prepared) {
-  form = prepared.plan.eager ? Form::eager : Form::slots;
-  if (form == Form::eager) return eager.begin(current, prepared);
-  if (can_begin_by_slots(prepared)) return slots.begin(current, prepared);
-  awaits_slots = &prepared;
-}
-
-/// A barrier needs no slots, only doorbells. The result is the same on all ranks.
-bool Communicator::Impl::can_begin_by_slots(const Prepared& prepared) const {
-  if (prepared.problem.collective == Collective::barrier) return true;
-  return state.slots.are_there() && prepared.plan.slot_bytes <= state.slots.slot_bytes();
-}
-
-/// The call may have been prepared for longer slots.
-Result<bool> Communicator::Impl::begin_once_slots_are_there() {
-  if (!state.slots.are_there() && !PENSTOCK_TRY(late_slots.obtain(name, missing))) return false;
-  const Prepared* whole = std::exchange(awaits_slots, nullptr);
-  if (!can_begin_by_slots(*whole)) {
-    Plan plan = whole->plan;
-    plan.slot_bytes = state.slots.slot_bytes();
-    rest = PENSTOCK_TRY(schedules.make(whole->problem, plan));
-    whole = rest.get();
-  }
-  slots.begin(current, *whole);
-  return true;
-}
-
-/// If the switch is gone, the rest of the call goes through the plain pool, as part of the same
-/// collective.
-Result<bool> Communicator::Impl::advance_in_switch() {
-  const SwitchWay way = PENSTOCK_TRY(in_switch.advance(missing));
-  if (way != SwitchWay::plain) return way == SwitchWay::done;
-  const Prepared& whole = in_switch.prepared();
-  const std::uint64_t done = in_switch.done_bytes();
-  current = in_switch.rest();
-  if (done == 0 && !whole.in_switch) {
-    begin_plainly(whole);
-  } else {
-    rest = PENSTOCK_TRY(schedules.make(rest_of(whole.problem, done), whole.plan));
-    begin_plainly(*rest);
-  }
-  return advance();
-}
-
-Result<bool> Communicator::Impl::advance() {
-  if (form == Form::in_switch) return advance_in_switch();
-  if (form == Form::eager) return eager.advance(missing);
-  if (awaits_slots != nullptr && !PENSTOCK_TRY(begin_once_slots_are_there())) [[unlikely]]
-    return false;
-  return slots.advance(missing);
+  execution.begin(of, prepared);
+  if (execution.is_in_switch()) check.begin_in_switch();
 }
 
 /// Does one look, or all steps that need no wait.
 Result<bool> Communicator::Impl::step() {
   const bool agreed = PENSTOCK_TRY(check.all_agree(name, missing));
   Result<bool> done = false;
-  if (agreed) done = advance();
-  if (done && *done) PENSTOCK_TRY(in_switch.give_staged());
+  if (agreed) done = execution.advance(missing);
   // A rank with a GPU checks this by itself. The result may hold data that another rank's streams
   // stored after a failure.
-  if (done && *done && mixed && current.mover == nullptr) PENSTOCK_TRY(state.check_others(name));
+  if (done && *done && mixed && execution.call().mover == nullptr)
+    PENSTOCK_TRY(state.check_others(name));
   if (done && !*done && ++fruitless % looks_between_checks == 0) done = check_awaited(agreed);
   if (done && *done && held) {
     PENSTOCK_TRY(go_on_comparing());
@@ -263,8 +184,8 @@ Result<bool> Communicator::Impl::check_awaited(bool agreed) {
   // A rank that failed because sizes differ had the sizes of all ranks, so this rank can get them
   // too. Likewise, rank 0 publishes that it found no room for slots before it fails. A rank that
   // failed may have done its part in this call before.
-  if (!agreed || !(failed || held || awaits_slots != nullptr)) return unexpected(living.error());
-  const auto done = advance();
+  if (!agreed || !(failed || held || execution.awaits_slots())) return unexpected(living.error());
+  const auto done = execution.advance(missing);
   if (done && *done) return true;
   const bool awaits_it = !failed || std::ranges::find(missing, *failed) != missing.end();
   if (!done || awaits_it) return unexpected(living.error());
@@ -349,8 +270,12 @@ Result<std::shared_ptr<const Prepared>> Communicator::prepare_moved(const Call& 
   by_slots.plan.eager = false;
   const Plan plan = PENSTOCK_TRY(impl_->fitting_plan(by_slots));
   by_slots.plan = plan;
-  if (const auto in_switch = impl_->in_switch.plan_of_moved(by_slots))
-    return impl_->schedules.get_moved_by_switch(*call.problem, plan, *in_switch)
+  const SwitchExecutor* const in_switch = impl_->execution.in_switch();
+  const std::uint64_t packets = in_switch == nullptr ? 0 : in_switch->packets_of_moved(by_slots);
+  if (packets != 0)
+    return impl_->schedules
+        .get_moved_by_switch(*call.problem, plan, packets,
+                             [&] { return in_switch->schedule_of_moved(by_slots); })
         ->shared_from_this();
   return PENSTOCK_TRY(impl_->schedules.get_moved(*call.problem, plan))->shared_from_this();
 }
@@ -369,7 +294,8 @@ Direct& Communicator::direct() {
 
 std::byte* Communicator::chunk_of(const Prepared& prepared, std::uint64_t number,
                                   std::uint32_t rank, std::uint64_t chunk) const {
-  if (prepared.in_switch) return impl_->in_switch.moved_chunk(number, rank, chunk);
+  if (prepared.switch_packets != 0)
+    return impl_->execution.in_switch()->moved_chunk(number, rank, chunk);
   return impl_->state.slots.at(prepared.plan.devices, rank, number, chunk);
 }
 
@@ -378,7 +304,8 @@ std::uint64_t Communicator::begun() const {
 }
 
 std::uint64_t Communicator::packets() const {
-  return impl_->in_switch.packets();
+  const SwitchExecutor* const in_switch = impl_->execution.in_switch();
+  return in_switch == nullptr ? 0 : in_switch->packets();
 }
 
 Result<void> Communicator::begin(const Call& call, const Prepared& prepared) {
@@ -391,11 +318,7 @@ const std::vector<std::uint32_t>& Communicator::awaited() const {
 }
 
 std::uint64_t Communicator::position() const {
-  const Impl& my = *impl_;
-  // The part that the switch has left comes after all positions in the switch.
-  constexpr std::uint64_t in_plain_pool = 1ull << 62;
-  if (my.form == Impl::Form::in_switch) return my.in_switch.position();
-  return in_plain_pool | (my.form == Impl::Form::eager ? my.eager.position() : my.slots.position());
+  return impl_->execution.position();
 }
 
 Result<void> Communicator::await_slots(const char* what) {
@@ -403,7 +326,7 @@ Result<void> Communicator::await_slots(const char* what) {
   Result<bool> obtained = false;
   my.missing.assign(1, 0);
   const auto waited = my.state.group.wait(what, my.missing, [&] {
-    obtained = my.late_slots.obtain(what, my.missing);
+    obtained = my.execution.late_slots().obtain(what, my.missing);
     if (!obtained || *obtained) my.missing.clear();
   });
   if (!waited) return my.failed(waited.error());
@@ -416,7 +339,8 @@ void Communicator::drop_copies_of_own_slots() {
   const coherence::Memory& memory = state.group.memory;
   if (!memory.loads_may_be_stale()) return;
   state.slots.invalidate_slots_of(memory, state.self());
-  impl_->in_switch.drop_copies_of_operands();
+  if (impl_->execution.in_switch() != nullptr)
+    impl_->execution.in_switch()->drop_copies_of_operands();
   memory.load_fence();
 }
 
@@ -426,7 +350,7 @@ void Communicator::write_back_own_slots() {
 }
 
 std::optional<TakenSlots> Communicator::taken_slots() const {
-  return impl_->late_slots.taken();
+  return impl_->execution.late_slots().taken();
 }
 
 Result<void> Communicator::wait(const char* what, std::vector<std::uint32_t>& missing,
@@ -464,7 +388,7 @@ Result<void> Communicator::run(const Call& call, const Prepared& prepared) {
   while (done && !*done) {
     const std::uint64_t before = position();
     const auto look = [&] {
-      my.slots.rest();
+      my.execution.rest();
       if (done && !*done) done = my.step();
       if (done && !*done) {
         const auto early = my.ends_early(call, awake.now_ns());
@@ -529,17 +453,15 @@ bool Communicator::all_left() {
 }
 
 bool Communicator::is_switch_withdrawn() {
-  const auto& registration = impl_->registration;
-  return registration == nullptr || registration->is_withdrawn();
+  return !impl_->is_switch_withdrawn || impl_->is_switch_withdrawn();
 }
 
 Result<void> Communicator::await_all_left(const char* what) {
   Impl& my = *impl_;
   if (!my.ranks_left())
     PENSTOCK_TRY(my.state.group.wait(what, my.missing, [&my] { (void)my.ranks_left(); }));
-  if (my.registration == nullptr) return {};
   base::Waiter waiter("the switch to let go of a communicator", 0);
-  while (!my.registration->is_withdrawn()) PENSTOCK_TRY(waiter.pause());
+  while (!is_switch_withdrawn()) PENSTOCK_TRY(waiter.pause());
   return {};
 }
 

@@ -13,7 +13,6 @@
 
 #include "base/status.hpp"
 #include "coll/plan_override.hpp"
-#include "offload/registration.hpp"
 #include "pool/pool.hpp"
 #include "schedule/arithmetic.hpp"
 #include "schedule/problem.hpp"
@@ -58,6 +57,16 @@ inline constexpr std::uint64_t default_long_call_bytes = 8 << 20;
 /// rank has at least 128 times as many bytes.
 inline constexpr std::uint64_t default_zero_copy_bytes = 16 << 10;
 
+class State;
+class SwitchExecutor;
+
+/// A switch that computes, as the module that knows it offers it (switch_interface.hpp).
+struct SwitchService {
+  std::uint64_t offset = 0, bytes = 0;  ///< the memory that ranks and switch share, in the pool
+  /// `inlines`: packets may hold short data.
+  std::function<std::unique_ptr<SwitchExecutor>(State& state, bool inlines)> open;
+};
+
 struct Options {
   std::uint64_t area = 0;  ///< offset of Communicator::bytes() bytes, of which the first
                            ///< zeroed_bytes() are zero and published
@@ -96,13 +105,14 @@ struct Options {
   std::uint64_t long_call_bytes = default_long_call_bytes;  ///< may differ between ranks
   /// The table that plan() uses; the same on all ranks. Null: default_tuning().
   std::shared_ptr<const Tuning> tuning;
-  /// Set if a switch that computes serves the communicator. The same on all ranks; not with
+  /// Set if a switch that computes serves the communicator. All ranks have it, or none; not with
   /// `direct`.
-  std::optional<offload::Region> switch_region = {};
+  std::optional<SwitchService> in_switch = {};
   /// Use the switch for everything that it can do, whatever `tuning` says. The same on all ranks.
   bool always_in_switch = false;
-  /// For the rank that made the switch's region. It is withdrawn before all_left() returns true.
-  std::shared_ptr<offload::Registration> registration = nullptr;
+  /// For the rank that asked the switch: asks it to let go of the communicator, and returns whether
+  /// it has. Does not wait. Called before all_left() returns true.
+  std::function<bool()> is_switch_withdrawn = {};
 };
 
 struct Prepared;
@@ -175,7 +185,7 @@ class Communicator {
   /// `call.problem` is not kept. Errors: those of build().
   Result<std::shared_ptr<const Prepared>> prepare(const Call& call);
   /// Like prepare(), for a call whose data a Mover moves: its plan is not eager. Uses the switch if
-  /// the plan says so and the switch can do it; then Prepared::in_switch is set.
+  /// the plan says so and the switch can do it; then Prepared::switch_packets is not 0.
   Result<std::shared_ptr<const Prepared>> prepare_moved(const Call& call);
   /// Like prepare(), for a call that GPUs run by themselves. Needs Shape::direct.
   Result<std::shared_ptr<const Prepared>> prepare_direct(const Call& call);

@@ -2,7 +2,7 @@
 // others' lines until all have arrived. Blocks are used in turn. A block is used again when every
 // reader of its last payload has finished that collective. Tagged lines: docs/memory-model.md,
 // rule 6.
-#include "coll/running.hpp"
+#include "coll/eager_run.hpp"
 
 namespace penstock::coll {
 
@@ -17,7 +17,7 @@ constexpr std::uint64_t lines_of(std::uint64_t payload) {
 }  // namespace
 
 void EagerRun::begin(const Call& call, const Prepared& prepared) {
-  Running::begin(call, prepared);
+  Executor::begin(call, prepared);
   stage_ = Stage::begun;
   if (last_use_.empty()) last_use_.resize(s_.shape.eager_blocks);
   if (staging_.size() < prepared.staged_bytes) staging_.resize(prepared.staged_bytes);

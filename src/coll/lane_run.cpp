@@ -1,22 +1,22 @@
 // The slot form with a Mover. This thread waits for doorbells and releases, invalidates its host's
 // copies of the data to be read, writes back published data, and rings the doorbells. Both lanes
 // progress side by side. Protocol: docs/protocols/collectives.md, "Data that a GPU moves".
-#include "coll/missing.hpp"
-#include "coll/mover.hpp"
-#include "coll/running.hpp"
+#include "coll/lane_run.hpp"
 
 #include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "base/format.hpp"
+#include "coll/missing.hpp"
+#include "coll/mover.hpp"
 
 namespace penstock::coll {
 
 void LaneRun::begin(const Call& call, const Prepared& prepared) {
-  SlotRun::begin(call, prepared);
+  SlotSignals::begin(call, prepared);
   at_ = {};
-  pace_.begin(call.mover != nullptr && prepared.program.bytes >= long_call_bytes_);
+  pace_.begin(prepared.program.bytes >= long_call_bytes_);
   const auto& consumers = prepared.schedule.consumers;
   is_read_apart_ = std::any_of(consumers.begin(), consumers.end(),
                                [this](std::uint32_t rank) { return s_.group.apart(rank); });
@@ -131,7 +131,6 @@ Result<bool> LaneRun::advance_lane(Lane lane, Missing& missing) {
 }
 
 Result<bool> LaneRun::advance(Missing& missing) {
-  if (call().mover == nullptr) return SlotRun::advance(missing);
   if (!is_half_free(missing)) return false;
   missing.clear();
   const bool written = PENSTOCK_TRY(advance_lane(Lane::write, missing));

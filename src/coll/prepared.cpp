@@ -84,12 +84,13 @@ Result<const Prepared*> PreparedSchedules::get_moved(const Problem& problem, con
 }
 
 const Prepared* PreparedSchedules::get_moved_by_switch(const Problem& problem, const Plan& plan,
-                                                       const SwitchPlan& in_switch) {
-  if (Prepared* const found = find(problem, plan, in_switch)) return found;
+                                                       std::uint64_t packets,
+                                                       const std::function<Schedule()>& make) {
+  if (Prepared* const found = find(problem, plan, packets)) return found;
   auto made = std::make_shared<Prepared>(problem, plan);
-  made->schedule = switch_schedule_of(problem, in_switch, plan.slots);
+  made->schedule = make();
   made->program = lane_program_of(made->schedule);
-  made->in_switch = in_switch;
+  made->switch_packets = packets;
   return keep(std::move(made));
 }
 
@@ -115,10 +116,10 @@ Result<std::shared_ptr<Prepared>> PreparedSchedules::make(const Problem& problem
 }
 
 Prepared* PreparedSchedules::find(const Problem& problem, const Plan& plan,
-                                  const std::optional<SwitchPlan>& in_switch) const {
+                                  std::uint64_t switch_packets) const {
   const auto is_it = [&](const std::shared_ptr<Prepared>& entry) {
     return entry != nullptr && entry->problem == problem && entry->plan == plan &&
-           entry->in_switch == in_switch;
+           entry->switch_packets == switch_packets;
   };
   for (const auto& entry : entries_)
     if (is_it(entry)) return entry.get();
@@ -133,7 +134,7 @@ Prepared* PreparedSchedules::keep(std::shared_ptr<Prepared> made) {
 }
 
 Result<Prepared*> PreparedSchedules::find_or_make(const Problem& problem, const Plan& plan) {
-  if (Prepared* const found = find(problem, plan, std::nullopt)) return found;
+  if (Prepared* const found = find(problem, plan, 0)) return found;
   return keep(PENSTOCK_TRY(make(problem, plan)));
 }
 

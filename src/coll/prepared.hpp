@@ -3,15 +3,14 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "coll/direct_program.hpp"
 #include "coll/fingerprint.hpp"
 #include "coll/fused_program.hpp"
 #include "coll/lane_program.hpp"
-#include "coll/switch_plan.hpp"
 #include "schedule/problem.hpp"
 #include "schedule/schedule.hpp"
 
@@ -44,7 +43,8 @@ struct Prepared : std::enable_shared_from_this<Prepared> {
   bool publishes_nothing = false;  ///< rings without data, as in a barrier
   // For a call whose data a Mover moves:
   LaneProgram program;
-  std::optional<SwitchPlan> in_switch;  ///< then `schedule` is that of switch_schedule_of()
+  /// Packets that it takes through a switch, whose schedule this is; 0: through the plain pool.
+  std::uint64_t switch_packets = 0;
   // For a call that GPUs run by themselves:
   std::vector<DirectOp> direct;
   // For both, by one launch; empty for a call through the switch:
@@ -67,9 +67,9 @@ class PreparedSchedules {
   /// Like get(), with Prepared::program and ::fused. `plan` must not be eager. A communicator's
   /// schedules are all for this call, or all for get_direct().
   Result<const Prepared*> get_moved(const Problem& problem, const Plan& plan);
-  /// Like get(), with Prepared::program and ::in_switch.
+  /// Like get(), with Prepared::program and ::switch_packets. `make` makes the schedule.
   const Prepared* get_moved_by_switch(const Problem& problem, const Plan& plan,
-                                      const SwitchPlan& in_switch);
+                                      std::uint64_t packets, const std::function<Schedule()>& make);
   /// Like get(), with Prepared::direct and ::fused. `plan` must not be eager.
   Result<const Prepared*> get_direct(const Problem& problem, const Plan& plan,
                                      const Layout& layout);
@@ -78,8 +78,7 @@ class PreparedSchedules {
   /// Only the last of the longer schedules is kept. They run long anyway, and take much memory.
   static constexpr std::size_t long_steps = 4096;
   /// Null if the schedule is not kept.
-  Prepared* find(const Problem& problem, const Plan& plan,
-                 const std::optional<SwitchPlan>& in_switch) const;
+  Prepared* find(const Problem& problem, const Plan& plan, std::uint64_t switch_packets) const;
   Prepared* keep(std::shared_ptr<Prepared> made);
   Result<Prepared*> find_or_make(const Problem& problem, const Plan& plan);
 

@@ -22,7 +22,7 @@ class TestMover : public Mover {
       : comm_(comm),
         prepared_(prepared),
         arithmetic_(arithmetic),
-        number_(prepared.in_switch ? comm.packets() : comm.begun() + 1),
+        number_(prepared.switch_packets != 0 ? comm.packets() : comm.begun() + 1),
         input_(input),
         output_(output),
         scratch_(prepared.schedule.scratch_bytes),

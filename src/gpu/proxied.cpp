@@ -162,9 +162,9 @@ Result<Proxied::Submission> Proxied::prepare(const Call& call) {
     }
   }
   made.number = ++number_;
-  if (const auto& in_switch = made.prepared->in_switch) {
+  if (made.prepared->switch_packets != 0) {
     made.number = packets_;
-    packets_ += in_switch->chunks;
+    packets_ += made.prepared->switch_packets;
   }
   made.turn = ++turn_;
   for (const auto& segments : made.prepared->program.lanes)  // a long call takes several turns
@@ -183,7 +183,7 @@ bool Proxied::would_wait_for_calls(cuda::Stream stream) const {
 std::optional<FusedCall> Proxied::launch_of(const Submission& submitted,
                                             cuda::Stream stream) const {
   const coll::Prepared& prepared = *submitted.prepared;
-  if (prepared.in_switch || !fused_->is_small(submitted.call, false) ||
+  if (prepared.switch_packets != 0 || !fused_->is_small(submitted.call, false) ||
       would_wait_for_calls(stream))
     return std::nullopt;
   struct Words : FusedLaunches::Words {

@@ -9,6 +9,7 @@
 #include "accelerator/server.hpp"
 #include "coll/agreement.hpp"
 #include "crash_test_base.hpp"
+#include "offload/switch_port.hpp"
 #include "sim/tests/switch_calls.hpp"
 
 namespace penstock::crash {
@@ -95,7 +96,7 @@ class SwitchCrash : public CrashTest,
     if (!wait_for([&] { return offload::serving(*here.arena)->has_value(); }) && rank_dies())
       return;
     armed();
-    coll::Agreement agreement(ranks, self);
+    coll::Agreement agreement(ranks, self, offload::switch_port());
     const auto comm = open(here, agreement, self);
     if (comm == nullptr) return;
     for (const SwitchCall& call : calls_) {

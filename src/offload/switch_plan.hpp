@@ -50,7 +50,4 @@ std::optional<SwitchPlan> switch_plan_of(const Problem& problem, const Reduction
 /// in packets.
 Schedule switch_schedule_of(const Problem& problem, const SwitchPlan& plan, std::uint32_t window);
 
-/// The same problem without the first `done` bytes of each block.
-Problem rest_of(const Problem& problem, std::uint64_t done);
-
 }  // namespace penstock::coll

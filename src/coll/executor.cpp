@@ -1,4 +1,4 @@
-#include "coll/running.hpp"
+#include "coll/executor.hpp"
 
 #include <cstring>
 
@@ -6,7 +6,7 @@
 
 namespace penstock::coll {
 
-void Running::begin(const Call& call, const Prepared& prepared) {
+void Executor::begin(const Call& call, const Prepared& prepared) {
   call_ = call;
   prepared_ = &prepared;
   if (trace_ != nullptr) recorded_until_ns_ = base::now_ns();
@@ -14,23 +14,23 @@ void Running::begin(const Call& call, const Prepared& prepared) {
     scratch_.resize(prepared.schedule.scratch_bytes);
 }
 
-std::byte* Running::to(const Span& span) {
+std::byte* Executor::to(const Span& span) {
   return (span.buffer == Buffer::scratch ? scratch_.data() : call_.output) + span.offset;
 }
 
-const std::byte* Running::from(const Span& span) const {
+const std::byte* Executor::from(const Span& span) const {
   const std::byte* begin = call_.input;
   if (span.buffer == Buffer::scratch) begin = scratch_.data();
   if (span.buffer == Buffer::output) begin = call_.output;
   return begin + span.offset;
 }
 
-void Running::move(const Step& step) {
+void Executor::move(const Step& step) {
   std::memmove(to(step.span), from(step.from), step.span.bytes);
 }
 
 /// Records one span for all the steps, with the name of the first.
-void Running::record(std::size_t first, std::size_t end) {
+void Executor::record(std::size_t first, std::size_t end) {
   const auto& steps = prepared_->schedule.steps;
   if (first == end) return;
   const Step& step = steps[first];

@@ -1,4 +1,4 @@
-#include "coll/switch_run.hpp"
+#include "offload/switch_run.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -23,29 +23,28 @@ constexpr std::uint64_t look_interval_ns = 20'000'000;
 
 }  // namespace
 
-SwitchRun::SwitchRun(State& state, std::optional<offload::Region> region, bool inlines)
-    : Running(state), region_(region), inlines_(inlines) {
-  if (!region_) return;
+SwitchRun::SwitchRun(State& state, const offload::Region& region, bool inlines)
+    : SwitchExecutor(state), region_(region), inlines_(inlines) {
   // Hosts are dealt to the leaves in turn.
-  const std::uint32_t leaves = region_->shape().leaves;
+  const std::uint32_t leaves = region_.shape().leaves;
   own_switch_ = leaves == 0 ? 0 : 1 + s_.group.pool.node() % leaves;
   publish_member();
   find_switches();
-  sent_.resize(region_->shape().window);
+  sent_.resize(region_.shape().window);
 }
 
 void SwitchRun::publish_member() const {
   offload::publish_member(
-      s_.group.pool, *region_, region_->member_line(s_.self()),
+      s_.group.pool, region_, region_.member_line(s_.self()),
       {.token = s_.group.token(s_.self()), .leaf = own_switch_ == 0 ? 0 : own_switch_ - 1});
   s_.group.memory.store_fence();
 }
 
 /// Leaves `switches_` empty if the member line of any of them is corrupted.
 void SwitchRun::find_switches() {
-  for (std::uint32_t number = 0; number <= region_->shape().leaves; ++number) {
+  for (std::uint32_t number = 0; number <= region_.shape().leaves; ++number) {
     const auto member =
-        offload::observe_member(s_.group.pool, *region_, region_->switch_line(number));
+        offload::observe_member(s_.group.pool, region_, region_.switch_line(number));
     if (!member) return switches_.clear();
     switches_.push_back(member->token);
   }
@@ -57,27 +56,29 @@ std::optional<std::string> SwitchRun::why_gone() const {
   for (std::uint32_t number = 0; number < switches_.size(); ++number) {
     const std::uint64_t token = switches_[number];
     if (!pool.alive(token)) return pool.describe(token) + " has died or ended";
-    const auto member = offload::observe_member(pool, *region_, region_->switch_line(number));
+    const auto member = offload::observe_member(pool, region_, region_.switch_line(number));
     if (!member || member->token != token) return pool.describe(token) + " has let go of it";
   }
   return std::nullopt;
 }
 
-bool SwitchRun::takes(const Call& call, const Prepared& prepared) const {
-  if (call.mover != nullptr) return prepared.in_switch.has_value();
-  if (!region_ || all_left_ || !prepared.plan.in_switch) return false;
+std::optional<SwitchPlan> SwitchRun::plan_of(const Call& call, const Problem& problem) const {
   const Reduction* const reduction =
       call.arithmetic == nullptr ? nullptr : call.arithmetic->predefined();
-  return switch_plan_of(prepared.problem, reduction, region_->shape()).has_value();
+  return switch_plan_of(problem, reduction, region_.shape());
+}
+
+bool SwitchRun::takes(const Call& call, const Prepared& prepared) const {
+  if (call.mover != nullptr) return prepared.switch_packets != 0;
+  if (all_left_ || !prepared.plan.in_switch) return false;
+  return plan_of(call, prepared.problem).has_value();
 }
 
 void SwitchRun::begin(const Call& call, const Prepared& prepared) {
-  Running::begin(call, prepared);
-  const Reduction* const reduction =
-      call.arithmetic == nullptr ? nullptr : call.arithmetic->predefined();
-  plan_ = prepared.in_switch ? *prepared.in_switch
-                             : *switch_plan_of(prepared.problem, reduction, region_->shape());
-  plan_.inlined = plan_.inlined && inlines_;
+  Executor::begin(call, prepared);
+  plan_ = *plan_of(call, prepared.problem);
+  // The thread that writes packets does not see the data that a Mover moves.
+  plan_.inlined = plan_.inlined && inlines_ && call.mover == nullptr;
   base_ = next_base_;
   next_base_ = base_ + plan_.chunks;
   submitted_ = taken_ = cut_ = 0;
@@ -91,20 +92,23 @@ std::uint64_t SwitchRun::done_bytes() const {
   return std::min(plan_.block_bytes, taken_ * plan_.part_bytes);
 }
 
-Result<SwitchWay> SwitchRun::advance(Missing& missing) {
+Result<bool> SwitchRun::advance(Missing& missing) {
   if (stage_ == Stage::served) {
-    if (PENSTOCK_TRY(serve(missing))) return SwitchWay::done;
-    if (stage_ == Stage::served) return SwitchWay::waits;
+    if (PENSTOCK_TRY(serve(missing))) return true;
+    if (stage_ == Stage::served) return false;
   }
   if (stage_ == Stage::leaving) {
-    if (!agreed(missing)) return SwitchWay::waits;
+    if (!agreed(missing)) return false;
     stage_ = is_moved() ? Stage::fetching : Stage::taking;
   }
-  if (stage_ != Stage::taking && !PENSTOCK_TRY(hand_over_to_host(missing))) return SwitchWay::waits;
+  if (stage_ != Stage::taking && !PENSTOCK_TRY(hand_over_to_host(missing))) return false;
   PENSTOCK_TRY(take_the_rest());
-  if (taken_ < plan_.chunks) return SwitchWay::plain;
+  if (taken_ < plan_.chunks) {
+    stage_ = Stage::stopped;
+    return false;
+  }
   finish();
-  return SwitchWay::done;
+  return true;
 }
 
 /// This word tells the others that the call needs nothing more from them, and that this rank needs
@@ -138,7 +142,7 @@ Result<bool> SwitchRun::serve(Missing& missing) {
 /// Submits as many chunks as may be in flight. A packet shows that this rank has read the result of
 /// the packet that had its slot before.
 void SwitchRun::submit_more() {
-  const std::uint64_t end = std::min(plan_.chunks, taken_ + region_->shape().window);
+  const std::uint64_t end = std::min(plan_.chunks, taken_ + region_.shape().window);
   if (is_moved() && submitted_ < end) call().mover->allow(Lane::write, end - 1);
   while (submitted_ < end && is_operand_there(submitted_)) submit(submitted_++);
 }
@@ -162,7 +166,7 @@ void SwitchRun::submit(std::uint64_t chunk) {
   Command command{.operation = plan_.operation,
                   .reduction = plan_.reduction,
                   .datatype = plan_.datatype,
-                  .communicator = region_->shape().communicator,
+                  .communicator = region_.shape().communicator,
                   .sequence = static_cast<std::uint32_t>(s_.number),
                   .rank = static_cast<std::uint16_t>(s_.self()),
                   .ranks = static_cast<std::uint16_t>(s_.group.ranks()),
@@ -175,13 +179,13 @@ void SwitchRun::submit(std::uint64_t chunk) {
                 from({Buffer::input, problem.input[0].offset, plan_.block_bytes}),
                 plan_.block_bytes);
   } else if (has_operand) {
-    command.source = region_->source(s_.self(), index);
+    command.source = region_.source(s_.self(), index);
     command.elements = plan_.part(chunk).bytes / plan_.element_bytes;
     is_moved() ? send_operand(chunk) : publish_operand(chunk, command.source);
   }
   Packet& packet = sent_[index % sent_.size()];
-  packet = offload::seal(command, region_->submission_place(s_.self(), index));
-  s_.group.memory.publish_line(s_.group.pool.base() + region_->submission(s_.self(), index),
+  packet = offload::seal(command, region_.submission_place(s_.self(), index));
+  s_.group.memory.publish_line(s_.group.pool.base() + region_.submission(s_.self(), index),
                                &packet);
   s_.group.memory.store_fence();
 }
@@ -189,8 +193,8 @@ void SwitchRun::submit(std::uint64_t chunk) {
 std::optional<Packet> SwitchRun::packet_at(std::uint32_t rank, std::uint64_t chunk) const {
   const std::uint64_t index = index_of(chunk);
   Packet packet;
-  s_.group.memory.observe_line(&packet, s_.group.pool.base() + region_->completion(rank, index));
-  if (!offload::has_arrived(packet, region_->completion_place(rank, index))) return std::nullopt;
+  s_.group.memory.observe_line(&packet, s_.group.pool.base() + region_.completion(rank, index));
+  if (!offload::has_arrived(packet, region_.completion_place(rank, index))) return std::nullopt;
   return packet;
 }
 
@@ -232,18 +236,18 @@ Result<void> SwitchRun::check_size(const Completion& completion) const {
 
 /// Whether the switch or a leaf puts the result of the awaited chunk there.
 bool SwitchRun::is_result(std::uint64_t offset) const {
-  const std::uint32_t leaves = region_->shape().leaves;
+  const std::uint32_t leaves = region_.shape().leaves;
   // The stream's copy was set up before there was a result, so only one place is possible.
-  if (is_moved()) return offset == region_->result(own_switch_, index_of(taken_));
+  if (is_moved()) return offset == region_.result(own_switch_, index_of(taken_));
   for (std::uint32_t number = leaves == 0 ? 0 : 1; number <= leaves; ++number)
-    if (offset == region_->result(number, index_of(taken_))) return true;
+    if (offset == region_.result(number, index_of(taken_))) return true;
   return false;
 }
 
 Result<void> SwitchRun::take(std::uint32_t ring, const Packet& packet) {
   s_.group.set_stand_in(0);
   const auto completion =
-      offload::read_completion(packet, region_->completion_place(ring, index_of(taken_)));
+      offload::read_completion(packet, region_.completion_place(ring, index_of(taken_)));
   if (!completion) {
     leave(completion.error().message);
     return {};
@@ -348,9 +352,8 @@ std::uint64_t SwitchRun::awaited_switch() const {
   const std::uint32_t ring = s_.group.ranks() + own_switch_ - 1;
   Packet packet;
   s_.group.memory.observe_line(&packet,
-                               s_.group.pool.base() + region_->submission(ring, index_of(taken_)));
-  const bool asked =
-      offload::has_arrived(packet, region_->submission_place(ring, index_of(taken_)));
+                               s_.group.pool.base() + region_.submission(ring, index_of(taken_)));
+  const bool asked = offload::has_arrived(packet, region_.submission_place(ring, index_of(taken_)));
   return switches_[asked ? 0 : own_switch_];
 }
 
@@ -369,11 +372,11 @@ Result<bool> SwitchRun::take_from_other_rings() {
 /// Restores this rank's packets in flight, and its member line.
 void SwitchRun::restore_packets() {
   const auto& memory = s_.group.memory;
-  if (!offload::observe_member(s_.group.pool, *region_, region_->member_line(s_.self())))
+  if (!offload::observe_member(s_.group.pool, region_, region_.member_line(s_.self())))
     publish_member();
   for (std::uint64_t chunk = taken_; chunk < submitted_; ++chunk) {
     const std::uint64_t index = index_of(chunk);
-    std::byte* const at = s_.group.pool.base() + region_->submission(s_.self(), index);
+    std::byte* const at = s_.group.pool.base() + region_.submission(s_.self(), index);
     Packet found;
     memory.observe_line(&found, at);
     if (found.bytes == sent_[index % sent_.size()].bytes) continue;
@@ -389,8 +392,8 @@ void SwitchRun::find_missing(Missing& missing) const {
     if (rank == s_.self()) continue;
     const std::uint64_t index = index_of(taken_);
     Packet packet;
-    memory.observe_line(&packet, s_.group.pool.base() + region_->submission(rank, index));
-    if (!offload::has_arrived(packet, region_->submission_place(rank, index)))
+    memory.observe_line(&packet, s_.group.pool.base() + region_.submission(rank, index));
+    if (!offload::has_arrived(packet, region_.submission_place(rank, index)))
       missing.push_back(rank);
   }
   if (missing.empty()) missing.push_back(s_.self());
@@ -462,7 +465,7 @@ Result<void> SwitchRun::take_the_rest() {
       const auto packet = packet_at(rank, taken_);
       if (!packet) continue;
       const auto completion =
-          offload::read_completion(*packet, region_->completion_place(rank, index_of(taken_)));
+          offload::read_completion(*packet, region_.completion_place(rank, index_of(taken_)));
       if (!completion || completion->status != Status::ok || !fits(*completion)) continue;
       if (plan_.operation != Offloaded::barrier) take_result(*completion);
       ++taken_;

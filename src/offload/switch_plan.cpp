@@ -1,4 +1,4 @@
-#include "coll/switch_plan.hpp"
+#include "offload/switch_plan.hpp"
 
 #include <algorithm>
 
@@ -113,19 +113,6 @@ Schedule switch_schedule_of(const Problem& problem, const SwitchPlan& plan, std:
     if (chunk + window < plan.chunks) send(chunk + window);
   }
   return schedule;
-}
-
-Problem rest_of(const Problem& problem, std::uint64_t done) {
-  Problem rest = problem;
-  const auto shorten = [done](Block& block) {
-    const std::uint64_t bytes = std::min(done, block.bytes);
-    block.offset += bytes;
-    block.bytes -= bytes;
-  };
-  for (Block& block : rest.input) shorten(block);
-  for (Block& block : rest.output) shorten(block);
-  if (rest.max_block_bytes) *rest.max_block_bytes -= std::min(done, *rest.max_block_bytes);
-  return rest;
 }
 
 }  // namespace penstock::coll

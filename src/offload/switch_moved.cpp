@@ -2,30 +2,29 @@
 // advance where operands and results lie, so the call uses only this rank's slot and that of its
 // switch. Protocol: docs/protocols/switch.md, "Data that a GPU moves".
 #include "coll/mover.hpp"
-#include "coll/switch_run.hpp"
+#include "offload/switch_run.hpp"
 
 namespace penstock::coll {
 
-std::optional<SwitchPlan> SwitchRun::plan_of_moved(const Call& call) const {
-  if (!region_ || all_left_ || !call.plan.in_switch) return std::nullopt;
-  const Reduction* const reduction =
-      call.arithmetic == nullptr ? nullptr : call.arithmetic->predefined();
-  auto plan = switch_plan_of(*call.problem, reduction, region_->shape());
-  // The thread that writes packets does not see the data.
-  if (plan) plan->inlined = false;
-  return plan;
+std::uint64_t SwitchRun::packets_of_moved(const Call& call) const {
+  if (all_left_ || !call.plan.in_switch) return 0;
+  const auto plan = plan_of(call, *call.problem);
+  return plan ? plan->chunks : 0;
+}
+
+Schedule SwitchRun::schedule_of_moved(const Call& call) const {
+  return switch_schedule_of(*call.problem, *plan_of(call, *call.problem), call.plan.slots);
 }
 
 std::byte* SwitchRun::moved_chunk(std::uint64_t first, std::uint32_t rank,
                                   std::uint64_t chunk) const {
   const bool of_switch = rank == s_.group.ranks();
-  return s_.group.pool.base() + (of_switch ? region_->result(own_switch_, first + chunk)
-                                           : region_->source(s_.self(), first + chunk));
+  return s_.group.pool.base() + (of_switch ? region_.result(own_switch_, first + chunk)
+                                           : region_.source(s_.self(), first + chunk));
 }
 
 void SwitchRun::drop_copies_of_operands() {
-  if (!region_) return;
-  const auto& shape = region_->shape();
+  const auto& shape = region_.shape();
   s_.group.memory.invalidate(moved_chunk(0, s_.self(), 0), shape.window * shape.slot_bytes);
 }
 
@@ -60,7 +59,7 @@ bool SwitchRun::has_moved() {
 /// Ranks of another leaf find their results elsewhere.
 bool SwitchRun::is_for_us(std::uint32_t ring, const offload::Packet& packet) const {
   const auto completion =
-      offload::read_completion(packet, region_->completion_place(ring, index_of(taken_)));
+      offload::read_completion(packet, region_.completion_place(ring, index_of(taken_)));
   return completion && (completion->status != offload::Status::ok || fits(*completion));
 }
 
@@ -80,7 +79,7 @@ Result<bool> SwitchRun::hand_over_to_host(Missing& missing) {
   if (!mover.is_done(Lane::read, last)) return false;
   // Writes back what streams have left in this host's caches, so that nothing outlives the region.
   // It is flushed with this rank's next publish, at the end of the call at the latest.
-  const auto& shape = region_->shape();
+  const auto& shape = region_.shape();
   s_.group.memory.write_back(moved_chunk(0, s_.self(), 0), shape.window * shape.slot_bytes);
   go_on_as(staged_.on_host(call()));
   stage_ = Stage::taking;

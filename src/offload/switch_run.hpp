@@ -1,8 +1,8 @@
-// The form in which a switch computes. This rank submits its chunks in packets, and reads results
-// where the switch's packets say. If the switch is gone or answers with an error, the ranks agree
-// on how many chunks it has done, and the rest of this call goes through the plain pool. A Mover,
-// such as a GPU's streams, moves data between the call's buffers and the slots, while this thread
-// runs the protocol (switch_moved.cpp). Protocol: docs/protocols/switch.md.
+// The executor of hosts for a switch that computes. This rank submits its chunks in packets, and
+// reads results where the switch's packets say. If the switch is gone or answers with an error, the
+// ranks agree on how many chunks it has done, and the rest of this call goes through the plain
+// pool. A Mover, such as a GPU's streams, moves data between the call's buffers and the slots,
+// while this thread runs the protocol (switch_moved.cpp). Protocol: docs/protocols/switch.md.
 #pragma once
 
 #include <array>
@@ -12,53 +12,38 @@
 #include <string>
 #include <vector>
 
-#include "coll/running.hpp"
-#include "coll/staged_call.hpp"
-#include "coll/switch_plan.hpp"
+#include "coll/switch_interface.hpp"
 #include "offload/region.hpp"
+#include "offload/staged_call.hpp"
+#include "offload/switch_plan.hpp"
 
 namespace penstock::coll {
 
-/// The state of a call through the switch.
-enum class SwitchWay : std::uint8_t {
-  waits,
-  done,
-  plain,  ///< through the plain pool, from done_bytes() on
-};
-
-class SwitchRun : public Running {
+class SwitchRun final : public SwitchExecutor {
  public:
-  /// `region`: nullopt if no switch serves the communicator. `inlines`: packets may hold short
-  /// data.
-  SwitchRun(State& state, std::optional<offload::Region> region, bool inlines);
+  /// `inlines`: packets may hold short data.
+  SwitchRun(State& state, const offload::Region& region, bool inlines);
 
-  /// Whether the call goes through the switch. False once all ranks know that it is gone. A moved
-  /// call goes where it was prepared for.
-  bool takes(const Call& call, const Prepared& prepared) const;
-  /// The plan of a call whose data a Mover moves; nullopt: not through the switch. Any thread.
-  std::optional<SwitchPlan> plan_of_moved(const Call& call) const;
-  /// Address of chunk `chunk` of a moved call whose first packet is `first`. For this rank: its
-  /// slot for the operand. For the rank after the last: the switch's slot for the result.
-  std::byte* moved_chunk(std::uint64_t first, std::uint32_t rank, std::uint64_t chunk) const;
-  /// As Communicator::drop_copies_of_own_slots(), for the slots of this rank's operands.
-  void drop_copies_of_operands();
-  /// Packets of the calls begun.
-  std::uint64_t packets() const { return next_base_; }
-  /// Begins the call. The collective's number must have been assigned already.
-  void begin(const Call& call, const Prepared& prepared);
-  /// Progresses the call. `missing`: the ranks awaited, or this rank itself if all ranks have sent
-  /// and the switch has not answered. Errors: mismatch and peer_dead, as the switch reports them.
-  Result<SwitchWay> advance(Missing& missing);
-  /// Bytes of each block that the switch has done.
-  std::uint64_t done_bytes() const;
-  /// The call that continues through the plain pool.
-  const Call& rest() const { return call(); }
-  /// Call this after the call: stores data that the Mover did not move where it belongs.
-  Result<void> give_staged() { return staged_.is_there() ? staged_.store() : Result<void>{}; }
-  /// Changes as the call progresses.
-  std::uint64_t position() const {
+  bool takes(const Call& call, const Prepared& prepared) const override;
+  void begin(const Call& call, const Prepared& prepared) override;
+  /// `missing`: the ranks awaited, or this rank itself if all ranks have sent and the switch has
+  /// not answered. Errors: also mismatch and peer_dead, as the switch reports them.
+  Result<bool> advance(Missing& missing) override;
+  bool has_stopped() const override { return stage_ == Stage::stopped; }
+  std::uint64_t done_bytes() const override;
+  Result<void> give_staged() override {
+    return staged_.is_there() ? staged_.store() : Result<void>{};
+  }
+  std::uint64_t position() const override {
     return taken_ << 4 | (moving_ ? 8 : 0) | static_cast<std::uint64_t>(stage_);
   }
+
+  std::uint64_t packets_of_moved(const Call& call) const override;
+  Schedule schedule_of_moved(const Call& call) const override;
+  std::byte* moved_chunk(std::uint64_t first, std::uint32_t rank,
+                         std::uint64_t chunk) const override;
+  void drop_copies_of_operands() override;
+  std::uint64_t packets() const override { return next_base_; }
 
  private:
   enum class Stage : std::uint8_t {
@@ -66,8 +51,11 @@ class SwitchRun : public Running {
     leaving,
     fetching,     ///< the lanes run out, and the host fetches the input
     running_out,  ///< the lane that reads runs out; its results are discarded
-    taking
+    taking,
+    stopped
   };
+
+  std::optional<SwitchPlan> plan_of(const Call& call, const Problem& problem) const;
 
   Result<bool> serve(Missing& missing);
   void submit_more();
@@ -111,7 +99,7 @@ class SwitchRun : public Running {
   bool is_for_us(std::uint32_t ring, const offload::Packet& packet) const;
   Result<bool> hand_over_to_host(Missing& missing);
 
-  std::optional<offload::Region> region_;
+  const offload::Region region_;
   const bool inlines_;
   std::uint32_t own_switch_ = 0;         ///< the switch whose slots hold this rank's results
   std::vector<std::uint64_t> switches_;  ///< tokens: of the switch or spine, then of the leaves

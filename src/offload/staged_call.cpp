@@ -1,4 +1,4 @@
-#include "coll/staged_call.hpp"
+#include "offload/staged_call.hpp"
 
 #include <algorithm>
 #include <utility>
