@@ -16,6 +16,7 @@
 #include "coll/communicator.hpp"
 #include "coll/planning.hpp"
 #include "schedule/together.hpp"
+#include "schedule/uniform.hpp"
 
 namespace penstock::bench {
 namespace {
@@ -36,33 +37,12 @@ struct Counts {
   }
 };
 
-std::vector<coll::Block> blocks_of(std::uint64_t count, std::uint64_t bytes) {
-  std::vector<coll::Block> blocks;
-  for (std::uint64_t i = 0; i < count; ++i) blocks.push_back({i * bytes, bytes});
-  return blocks;
-}
-
 /// `bytes`: of the longest buffer, as in lab/bench/mpi/collectives.c.
 coll::Problem problem_of(Collective collective, std::uint32_t ranks, std::uint32_t rank,
                          std::uint64_t bytes) {
-  const std::uint64_t part = bytes / element / ranks * element;
-  coll::Problem problem{
-      .collective = collective, .ranks = ranks, .rank = rank, .element_bytes = element};
-  const bool in_parts = collective == Collective::allgather || collective == Collective::alltoall ||
-                        collective == Collective::reduce_scatter;
-  const std::uint64_t block = in_parts ? part : bytes;
-  if (collective == Collective::barrier) return problem;
-  problem.max_block_bytes = block;
-  const bool spreads =
-      collective == Collective::alltoall || collective == Collective::reduce_scatter;
-  const bool gathers = collective == Collective::allgather || collective == Collective::alltoall;
-  if (collective != Collective::broadcast || rank == 0)
-    problem.input = blocks_of(spreads ? ranks : 1, block);
-  const bool gets = collective == Collective::broadcast ? rank != 0
-                    : collective == Collective::reduce  ? rank == 0
-                                                        : true;
-  if (gets) problem.output = blocks_of(gathers ? ranks : 1, block);
-  return problem;
+  const bool in_parts = coll::spreads(collective) || coll::gathers(collective);
+  const std::uint64_t block = in_parts ? bytes / element / ranks * element : bytes;
+  return coll::uniform_problem(collective, ranks, rank, 0, block);
 }
 
 std::uint64_t lines_of(std::uint64_t bytes) {

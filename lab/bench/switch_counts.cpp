@@ -26,6 +26,7 @@
 #include "coll/communicator.hpp"
 #include "coll/planning.hpp"
 #include "offload/switch_port.hpp"
+#include "schedule/uniform.hpp"
 
 namespace penstock::bench {
 namespace {
@@ -53,17 +54,9 @@ double cpu_us() {
 }
 
 coll::Problem problem_of(const Case& of, std::uint32_t rank) {
-  const bool scatters = of.collective == Collective::reduce_scatter;
+  const bool scatters = coll::spreads(of.collective);
   const std::uint64_t block = scatters ? of.bytes / element / of.ranks * element : of.bytes;
-  coll::Problem problem{.collective = of.collective,
-                        .ranks = of.ranks,
-                        .rank = rank,
-                        .element_bytes = element,
-                        .output = {{0, block}},
-                        .max_block_bytes = block};
-  for (std::uint32_t i = 0; i < (scatters ? of.ranks : 1); ++i)
-    problem.input.push_back({i * block, block});
-  return problem;
+  return coll::uniform_problem(of.collective, of.ranks, rank, 0, block);
 }
 
 /// Counts from the schedule that each rank runs.
@@ -89,7 +82,7 @@ Result<Counts> count_plain(const Case& of, const coll::Shape& shape) {
 /// Counts from the switch's own counts of one call.
 Counts count_switch(const Case& of, const accelerator::Counts& counts) {
   const std::uint64_t lines = coherence::line_bytes;
-  const bool scatters = of.collective == Collective::reduce_scatter;
+  const bool scatters = coll::spreads(of.collective);
   Counts one{.packets = counts.commands / of.ranks};
   one.up = counts.traffic.gathered_bytes / of.ranks + one.packets * lines;
   one.down = counts.traffic.result_bytes / (scatters ? of.ranks : 1) + one.packets * lines;

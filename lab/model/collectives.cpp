@@ -127,7 +127,7 @@ std::vector<coll::TuningEntry> ways(Collective collective, std::uint32_t per_nod
 
 std::uint64_t block_of(Collective collective, std::uint32_t ranks, std::uint64_t bytes) {
   constexpr std::uint64_t element = 4;
-  const bool shares = coll::row_of(collective).input == coll::Blocks::each;
+  const bool shares = all_spread(collective);
   if (collective == Collective::barrier) return 0;
   return shares ? std::max<std::uint64_t>(bytes / ranks / element, 1) * element : bytes;
 }

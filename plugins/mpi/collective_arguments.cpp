@@ -203,8 +203,8 @@ bool CollectiveArguments::reduction(Collective collective, std::optional<std::si
   begin(collective);
   if (root && !set_root(*root)) return false;
   const Handle type = words_.handle(3), op = words_.handle(4);
-  const bool gets = collective != Collective::reduce || is_root();
-  const bool scatters = collective == Collective::reduce_scatter;
+  const bool gets = !coll::ends_at_root(collective) || is_root();
+  const bool scatters = coll::spreads(collective);
   problem_.in_place = gets && words_.in_place(0);
   void* const input = problem_.in_place ? words_.pointer(1) : words_.pointer(0);
   // MPI_Exscan gives rank 0 no result, so its output buffer there may be null.
@@ -310,7 +310,7 @@ bool CollectiveArguments::use_output(bool each) {
 }
 
 bool CollectiveArguments::place_gathered() {
-  const bool to_all = problem_.collective == Collective::allgather;
+  const bool to_all = !coll::ends_at_root(problem_.collective);
   const bool gets = to_all || is_root();
   std::byte* const to = gets ? out_.place() : nullptr;
   Side* const unloaded = gets ? &out_ : nullptr;

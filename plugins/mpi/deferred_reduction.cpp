@@ -15,14 +15,8 @@ constexpr std::uint64_t room_bytes = 64 << 20;
 
 /// The collective that delivers to each rank the operands of its result.
 Collective movement_of(Collective reduction) {
-  switch (reduction) {
-    case Collective::reduce:
-      return Collective::gather;
-    case Collective::reduce_scatter:
-      return Collective::alltoall;
-    default:
-      return Collective::allgather;
-  }
+  if (coll::spreads(reduction)) return Collective::alltoall;
+  return coll::ends_at_root(reduction) ? Collective::gather : Collective::allgather;
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ inline void move_in_turn(const Rank& rank, std::uint64_t seed, int calls) {
   std::vector<Pending> pending;
   for (int i = 0; i < calls; ++i) {
     Pending p;
-    p.call = coll::draw_call(static_cast<Collective>(random() % 6), rank.core.ranks(), random);
+    p.call = coll::draw_call(coll::draw_movement(random), rank.core.ranks(), random);
     p.call.salt = static_cast<std::uint32_t>(random());
     for (std::uint32_t r = 0; r < rank.core.ranks(); ++r) p.made.push_back(make(p.call, r));
     const coll::Made& own = p.made[rank.core.self()];

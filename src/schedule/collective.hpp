@@ -101,6 +101,11 @@ constexpr bool spreads(Collective collective) {
   return input == Blocks::each || input == Blocks::root_each;
 }
 
+/// Whether every rank has a block for each other rank.
+constexpr bool all_spread(Collective collective) {
+  return row_of(collective).input == Blocks::each;
+}
+
 /// Whether a rank gets a block from each other rank.
 constexpr bool gathers(Collective collective) {
   const Blocks output = row_of(collective).output;

@@ -31,7 +31,7 @@ std::uint32_t row_of(std::uint32_t ranks) {
 /// The nearest of the table's sizes, which are 64 KB, 128 KB, ... 128 MB for all data of a rank.
 std::uint32_t column_of(const Problem& problem) {
   constexpr unsigned least = 16, most = 27;
-  const bool shares = coll::row_of(problem.collective).input == Blocks::each;
+  const bool shares = all_spread(problem.collective);
   // Ranks that do not know the size of a call assume a long one.
   if (!problem.max_block_bytes) return most - least;
   const std::uint64_t bytes = std::min<std::uint64_t>(*problem.max_block_bytes, 1ull << most) *

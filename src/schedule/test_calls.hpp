@@ -196,6 +196,14 @@ inline Collective any_collective(std::mt19937_64& random) {
   return static_cast<Collective>(random() % collective_count);
 }
 
+/// One of the collectives that only move data.
+inline Collective draw_movement(std::mt19937_64& random) {
+  std::vector<Collective> movements;
+  for (const CollectiveRow& row : collective_table)
+    if (!is_reduction(row.collective)) movements.push_back(row.collective);
+  return movements[random() % movements.size()];
+}
+
 inline TestCall draw_call(Collective collective, std::uint32_t ranks, std::mt19937_64& random) {
   TestCall w{collective,        ranks, static_cast<std::uint32_t>(random() % ranks),
              random() % 2 == 0, true,  {}};
