@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
+#include "base/status.hpp"
 #include "messages/queues.hpp"
 #include "pool/pool.hpp"
 
@@ -13,10 +15,7 @@ namespace penstock::messages {
 class AwaitedRanks {
  public:
   AwaitedRanks(pool::Pool& pool, std::uint32_t self, std::uint32_t ranks)
-      : pool_(pool), ranks_(ranks) {
-    ranks_[self].ended = true;  // does not count as another
-    others_ = ranks - 1;
-  }
+      : pool_(pool), self_(self), ranks_(ranks), others_(ranks - 1) {}
 
   /// `token`: the attachment of the rank's process.
   void expect(std::uint32_t rank, std::uint64_t token) { ranks_[rank].token = token; }
@@ -32,9 +31,15 @@ class AwaitedRanks {
   bool any() const { return total_ != 0; }
 
   std::uint64_t token(std::uint32_t rank) const { return ranks_[rank].token; }
-  void set_ended(std::uint32_t rank) {
-    if (!ranks_[rank].ended) --others_;
-    ranks_[rank].ended = true;
+  /// `how`: what requests that need the rank report from now on. Only the first report counts.
+  void set_ended(std::uint32_t rank, const Error& how) {
+    if (ranks_[rank].end != nullptr) return;
+    ranks_[rank].end = std::make_unique<const Error>(how);
+    if (rank != self_) --others_;
+  }
+  /// How the rank ended; null: it has not, or it is this rank.
+  const Error* end_of(std::uint32_t rank) const {
+    return rank == self_ ? nullptr : ranks_[rank].end.get();
   }
   /// No other rank can send any more, and this one was not alone from the start.
   bool are_all_gone() const { return others_ == 0 && ranks_.size() > 1; }
@@ -48,7 +53,7 @@ class AwaitedRanks {
     bool any_may_be_gone = from_any_ != 0;
     for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
       Rank& one = ranks_[rank];
-      if (one.ended || (one.requests == 0 && !any_may_be_gone)) continue;
+      if (rank == self_ || one.end != nullptr || (one.requests == 0 && !any_may_be_gone)) continue;
       if (one.token == 0 || pool_.alive(one.token)) {
         any_may_be_gone = false;
         one.looks_gone = 0;
@@ -64,18 +69,19 @@ class AwaitedRanks {
   static constexpr std::uint64_t between_looks_ns = 50'000'000;
   static constexpr unsigned looks_until_gone = 20;
   struct Rank {
-    std::uint64_t token = 0;     ///< 0: unknown
-    std::uint32_t requests = 0;  ///< that name it
-    unsigned looks_gone = 0;     ///< looks that found its process gone
-    bool ended = false;
+    std::uint64_t token = 0;           ///< 0: unknown
+    std::uint32_t requests = 0;        ///< that name it
+    unsigned looks_gone = 0;           ///< looks that found its process gone
+    std::unique_ptr<const Error> end;  ///< null: it has not ended
   };
   std::uint32_t& of(std::uint32_t rank) {
     return rank == any_source ? from_any_ : ranks_[rank].requests;
   }
 
   pool::Pool& pool_;
+  const std::uint32_t self_;
   std::vector<Rank> ranks_;
-  std::uint32_t others_ = 0;  ///< that have not ended
+  std::uint32_t others_;  ///< that have not ended
   std::uint32_t from_any_ = 0;
   std::uint64_t total_ = 0;
   std::uint64_t next_look_ns_ = 0;

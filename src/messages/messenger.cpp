@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <deque>
 #include <optional>
-#include <unordered_map>
 
 #include "base/clock.hpp"
 #include "base/format.hpp"
@@ -33,11 +32,10 @@ struct Messenger::Impl final : Completions {
   };
   Options options;
   pool::Pool& pool;
-  std::vector<std::optional<Peer>> peers;         ///< by rank: those that it has met
-  std::vector<std::deque<Unmet>> unmet;           ///< by rank
-  std::unordered_map<std::uint32_t, Error> ends;  ///< by rank: how it ended
-  std::vector<Error> errors;                      ///< Cause::detail is the number of one, from 1
-  AwaitedRanks awaited;  ///< by receives, and by sends to those that are not met
+  std::vector<std::optional<Peer>> peers;  ///< by rank: those that it has met
+  std::vector<std::deque<Unmet>> unmet;    ///< by rank
+  std::vector<Error> errors;               ///< Cause::detail is the number of one, from 1
+  AwaitedRanks awaited;                    ///< by receives, and by sends to those that are not met
   std::uint32_t polls = 0;
   Engine engine{*this};  // destroyed before what its callbacks use
 
@@ -129,20 +127,19 @@ void Messenger::Impl::lose_message(const ReceiveFailure& failure) {
                           cause.detail);
 }
 
+/// `description` says how it ended: "rank 1 (pid 17) died".
 Completions::Departure Messenger::Impl::on_peer_gone(Peer peer, const std::string& description,
-                                                     bool left) {
+                                                     bool) {
   const std::uint32_t rank = engine.matcher().source_of(peer);
-  const std::string who = rank == any_rank ? description : name(rank) + ", " + description;
   const Error error{ErrorCode::peer_dead,
-                    fmt::format("{}, {}", who, left ? "has left" : "has died")};
+                    rank == any_rank ? description : name(rank) + ", " + description};
   if (rank < options.ranks) set_ended(rank, error);
   return {.error = error, .cause = remember(error), .may_have_sent = false};
 }
 
 /// Receives find the messages that were kept before they fail.
 void Messenger::Impl::set_ended(std::uint32_t rank, const Error& error) {
-  awaited.set_ended(rank);
-  ends.emplace(rank, error);
+  awaited.set_ended(rank, error);
   peers[rank].reset();  // a later rank's endpoint may get its slot
   fail_unmet(rank, error);
   if (!awaited.are_all_gone()) return;
@@ -241,8 +238,7 @@ void Messenger::send(std::uint32_t to, std::uint64_t tag, const void* data, std:
   request = {};
   if (to >= my.options.ranks) return Impl::end(&request, my.no_rank(to));
   if (my.peers[to]) return my.begin_send(to, {tag, data, bytes, &request});
-  if (const auto ended = my.ends.find(to); ended != my.ends.end() && to != my.options.self)
-    return Impl::end(&request, unexpected(ended->second));
+  if (const Error* const end = my.awaited.end_of(to)) return Impl::end(&request, unexpected(*end));
   my.awaited.begin(to);
   my.unmet[to].push_back({tag, data, bytes, &request});
 }

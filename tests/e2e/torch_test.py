@@ -187,7 +187,7 @@ class Torch(Switches):
 
     def test_end_of_the_store_is_told(self):
         for line in (said := self.lines(3, "torch_failures.py", "store_ends")):
-            self.assertRegex(line, "DistBackendError: penstock: .*rank 0.*, has died")
+            self.assertRegex(line, "DistBackendError: penstock: .*rank 0.* died")
         self.assertEqual(len(said), 2)
 
     def test_late_rank_is_named_and_group_renewed(self):
