@@ -68,5 +68,9 @@ void check_offer(Findings& findings, const std::string& spec);
 void check_windows(Findings& findings);
 /// `mpiexec` "": checks all that would be considered.
 void check_mpi(Findings& findings, const std::string& mpiexec);
+/// Tells which way the messages, windows and collectives of a program go, and the command that runs
+/// it over a pool. `command`: the program and its arguments.
+void check_program(Findings& findings, const std::vector<std::string>& command,
+                   const std::string& mpiexec);
 
 }  // namespace penstock::tools

@@ -48,7 +48,8 @@ int print(const Findings& findings) {
 namespace {
 
 struct DoctorArguments {
-  std::string spec, mpiexec;
+  std::vector<std::string> positionals;  ///< SPEC, or with `program` its arguments
+  std::string spec, program, mpiexec;
   bool json = false;
   Roots roots;
 };
@@ -98,7 +99,29 @@ void check_pool(Findings& findings, const std::string& spec) {
   check_space(findings, *view->arena, spec);
 }
 
-int diagnose(const DoctorArguments& arguments) {
+int tell(const Findings& findings, bool json) {
+  if (!json) return print(findings);
+  print_json({{"ok", !findings.failed()}, {"findings", finding_facts(findings)}});
+  return findings.failed() ? exit_error : exit_ok;
+}
+
+int diagnose_program(const DoctorArguments& arguments) {
+  std::vector<std::string> command = {arguments.program};
+  command.insert(command.end(), arguments.positionals.begin(), arguments.positionals.end());
+  Findings findings;
+  check_program(findings, command, arguments.mpiexec);
+  return tell(findings, arguments.json);
+}
+
+int diagnose(DoctorArguments arguments) {
+  if (!arguments.program.empty()) return diagnose_program(arguments);
+  if (arguments.positionals.size() > 1) {
+    return report({ErrorCode::invalid_argument,
+                   fmt::format("{} is one word too many: penstock doctor SPEC, or penstock doctor "
+                               "--for PROGRAM -- ARGUMENTS",
+                               arguments.positionals[1])});
+  }
+  if (!arguments.positionals.empty()) arguments.spec = arguments.positionals.front();
   Findings findings;
   const Roots& roots = arguments.roots;
   check_cpu(findings, roots);
@@ -115,10 +138,7 @@ int diagnose(const DoctorArguments& arguments) {
   check_variables(findings);
   if (!arguments.spec.empty()) check_pool(findings, arguments.spec);
   check_offer(findings, arguments.spec);
-  findings = findings.sorted();
-  if (!arguments.json) return print(findings);
-  print_json({{"ok", !findings.failed()}, {"findings", finding_facts(findings)}});
-  return findings.failed() ? exit_error : exit_ok;
+  return tell(findings.sorted(), arguments.json);
 }
 
 }  // namespace
@@ -129,7 +149,13 @@ void add_doctor_command(CLI::App& app, Action& chosen) {
       "doctor",
       "check whether this host and a pool can be used; each finding names what fixes "
       "it");
-  command->add_option("SPEC", arguments->spec, "check this pool too");
+  command->add_option("SPEC", arguments->positionals,
+                      "check this pool too; with --for: the program's arguments, behind --");
+  command
+      ->add_option("--for", arguments->program,
+                   "tell which way this program's messages, windows and collectives go, and the "
+                   "command that runs it over a pool")
+      ->type_name("PROGRAM");
   command->add_option("--mpiexec", arguments->mpiexec, "check this MPI only");
   add_trust_option(*command);
   add_json_option(*command, arguments->json);

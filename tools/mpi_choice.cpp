@@ -4,27 +4,18 @@
 #include <cstdlib>
 
 #include "base/format.hpp"
-#include "elf_needs.hpp"
 #include "locations.hpp"
+#include "program_uses.hpp"
 
 namespace penstock::tools {
 namespace {
 
-/// The libmpi that the program itself names; "" for a script, or if it names none.
-std::string libmpi_needed(const std::string& program) {
-  const auto needs = elf_needs(program);
-  if (!needs) return "";
-  const auto found = std::find_if(needs->begin(), needs->end(), [](const std::string& name) {
-    return owner_of(name) || is_standard_abi(name);
-  });
-  return found == needs->end() ? "" : *found;
-}
-
 /// Checks whether an MPI is one of those requested.
 class Filter {
  public:
-  explicit Filter(const MpiWanted& wanted)
-      : wanted_(wanted), libmpi_(wanted.program.empty() ? "" : libmpi_needed(wanted.program)) {}
+  explicit Filter(const MpiWanted& wanted) : wanted_(wanted), libmpi_(wanted.libmpi) {
+    if (libmpi_.empty() && !wanted.program.empty()) libmpi_ = linked_libmpi(wanted.program);
+  }
 
   Result<void> accepts(const MpiRuntime& runtime) const {
     if (runtime.kind == MpiKind::unknown)

@@ -13,6 +13,7 @@ struct MpiWanted {
   std::optional<MpiKind> kind;  ///< --mpi
   std::string mpiexec;          ///< --mpiexec; "" : search for it
   std::string program;          ///< the job's command; "" if unknown
+  std::string libmpi = "";      ///< the library that it loads, if that is known; else it is found
 };
 
 /// The candidates, the best first: beside the program (unless that is the system's), in

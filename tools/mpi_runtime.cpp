@@ -1,68 +1,17 @@
 #include "mpi_runtime.hpp"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cstdlib>
 
-#include "base/clock.hpp"
 #include "base/format.hpp"
 #include "base/nearest.hpp"
-#include "elf_needs.hpp"
+#include "elf_file.hpp"
 #include "locations.hpp"
+#include "program_output.hpp"
 
 namespace penstock::tools {
 namespace {
-
-constexpr std::uint64_t answer_timeout_ns = 10'000'000'000;
-constexpr std::size_t answer_bytes = 64 * 1024;
-
-std::string read_answer(int fd) {
-  std::string text;
-  const std::uint64_t end_ns = base::now_ns() + answer_timeout_ns;
-  while (text.size() < answer_bytes) {
-    const std::uint64_t now_ns = base::now_ns();
-    if (now_ns >= end_ns) break;
-    pollfd wait{fd, POLLIN, 0};
-    if (poll(&wait, 1, static_cast<int>((end_ns - now_ns) / 1'000'000 + 1)) <= 0) break;
-    char part[4096];
-    const auto got = read(fd, part, sizeof part);
-    if (got <= 0) break;
-    text.append(part, static_cast<std::size_t>(got));
-  }
-  return text;
-}
-
-/// The output of `program --version`; "" if it cannot be run.
-std::string version_answer(const std::string& program) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return "";
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], 2);
-  std::string path = program, option = "--version";
-  char* arguments[] = {path.data(), option.data(), nullptr};
-  pid_t child = -1;
-  const int failed = posix_spawn(&child, program.c_str(), &actions, nullptr, arguments, environ);
-  posix_spawn_file_actions_destroy(&actions);
-  close(ends[1]);
-  std::string text;
-  if (failed == 0) {
-    text = read_answer(ends[0]);
-    kill(child, SIGKILL);  // a program that does not know --version may be waiting for input
-    waitpid(child, nullptr, 0);
-  }
-  close(ends[0]);
-  return text;
-}
 
 /// The word after `label` in `text`.
 std::string word_after(const std::string& text, std::string_view label) {
@@ -260,7 +209,7 @@ Result<MpiRuntime> inspect_mpi(const std::string& mpiexec) {
   // Open MPI takes the path before /bin for its prefix, and reports an error if there is none.
   const bool at_root = folder_of(folder_of(path)) == "/";
   runtime.mpiexec = at_root ? resolved(folder_of(path)) + path.substr(path.rfind('/')) : path;
-  read_version(version_answer(path), runtime);
+  read_version(program_output({path, "--version"}), runtime);
   find_library(runtime);
   return runtime;
 }

@@ -1,7 +1,9 @@
 """penstock doctor: each finding has its line and its fixing command; devices and MPIs are staged."""
 
+import json
 import os
 import shutil
+import subprocess
 import unittest
 
 from support import MPIEXEC, VENV, Case, clean_environment
@@ -222,6 +224,130 @@ class Mpi(Staged):
         status, lines = self.findings("--mpiexec", MPIEXEC)
         self.assertEqual(status, 0, lines)
         self.assertIn("MPICH 5.0.2", self.line_with(lines, "MPI:"))
+
+
+PROGRAM = """#include <mpi.h>
+int main(int argc, char** argv) {
+  int out[2], in[2];
+  MPI_Comm ring;
+  MPI_Init(&argc, &argv);
+  MPI_Cart_create(MPI_COMM_WORLD, 1, (int[]){2}, (int[]){1}, 0, &ring);
+  MPI_Neighbor_alltoall(out, 1, MPI_INT, in, 1, MPI_INT, ring);
+  MPI_Finalize();
+}
+"""
+LIBRARY = """#include <mpi.h>
+void begin(void) { MPI_Init(0, 0); }
+"""
+USER = """void begin(void);
+int main(void) { begin(); }
+"""
+
+
+class ForProgram(Staged):
+    def build(self, name, source, *options, compiler=VENV / "bin/mpicc"):
+        (self.folder / f"{name}.c").write_text(source)
+        subprocess.run([compiler, self.folder / f"{name}.c", "-o", self.folder / name, *options], check=True,
+                       env=clean_environment())
+        return self.folder / name
+
+    def script(self, text):
+        (self.folder / "script.py").write_text(text)
+        return self.folder / "script.py"
+
+    def package(self, name, version, requires=""):
+        """An installed package without contents. Returns the folder in which it lies."""
+        site = self.folder / "site"
+        facts = site / f"{name}-{version}.dist-info"
+        (site / name).mkdir(parents=True)
+        (site / name / "__init__.py").write_text("")
+        facts.mkdir()
+        (facts / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{requires}")
+        (facts / "RECORD").write_text("")
+        (facts / "top_level.txt").write_text(name + "\n")
+        return site
+
+    def lines_for(self, *command, status=0, **more):
+        code, lines = self.findings("--for", command[0], "--", *command[1:], **more)
+        self.assertEqual(code, status, lines)
+        return lines
+
+    def test_program_that_is_linked_with_an_mpi(self):
+        program = self.build("program", PROGRAM)
+        lines = self.lines_for(program, "4")
+        self.assertIn("is linked with libmpi.so.12", self.line_with(lines, "MPI: MPICH 5.0.2"))
+        for part in ("messages: through the pool", "windows and collectives: through the pool"):
+            self.assertTrue(self.line_with(lines, part).startswith("ok"))
+        self.assertIn("neighbourhood collectives", self.line_with(lines, "by the MPI itself"))
+        self.assertEqual(lines[-1], f"ok    run: penstock run -n 2 -- {program} 4")
+
+    def test_library_that_is_linked_with_an_mpi(self):
+        library = self.build("libwork.so", LIBRARY, "-shared", "-fPIC")
+        program = self.build("program", USER, library, compiler="gcc")
+        lines = self.lines_for(program)
+        self.assertIn(f"{library} is linked with libmpi.so.12", self.line_with(lines, "MPI: MPICH"))
+        done = self.penstock("run", "-n", "1", "--mpiexec", self.stage_mpi(OPEN_MPI, "libmpi.so.40"), "--", program,
+                             status=None)
+        self.assertIn("is linked with libmpi.so.12", done.stderr)
+
+    def test_library_that_is_absent(self):
+        library = self.build("libwork.so", LIBRARY, "-shared", "-fPIC")
+        by_path = self.build("program", USER, library, compiler="gcc")
+        by_name = self.build("other", USER, "-L", self.folder, "-lwork", compiler="gcc")
+        library.unlink()
+        for program in by_path, by_name:
+            lines = self.lines_for(program, status=1)
+            self.assertIn("libwork.so", self.line_with(lines, "the loader does not find"))
+
+    def test_program_that_loads_nothing(self):
+        program = self.build("program", "int main(void) { return 0; }", "-static", compiler="gcc")
+        self.assertIn("nothing of Penstock can be loaded", self.lines_for(program, status=1)[0])
+
+    def test_program_without_mpi(self):
+        lines = self.lines_for("/bin/ls")
+        self.assertTrue(self.line_with(lines, "no MPI, NCCL or torch.distributed").startswith("warn"))
+
+    def test_script_that_imports_mpi4py(self):
+        script = self.script("from mpi4py import MPI\n")
+        lines = self.lines_for(VENV / "bin/python", script, "-v")
+        self.assertIn("uses mpi4py", self.line_with(lines, f"program: {script}"))
+        self.assertEqual(lines[-1], f"ok    run: penstock run -n 2 -- {VENV}/bin/python {script} -v")
+        module = self.lines_for(VENV / "bin/python", "-m", "mpi4py", script)
+        self.assertTrue(self.line_with(module, "messages: through the pool"))
+
+    def test_script_whose_package_needs_mpi4py(self):
+        site = self.package("solver", "1.0", "Requires-Dist: mpi4py>=3\n")
+        lines = self.lines_for(VENV / "bin/python", self.script("import solver\n"),
+                               environment=clean_environment(PYTHONPATH=site))
+        self.assertIn("mpi4py 4.1.2 (through solver)", self.line_with(lines, "program:"))
+
+    def test_script_that_lacks_a_module(self):
+        script = self.script("import no_such_module\ntry:\n    import no_other_module\nexcept ImportError:\n    pass\n")
+        lines = self.lines_for(VENV / "bin/python", script, status=1)
+        line = self.line_with(lines, "this Python lacks: no_such_module")
+        self.assertIn("-m pip install no_such_module", line)
+        self.assertNotIn("no_other_module", line)
+
+    def test_process_groups_of_torch(self):
+        environment = clean_environment(PYTHONPATH=self.package("torch", "2.99"))
+        for backend, says in (('"gloo"', "stays outside the pool"), ('"penstock"', "through the pool"),
+                              ('"nccl"', "by the preloaded library"), ("name", "at run time")):
+            script = self.script(f"import torch.distributed as dist\ndist.init_process_group({backend})\n")
+            lines = self.lines_for(VENV / "bin/python", script, environment=environment)
+            self.assertIn(says, self.line_with(lines, f"torch: {script}:2"))
+            self.assertIn(f"torchrun --nproc-per-node 2 {script}", lines[-1])
+            self.assertEqual("penstock env --nccl" in lines[-1], backend == '"nccl"')
+
+    def test_words_that_are_no_program(self):
+        for word, says in (("/nowhere/program", "absent"), ("mpiexec", "is a launcher"), (__file__, "not a program")):
+            self.assertIn(says, self.lines_for(word, status=1)[0])
+        self.refused("doctor", "shm:a", "shm:b", says="one word too many", fix="--for PROGRAM", status=2)
+
+    def test_facts_as_json(self):
+        done = self.penstock("doctor", "--json", "--for", "/bin/ls")
+        facts = json.loads(done.stdout)
+        self.assertTrue(facts["ok"])
+        self.assertEqual(facts["findings"][0]["what"], "program: /bin/ls")
 
 
 if __name__ == "__main__":
