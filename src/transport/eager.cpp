@@ -1,14 +1,12 @@
-// Eager lines: short messages inside the ring. A message of up to 32 bytes takes one line; a longer
-// one continues in the tagged lines after it. Protocol: docs/protocols/channel.md.
+#include "transport/eager.hpp"
+
 #include <algorithm>
 #include <cstring>
 
-#include "base/checked.hpp"
 #include "base/clock.hpp"
-#include "base/format.hpp"
 #include "transport/iov.hpp"
-#include "transport/rx_channel.hpp"
-#include "transport/tx_channel.hpp"
+#include "transport/rx_parts.hpp"
+#include "transport/tx_parts.hpp"
 
 namespace penstock::transport {
 namespace {
@@ -22,103 +20,143 @@ constexpr std::uint64_t alone_max_bytes = 448;
 constexpr std::uint64_t retry_lines = 32;
 constexpr int retries_per_poll = 4;
 
+MessageLine first_line(const Header& header, std::uint8_t flags, Form form) {
+  MessageLine line;
+  line.meta = MessageLine::pack(header.bytes, flags, form, header.kind);
+  line.tag = header.tag;
+  line.data = header.data;
+  return line;
+}
+
+std::uint8_t flags_of(const SendOp& op) {
+  return op.notify_delivered ? flag_acknowledge : 0;
+}
+
+const std::byte* payload_of(TxParts& tx, const SendOp& op) {
+  return iov_contiguous(op.iov, op.iov_count, 0, op.header.bytes, tx.context.staging.data());
+}
+
+Started all_sent(TxParts& tx, SendOp& op) {
+  op.sent_bytes = op.header.bytes;
+  op.position = tx.ring.head();
+  return Started::complete;
+}
+
 }  // namespace
 
-// ---- the sender ---------------------------------------------------------------------------------
+// ---- inlined ------------------------------------------------------------------------------------
 
-void TxChannel::put_inline(const Header& header, const void* payload, std::uint8_t flags) {
-  MessageLine line;
-  line.meta = MessageLine::pack(header.bytes, flags, Form::inlined, header.kind);
-  line.tag = header.tag;
-  line.data = header.data;
+void inlined::put(TxParts& tx, const Header& header, const void* payload, std::uint8_t flags) {
+  MessageLine line = first_line(header, flags, Form::inlined);
   if (header.bytes != 0) std::memcpy(line.payload, payload, header.bytes);  // may be null at 0
-  line.sequence_tag = line.sequence_tag_of(nonce_ + head_);
-  streams() ? memory_.stream_line(line_at(head_), &line) : memory_.send_line(line_at(head_), &line);
-  ++head_;
-  announce();
-  memory_.store_fence();
-  count(header);
+  tx.ring.write(line, tx.streams.note_message(tx.context.polls));
+  tx.announce();
+  tx.memory.store_fence();
+  tx.count(header);
 }
 
-void TxChannel::put_eager(const Header& header, const std::byte* payload, std::uint8_t flags) {
-  MessageLine line;
-  line.meta = MessageLine::pack(header.bytes, flags, Form::eager, header.kind);
-  line.tag = header.tag;
-  line.data = header.data;
+bool inlined::takes(TxParts&, SendOp& op) {
+  return op.header.bytes <= inline_bytes;
+}
+
+Started inlined::start(TxParts& tx, SendOp& op) {
+  if (!tx.room(1)) return Started::no_credit;
+  put(tx, op.header, payload_of(tx, op), flags_of(op));
+  return all_sent(tx, op);
+}
+
+bool inlined::arrive(RxParts& rx, EndpointCallbacks& callbacks, const MessageLine& line) {
+  const Header& header = rx.message.header;
+  if (header.bytes > inline_bytes) return rx.broken_line(line);
+  rx.ring.take(1);
+  callbacks.on_message({.from = rx.origin.source, .header = header, .payload = line.payload});
+  rx.count(header.bytes);
+  if (rx.message.acknowledge) rx.return_credits();
+  return true;
+}
+
+// ---- eager: the sender --------------------------------------------------------------------------
+
+void eager::put(TxParts& tx, const Header& header, const std::byte* payload, std::uint8_t flags) {
+  MessageLine line = first_line(header, flags, Form::eager);
   std::memcpy(line.payload, payload, inline_bytes);
-  line.sequence_tag = line.sequence_tag_of(nonce_ + head_);
-  const bool stream = streams() || header.bytes > alone_max_bytes;
-  stream ? memory_.stream_line(line_at(head_), &line) : memory_.send_line(line_at(head_), &line);
-  ++head_;
-  std::uint64_t rest = header.bytes - inline_bytes;
-  payload += inline_bytes;
-  while (rest > 0) {
-    const std::uint64_t until_wrap = layout_.lines_to_wrap(head_);
-    const std::uint64_t piece = std::min(rest, until_wrap * coherence::tagged_bytes);
-    stream ? memory_.stream_tagged(line_at(head_), payload, piece, nonce_ + head_)
-           : memory_.publish_tagged(line_at(head_), payload, piece, nonce_ + head_);
-    head_ += (piece + coherence::tagged_bytes - 1) / coherence::tagged_bytes;
-    payload += piece;
-    rest -= piece;
-  }
-  announce();
-  memory_.store_fence();
-  count(header);
-  if (header.bytes > stream_bytes) long_sent_ns_ = base::now_ns();
+  const bool streams = tx.streams.note_message(tx.context.polls) || header.bytes > alone_max_bytes;
+  tx.ring.write(line, streams);
+  tx.ring.write_tagged(payload + inline_bytes, header.bytes - inline_bytes, streams);
+  tx.announce();
+  tx.memory.store_fence();
+  tx.count(header);
+  if (header.bytes > stream_bytes) tx.streams.note_long(base::now_ns());
 }
 
-/// Lines reach the receiver sooner; cells cost both sides less time. A longer message is part of a
-/// stream, and goes in cells, if it follows another closely or waits behind one for credit.
-bool TxChannel::is_eager(std::uint64_t bytes) {
-  if (bytes > context_.settings.lines_max_bytes) return false;
-  if (lines_of(bytes) > layout_.ring_lines() && !may_grow()) return false;  // the pool is full
-  if (bytes <= stream_bytes) return true;
-  const bool stream = queue_.first || base::now_ns() - long_sent_ns_ < stream_gap_ns;
-  if (!stream) return true;
-  if (!cells_ && context_.coarse_ns >= no_cells_until_ns_ && !make_cells(false))
-    no_cells_until_ns_ = context_.coarse_ns + full_pool_ns;
-  return !cells_;
+bool eager::fits(TxParts& tx, std::uint64_t bytes) {
+  if (bytes > tx.context.settings.lines_max_bytes) return false;
+  if (lines_of(bytes) > tx.ring.lines() && !tx.resizer.may_grow(tx)) return false;  // pool is full
+  return bytes <= stream_bytes || !tx.streams.wants_cells(tx);
 }
 
-// ---- the receiver -------------------------------------------------------------------------------
-
-bool RxChannel::begin_eager(const MessageLine& line) {
-  if (!direct_) {
-    if (staging_.size() < header_.bytes) staging_.resize(header_.bytes);
-  }
-  std::memcpy(direct_ ? direct_ : staging_.data(), line.payload, inline_bytes);
-  got_ = inline_bytes;
-  ++tail_;
-  stage_ = Stage::eager;
-  return continue_eager();
+/// A longer message is part of a stream, and goes in cells, if it follows another closely or waits
+/// behind one for credit.
+bool Streams::wants_cells(TxParts& tx) {
+  const bool streams = !tx.queue.empty() || base::now_ns() - long_sent_ns_ < stream_gap_ns;
+  if (!streams) return false;
+  const TxContext& context = tx.context;
+  if (!tx.cells.exist() && context.coarse_ns >= no_cells_until_ns_ &&
+      !tx.cells.make(context.tx_memory, context.settings, false))
+    no_cells_until_ns_ = context.coarse_ns + full_pool_ns;
+  return tx.cells.exist();
 }
 
-bool RxChannel::continue_eager() {
-  std::byte* to = direct_ ? direct_ : staging_.data();
+bool eager::takes(TxParts& tx, SendOp& op) {
+  return fits(tx, op.header.bytes);
+}
+
+Started eager::start(TxParts& tx, SendOp& op) {
+  if (!tx.room(lines_of(op.header.bytes))) return Started::no_credit;
+  put(tx, op.header, payload_of(tx, op), flags_of(op));
+  return all_sent(tx, op);
+}
+
+// ---- eager: the receiver ------------------------------------------------------------------------
+
+bool eager::arrive(RxParts& rx, EndpointCallbacks& callbacks, const MessageLine& line) {
+  RxMessage& message = rx.message;
+  const std::uint64_t bytes = message.header.bytes;
+  if (bytes <= inline_bytes || lines_of(bytes) > rx.ring.lines()) return rx.broken_line(line);
+  if (!rx.ask_for_buffer(callbacks, false)) return false;
+  std::memcpy(message.contiguous(), line.payload, inline_bytes);
+  message.got = inline_bytes;
+  rx.ring.take(1);
+  rx.begin(Form::eager);
+  return receive(rx);
+}
+
+bool eager::receive(RxParts& rx) {
+  RxMessage& message = rx.message;
+  RxRing& ring = rx.ring;
+  const std::uint64_t bytes = message.header.bytes;
+  std::byte* to = message.contiguous();
   int retries = 0;
-  while (got_ < header_.bytes) {
-    const std::uint64_t rest = header_.bytes - got_;
+  while (message.got < bytes) {
+    const std::uint64_t rest = bytes - message.got;
     std::uint64_t lines = (rest + coherence::tagged_bytes - 1) / coherence::tagged_bytes;
-    lines = std::min(lines, layout_.lines_to_wrap(tail_));
+    lines = std::min(lines, ring.lines_to_wrap());
     if (retries > 0) {
       lines = std::min(lines, retry_lines);
-      freshen(std::max(tail_ + lines, fetched_until_));
-    } else if (backlog_) {
-      fetch(tail_ + lines + lines_ahead);
+      ring.freshen(lines);
+    } else if (ring.has_backlog()) {
+      ring.fetch(lines + lines_ahead);
     }
     const std::uint64_t wanted = std::min(rest, lines * coherence::tagged_bytes);
-    const std::uint64_t got =
-        memory_.load_tagged(to + got_, line_at(tail_), wanted, nonce_ + tail_);
-    got_ += got;
-    tail_ += got == wanted ? lines : got / coherence::tagged_bytes;
+    const std::uint64_t got = ring.load_tagged(to + message.got, wanted, lines);
+    message.got += got;
     if (got == wanted) continue;
-    fresh_until_ = tail_;  // copies of the following lines may be stale by now
-    ++counts_.retries;
+    ++rx.counts.retries;
     if (++retries > retries_per_poll) return false;
   }
-  if (!direct_) iov_scatter(receive_buffer_.iov, receive_buffer_.iov_count, 0, to, header_.bytes);
-  context_.took(header_.bytes);
-  finish();
+  message.scatter(to);
+  rx.context.took(bytes);
+  rx.finish();
   return true;
 }
 

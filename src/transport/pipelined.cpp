@@ -1,246 +1,190 @@
-// Pipelined cells: longer messages, copied through cells that are used in turn. Each cell has a
-// flag that says it is full. Protocol: docs/protocols/channel.md.
-#include <algorithm>
-#include <cstring>
+#include "transport/pipelined.hpp"
 
-#include "base/checked.hpp"
+#include <algorithm>
+
 #include "base/clock.hpp"
 #include "base/format.hpp"
 #include "transport/iov.hpp"
-#include "transport/rx_channel.hpp"
-#include "transport/tx_channel.hpp"
+#include "transport/rx_parts.hpp"
+#include "transport/tx_parts.hpp"
 
-namespace penstock::transport {
+namespace penstock::transport::pipelined {
+
+// ---- the sender ---------------------------------------------------------------------------------
+
 namespace {
 
 constexpr std::uint64_t put_together = 4;  ///< stored cells announced by one store fence
 
-}  // namespace
-
-// ---- the sender ---------------------------------------------------------------------------------
-
-Result<void> TxChannel::make_cells(bool needed) {
-  if (cells_) return {};
-  // fewer cells are slower, but still carry the message
-  Result<std::byte*> cells = unexpected(Error{});
-  std::uint32_t number = context_.settings.first_cell_count;
-  for (;; number /= 2) {
-    cells = context_.tx_memory.allocate(
-        static_cast<std::uint64_t>(number) * context_.settings.cell_bytes, "bulk transfer", needed);
-    if (cells || cells.error().code != ErrorCode::no_space || number == 1) break;
-  }
-  if (!cells) return unexpected(cells.error());
-  cells_ = *cells;
-  cell_bytes_ = context_.settings.cell_bytes;
-  cell_count_ = number;
-  return {};
-}
-
-void TxChannel::put_pipelined_line(const SendOp& op, std::uint64_t ready) {
+void write_line(TxParts& tx, const SendOp& op, std::uint64_t ready) {
   MessageLine line;
   const int flags = (op.notify_delivered ? flag_acknowledge : 0) |
-                    (requested_at_ns_ != 0 ? flag_request_to_send : 0);
+                    (tx.clear_to_send.is_awaited() ? flag_request_to_send : 0);
   line.meta = MessageLine::pack(op.header.bytes, static_cast<std::uint8_t>(flags), Form::pipelined,
                                 op.header.kind);
   line.tag = op.header.tag;
   line.data = op.header.data;
-  line.pipelined.offset = *context_.pool.offset_of(cells_);
-  line.pipelined.cell_bytes = cell_bytes_;
-  line.pipelined.cell_count = cell_count_;
-  line.pipelined.first_cell = cells_head_ - ready;
+  line.pipelined.offset = static_cast<std::uint64_t>(tx.cells.at() - tx.context.pool.base());
+  line.pipelined.cell_bytes = tx.cells.cell_bytes();
+  line.pipelined.cell_count = tx.cells.count();
+  line.pipelined.first_cell = tx.cells.head() - ready;
   line.pipelined.ready = ready;
-  line.sequence_tag = line.sequence_tag_of(nonce_ + head_);
-  memory_.send_line(line_at(head_), &line);
-  pipelined_line_ = head_++;
-  announce();
+  tx.ring.write(line, false);
+  tx.announce();
 }
 
-std::byte* TxChannel::next_cell() const {
-  return cells_ + (cells_head_ % cell_count_) * cell_bytes_;
-}
-
-void TxChannel::put_cell(const SendOp& op, std::byte* to, std::uint64_t bytes) {
+void put_cell(TxParts& tx, const SendOp& op, std::byte* to, std::uint64_t bytes) {
   const std::byte* from =
-      iov_contiguous(op.iov, op.iov_count, op.sent_bytes, bytes, context_.staging.data());
-  memory_.publish_bulk(to, from, bytes);
-  ++cells_head_;
+      iov_contiguous(op.iov, op.iov_count, op.sent_bytes, bytes, tx.context.staging.data());
+  tx.cells.put(to, from, bytes);
 }
 
-/// Announces the cells from `first` on. `stored`: all lie in the receive buffer; else all in cells.
-void TxChannel::announce_cells(std::uint64_t first, bool stored) {
-  memory_.store_fence();  // the cells before their flags
-  for (std::uint64_t cell = first; cell < cells_head_; ++cell)
-    memory_.publish_word(flag_at(cell), (nonce_ + cell) | (stored ? flag_put : 0));
+}  // namespace
+
+bool takes(TxParts&, SendOp&) {
+  return true;
 }
 
 /// Fills each cell at most once: with a fast receiver a longer loop would hold the caller for the
 /// whole message. Announces each cell at once, so that the receiver copies it meanwhile. Bytes
 /// stored in the receive buffer, which the receiver only invalidates, are announced several cells
 /// together.
-bool TxChannel::push_cells(SendOp* op) {
-  const std::uint64_t head_before = cells_head_;
-  if (requested_at_ns_ != 0 || clear_to_send_.until != 0)
-    refresh_credits();  // the clear-to-send may have been extended or withdrawn
-  std::uint64_t first = cells_head_;
+void advance(TxParts& tx, SendOp& op) {
+  TxCells& cells = tx.cells;
+  const std::uint64_t head_before = cells.head();
+  if (tx.clear_to_send.may_change()) tx.refresh_credits();
+  std::uint64_t first = cells.head();
   bool stored = false;
-  while (op->sent_bytes < op->header.bytes && cells_head_ - head_before < cell_count_ &&
-         cell_room()) {
+  while (op.sent_bytes < op.header.bytes && cells.head() - head_before < cells.count() &&
+         tx.cell_room()) {
     const std::uint64_t bytes =
-        std::min<std::uint64_t>(cell_bytes_, op->header.bytes - op->sent_bytes);
-    std::byte* to = place_of_next(*op, bytes);
+        std::min<std::uint64_t>(cells.cell_bytes(), op.header.bytes - op.sent_bytes);
+    std::byte* to = tx.clear_to_send.place_of_next(tx, op, bytes);
     if (!to) break;
-    const bool stores = to != next_cell();
-    if (first != cells_head_ && (!stored || !stores || cells_head_ - first == put_together)) {
-      announce_cells(first, stored);
-      first = cells_head_;
+    const bool stores = to != cells.next();
+    if (first != cells.head() && (!stored || !stores || cells.head() - first == put_together)) {
+      cells.announce(first, stored);
+      first = cells.head();
       if (stored && stores) {  // the clear-to-send may have been withdrawn
-        refresh_credits();
+        tx.refresh_credits();
         continue;
       }
     }
     stored = stores;
-    put_cell(*op, to, bytes);
-    op->sent_bytes += bytes;
+    put_cell(tx, op, to, bytes);
+    op.sent_bytes += bytes;
   }
-  if (first != cells_head_) announce_cells(first, stored);
-  if (cells_head_ != head_before) memory_.store_fence();
-  return op->sent_bytes == op->header.bytes;
+  if (first != cells.head()) cells.announce(first, stored);
+  if (cells.head() != head_before) tx.memory.store_fence();
 }
 
-TxChannel::Started TxChannel::start_pipelined(SendOp* op) {
-  if (!cells_are_ready()) return Started::no_credit;
-  if (!cells_) {
-    if (auto made = make_cells(true); !made) {
-      memory_error_ = made.error();
+Started start(TxParts& tx, SendOp& op) {
+  if (!tx.resizer.cells_are_ready(tx)) return Started::no_credit;
+  if (!tx.cells.exist()) {
+    auto made = tx.cells.make(tx.context.tx_memory, tx.context.settings, true);
+    if (!made) {
+      tx.memory_error = made.error();
       return Started::no_memory;
     }
   }
-  if (!room(1) || !cell_room()) return Started::no_credit;
-  count(op->header);
-  clear_to_send_ = {};
-  requested_at_ns_ = 0;
-  if (op->header.bytes <= cell_bytes_) {
-    put_cell(*op, next_cell(), op->header.bytes);
-    memory_.store_fence();  // complete when announced: the receiver needs no flag
-    put_pipelined_line(*op, 1);
-    memory_.store_fence();
-    op->sent_bytes = op->header.bytes;
-    long_sent_ns_ = base::now_ns();
+  if (!tx.room(1) || !tx.cell_room()) return Started::no_credit;
+  tx.count(op.header);
+  tx.clear_to_send.begin(tx.ring.head());
+  if (op.header.bytes <= tx.cells.cell_bytes()) {
+    tx.clear_to_send.do_not_ask();
+    put_cell(tx, op, tx.cells.next(), op.header.bytes);
+    tx.memory.store_fence();  // complete when announced: the receiver needs no flag
+    write_line(tx, op, 1);
+    tx.memory.store_fence();
+    op.sent_bytes = op.header.bytes;
+    tx.streams.note_long(base::now_ns());
   } else {
-    if (requests_to_send(*op)) requested_at_ns_ = base::now_ns();
-    put_pipelined_line(*op, 0);  // the receiver can match while the first cell is written
-    if (requested_at_ns_ != 0) memory_.store_fence();
-    if (requested_at_ns_ == 0) push_cells(op);
+    tx.clear_to_send.ask(tx, op);
+    write_line(tx, op, 0);  // the receiver can match while the first cell is written
+    if (tx.clear_to_send.is_awaited())
+      tx.memory.store_fence();
+    else
+      advance(tx, op);
   }
-  op->position = head_;
-  return op->sent_bytes == op->header.bytes ? Started::complete : Started::partly;
+  op.position = tx.ring.head();
+  return op.sent_bytes == op.header.bytes ? Started::complete : Started::partly;
 }
 
 // ---- the receiver -------------------------------------------------------------------------------
 
+namespace {
+
 /// Checks the line only. Matching does not know the message yet, so it may stay in the pool.
-bool RxChannel::check_cells(const MessageLine& line) {
-  cell_bytes_ = line.pipelined.cell_bytes;
-  cell_count_ = line.pipelined.cell_count;
-  const bool shape_ok = cell_bytes_ >= line_bytes && cell_bytes_ % line_bytes == 0 &&
-                        cell_count_ >= 1 && cell_count_ <= flag_count_ &&
-                        line.pipelined.ready <= 1 && line.pipelined.first_cell == cell_ &&
-                        line.pipelined.offset % line_bytes == 0;
-  cells_ = shape_ok
-               ? static_cast<const std::byte*>(context_.pool.at(
-                     line.pipelined.offset, static_cast<std::uint64_t>(cell_bytes_) * cell_count_))
-               : nullptr;
-  if (!cells_)
-    return broken(fmt::format("endpoint {} claims {} cells of {} bytes at {}, from cell {} on",
-                              source_, cell_count_, cell_bytes_, line.pipelined.offset,
-                              line.pipelined.first_cell));
-  return true;
+bool check(RxParts& rx, const MessageLine& line) {
+  if (rx.cells.use(line, rx.context.pool)) return true;
+  return rx.broken(fmt::format("endpoint {} claims {} cells of {} bytes at {}, from cell {} on",
+                               rx.origin.source, line.pipelined.cell_count,
+                               line.pipelined.cell_bytes, line.pipelined.offset,
+                               line.pipelined.first_cell));
 }
 
-bool RxChannel::begin_pipelined(const MessageLine& line) {
-  ready_ = line.pipelined.ready;
-  stored_ = false;
-  stage_ = Stage::pipelined;
-  begin_clear_to_send(line.flags() & flag_request_to_send);
-  return continue_pipelined();
-}
-
-/// Number of complete cells from cell_ on, as far as one line of flags shows.
-std::uint32_t RxChannel::ready_cells() {
-  const std::uint64_t slot = cell_ % cell_count_;
-  constexpr std::uint64_t a_line = ChannelLayout::flags_a_line;
-  std::uint64_t words[a_line];
-  memory_.load_line(words, flag_line());
-  const std::uint64_t first_slot = slot / a_line * a_line;
-  const std::uint64_t in_line = std::min(a_line, cell_count_ - first_slot);
-  std::uint32_t ready = 0;
-  const std::uint64_t* const now = words + (slot - first_slot);
-  broken_off_ = now[0] == broken_off(nonce_ + cell_);
-  if (broken_off_) return 0;
-  stored_ = (now[0] & flag_put) != 0;
-  const std::uint64_t first = (nonce_ + cell_) | (stored_ ? flag_put : 0);
-  while (slot - first_slot + ready < in_line && now[ready] == first + ready) ++ready;
-  return ready;
-}
-
-void RxChannel::deliver(const std::byte* from, std::uint64_t bytes) {
-  if (direct_) {
-    memory_.load_bulk(direct_ + got_, from, bytes);
-  } else {
-    iov_visit(receive_buffer_.iov, receive_buffer_.iov_count, got_, bytes,
-              [&](std::byte* to, std::uint64_t n, std::uint64_t done) {
-                memory_.load_bulk(to, from + done, n);
-              });
+void take_cells(RxParts& rx, std::uint32_t count) {
+  const RxMessage& message = rx.message;
+  if (rx.memory.loads_may_be_stale())
+    rx.cells.invalidate(count, message.header.bytes - message.got);
+  rx.memory.load_fence();  // in every mode: flags are loaded before cells
+  for (std::uint32_t i = 0; i < count; ++i) {
+    rx.deliver(rx.cells.at(),
+               std::min<std::uint64_t>(rx.cells.cell_bytes(), message.header.bytes - message.got));
+    rx.cells.take(1);
   }
-  got_ += bytes;
-  context_.took(bytes);
 }
 
-void RxChannel::take_cells(std::uint32_t count) {
-  if (memory_.loads_may_be_stale()) {
-    std::uint64_t rest = header_.bytes - got_;
-    for (std::uint32_t i = 0; i < count; ++i) {
-      const std::uint64_t bytes = std::min<std::uint64_t>(cell_bytes_, rest);
-      memory_.invalidate(cells_ + (cell_ + i) % cell_count_ * cell_bytes_, bytes);
-      rest -= bytes;
-    }
-  }
-  memory_.load_fence();  // in every mode: flags are loaded before cells
-  for (std::uint32_t i = 0; i < count; ++i, ++cell_)
-    deliver(cells_ + cell_ % cell_count_ * cell_bytes_,
-            std::min<std::uint64_t>(cell_bytes_, header_.bytes - got_));
+/// Returns credits where some are due, and has the flags loaded again, by one fence.
+void end_batch(RxParts& rx) {
+  const bool owes = rx.cells.next() - rx.credits.cells >= std::max(1u, rx.cells.count() / 4);
+  if (owes) rx.publish_credits();
+  // the sender may have set more flags in the line that was loaded
+  if (rx.cells.ready() == 0) rx.cells.invalidate_flags();
+  owes ? rx.memory.full_fence() : rx.memory.load_fence();  // one fence for both
 }
 
-bool RxChannel::continue_pipelined() {
-  const std::uint32_t batch = std::max(1u, context_.settings.batch_bytes / cell_bytes_);
-  while (got_ < header_.bytes) {
-    if (!context_.has_budget()) return false;
-    if (may_extend_clear_to_send()) extend_clear_to_send();
-    if (ready_ == 0) ready_ = ready_cells();
-    if (broken_off_) return end_channel();
-    if (ready_ == 0) return count_retry();
-    const std::uint64_t left = (header_.bytes - got_ + cell_bytes_ - 1) / cell_bytes_;
-    const auto take = static_cast<std::uint32_t>(std::min<std::uint64_t>({ready_, left, batch}));
-    if (!stored_)
-      take_cells(take);
-    else if (!take_put(take))
+}  // namespace
+
+bool arrive(RxParts& rx, EndpointCallbacks& callbacks, const MessageLine& line) {
+  if (!check(rx, line) || !rx.ask_for_buffer(callbacks, true)) return false;
+  rx.cells.begin(line.pipelined.ready);
+  rx.begin(Form::pipelined);
+  rx.clear_to_send.begin(rx, line.flags() & flag_request_to_send);
+  return receive(rx);
+}
+
+bool receive(RxParts& rx) {
+  const RxMessage& message = rx.message;
+  RxCells& cells = rx.cells;
+  const std::uint32_t cell_bytes = cells.cell_bytes();
+  const std::uint32_t batch = std::max(1u, rx.context.settings.batch_bytes / cell_bytes);
+  while (!message.is_complete()) {
+    if (!rx.context.has_budget()) return false;
+    rx.clear_to_send.extend(rx);
+    cells.look();
+    if (cells.broken_off()) return rx.end_channel();
+    if (cells.ready() == 0) return rx.count_retry();
+    const std::uint64_t left = (message.header.bytes - message.got + cell_bytes - 1) / cell_bytes;
+    const auto take =
+        static_cast<std::uint32_t>(std::min<std::uint64_t>({cells.ready(), left, batch}));
+    if (!cells.are_stored())
+      take_cells(rx, take);
+    else if (!rx.clear_to_send.take(rx, take))
       return false;
-    ready_ -= take;
-    if (got_ == header_.bytes) break;
-    const bool owes = cell_ - credited_cells_ >= std::max(1u, cell_count_ / 4);
-    if (owes) publish_credits();
-    // the sender may have set more flags in the line that was loaded
-    if (ready_ == 0) memory_.invalidate(flag_line(), line_bytes);
-    owes ? memory_.full_fence() : memory_.load_fence();  // one fence for both
+    if (!message.is_complete()) end_batch(rx);
   }
-  ready_ = 0;
-  stored_ = false;
-  end_clear_to_send();
-  ++tail_;  // last: consumed lines mean consumed messages
-  return_credits();
-  acknowledge_ = false;
-  finish();
+  cells.end();
+  rx.clear_to_send.end();
+  rx.ring.take(1);  // last: consumed lines mean consumed messages
+  rx.return_credits();
+  rx.message.acknowledge = false;
+  rx.finish();
   return true;
 }
 
-}  // namespace penstock::transport
+void invalidate(RxParts& rx) {
+  rx.cells.ready() == 0 ? rx.cells.invalidate_flags() : rx.ring.invalidate_window(rx.ring.tail());
+}
+
+}  // namespace penstock::transport::pipelined

@@ -126,7 +126,9 @@ struct SendOp {
   bool urgent = false;  ///< overtakes all queued messages except those begun or urgent too
   // used by the transport
   std::uint64_t sent_bytes = 0, position = 0;
-  std::uint32_t get_lines = 0;  ///< lines of a rendezvous get, else 0
+  std::uint64_t get_offset = 0;  ///< of a rendezvous get's payload in the pool
+  std::uint32_t get_lines = 0;   ///< lines of a rendezvous get, else 0
+  std::uint8_t form = 0;         ///< Form of a message that has begun
   SendOp* next = nullptr;
 };
 
