@@ -27,10 +27,6 @@ bool Resizer::may_grow(const TxParts& tx) const {
   return is_small(tx) && !has_previous() && tx.context.coarse_ns >= no_larger_until_ns_;
 }
 
-void Resizer::note_message(TxParts& tx) {
-  if (tx.ring.head() >= next_lap_) note_lap(tx);
-}
-
 /// A slow pair keeps its small ring for ever.
 void Resizer::note_lap(TxParts& tx) {
   next_lap_ = is_small(tx) ? tx.ring.head() + tx.ring.lines() : ~0ull;

@@ -14,8 +14,10 @@ class Resizer {
  public:
   /// Call it when a channel begins.
   void begin(std::uint64_t ring_lines) { next_lap_ = ring_lines; }
-  /// Call it after each message.
-  void note_message(TxParts& tx);
+  /// Call it after each message, with the number of lines written.
+  void note_message(TxParts& tx, std::uint64_t head) {
+    if (head >= next_lap_) note_lap(tx);
+  }
 
   /// False while the receiver has yet to move to a small ring; that may take until the next
   /// message.

@@ -61,13 +61,6 @@ bool RxChannel::current() const {
 
 // ---- polling -----------------------------------------------------------------------------------
 
-void RxChannel::invalidate_window() {
-  const Transfer* const transfer = parts_.transfer;
-  transfer != nullptr && transfer->invalidate != nullptr
-      ? transfer->invalidate(parts_)
-      : parts_.ring.invalidate_window(parts_.ring.tail());
-}
-
 bool RxChannel::advance(EndpointCallbacks& callbacks) {
   return parts_.transfer == nullptr ? poll_header(callbacks) : parts_.transfer->receive(parts_);
 }

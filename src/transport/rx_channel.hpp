@@ -41,7 +41,12 @@ class RxChannel {
 
   /// First half of a poll: invalidates the lines that poll() reads next. The endpoint does one load
   /// fence for all its channels.
-  void invalidate_window();
+  void invalidate_window() {
+    const Transfer* const transfer = parts_.transfer;
+    transfer != nullptr && transfer->invalidate != nullptr
+        ? transfer->invalidate(parts_)
+        : parts_.ring.invalidate_window(parts_.ring.tail());
+  }
   bool loads_may_be_stale() const { return parts_.memory.loads_may_be_stale(); }
   /// Second half: takes arrived messages, within a budget that leaves time for other channels.
   unsigned poll(EndpointCallbacks& callbacks);

@@ -52,12 +52,6 @@ void RxParts::deliver(const std::byte* from, std::uint64_t bytes) {
   context.took(bytes);
 }
 
-void RxParts::count(std::uint64_t bytes) {
-  ++consumed_messages;
-  ++counts.messages_received;
-  counts.bytes_received += bytes;
-}
-
 bool RxParts::count_retry() {
   ++counts.retries;
   return false;

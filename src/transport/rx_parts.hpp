@@ -82,7 +82,11 @@ struct RxParts {
   /// The whole message is here. Reports it.
   void finish();
   void report_failure(const Error& error);
-  void count(std::uint64_t bytes);
+  void count(std::uint64_t bytes) {
+    ++consumed_messages;
+    ++counts.messages_received;
+    counts.bytes_received += bytes;
+  }
   /// For a look that found nothing; false.
   bool count_retry();
   /// The sender wrote something impossible; false.

@@ -3,12 +3,6 @@
 #include <algorithm>
 
 namespace penstock::transport {
-namespace {
-
-constexpr std::uint64_t max_window = 16;
-
-}  // namespace
-
 void RxRing::invalidate_window(std::uint64_t next) {
   drop_consumed();
   // lines that were prefetched before the sender wrote them are stale
@@ -55,15 +49,6 @@ std::uint64_t RxRing::load_tagged(std::byte* to, std::uint64_t bytes, std::uint6
   tail_ += got == bytes ? lines : got / coherence::tagged_bytes;
   if (got != bytes) fresh_until_ = tail_;  // copies of the following lines may be stale by now
   return got;
-}
-
-bool RxRing::end_poll(std::uint64_t from) {
-  const std::uint64_t taken = tail_ - from;
-  // A sender that awaits our answer repeats its pattern: look at as many lines as it sent. Each
-  // further line delays every look (by 60 ns here), so only a backlog gets a larger window.
-  if (taken != 0) window_ = std::min(backlog_ ? 2 * taken : taken, max_window);
-  backlog_ = taken != 0;
-  return backlog_;
 }
 
 }  // namespace penstock::transport

@@ -2,6 +2,8 @@
 // this node may hold old copies of.
 #pragma once
 
+#include <algorithm>
+
 #include "transport/layout.hpp"
 
 namespace penstock::transport {
@@ -46,9 +48,18 @@ class RxRing {
   bool has_backlog() const { return backlog_; }
   /// Chooses the lines of the next poll, after one that took the lines from `from` on. True if it
   /// took any.
-  bool end_poll(std::uint64_t from);
+  bool end_poll(std::uint64_t from) {
+    const std::uint64_t taken = tail_ - from;
+    // A sender that awaits our answer repeats its pattern: look at as many lines as it sent. Each
+    // further line delays every look (by 60 ns here), so only a backlog gets a larger window.
+    if (taken != 0) window_ = std::min(backlog_ ? 2 * taken : taken, max_window);
+    backlog_ = taken != 0;
+    return backlog_;
+  }
 
  private:
+  static constexpr std::uint64_t max_window = 16;
+
   void drop_consumed();
 
   coherence::Memory memory_;

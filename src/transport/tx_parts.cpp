@@ -62,16 +62,6 @@ void TxParts::break_off() {
   breaks_off = false;
 }
 
-void TxParts::announce() {
-  announcer.announce(ring.offset(), ring.nonce(), context.coarse_ns);
-  resizer.note_message(*this);
-}
-
-void TxParts::count(const Header& header) {
-  ++counts.messages_sent;
-  counts.bytes_sent += header.bytes;
-}
-
 /// The calls that wrote the counted lines and cells have already fenced them.
 void TxParts::publish_position(bool again) {
   const bool begun = breaks_off || queue.has_begun();

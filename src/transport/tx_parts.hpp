@@ -57,8 +57,14 @@ struct TxParts {
   bool consumed();
   void break_off();
   /// Announces a message whose first line is written.
-  void announce();
-  void count(const Header& header);
+  void announce() {
+    announcer.announce(ring.offset(), ring.nonce(), context.coarse_ns);
+    resizer.note_message(*this, ring.head());
+  }
+  void count(const Header& header) {
+    ++counts.messages_sent;
+    counts.bytes_sent += header.bytes;
+  }
   /// Publishes the position if it has changed, or always if `again`. The caller does the store
   /// fence.
   void publish_position(bool again = false);
