@@ -40,11 +40,6 @@ void TxCells::give_back(TxMemory& memory) {
   at_ = nullptr;
 }
 
-void TxCells::put(std::byte* to, const std::byte* from, std::uint64_t bytes) {
-  memory_.publish_bulk(to, from, bytes);
-  ++head_;
-}
-
 void TxCells::announce(std::uint64_t first, bool stored) const {
   memory_.store_fence();  // the cells before their flags
   for (std::uint64_t cell = first; cell < head_; ++cell)

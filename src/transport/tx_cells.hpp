@@ -35,7 +35,10 @@ class TxCells {
 
   std::byte* next() const { return at_ + (head_ % count_) * cell_bytes_; }
   /// Stores the next cell's bytes to `to`: next(), or the receive buffer.
-  void put(std::byte* to, const std::byte* from, std::uint64_t bytes);
+  void put(std::byte* to, const std::byte* from, std::uint64_t bytes) {
+    memory_.publish_bulk(to, from, bytes);
+    ++head_;
+  }
   /// Announces the cells from `first` on. `stored`: all lie in the receive buffer; else all in
   /// cells. The caller does the store fence after it.
   void announce(std::uint64_t first, bool stored) const;

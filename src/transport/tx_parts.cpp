@@ -36,8 +36,7 @@ bool TxParts::room(std::uint64_t lines) {
   return false;
 }
 
-bool TxParts::cell_room() {
-  if (cells.have_room()) return true;
+bool TxParts::cell_room_after_look() {
   refresh_credits();
   if (cells.have_room()) return true;
   ++counts.stalls;

@@ -50,7 +50,10 @@ struct TxParts {
   bool waiting() const { return !queue.empty() || !delivering.empty(); }
   /// True if the ring has so many free lines; moves to a larger one where that helps.
   bool room(std::uint64_t lines);
-  bool cell_room();
+  /// True if there is a free cell.
+  bool cell_room() { return cells.have_room() || cell_room_after_look(); }
+  /// As cell_room(), after it has read the credits.
+  bool cell_room_after_look();
   /// Reads what the receiver has consumed. One device access.
   void refresh_credits();
   /// True if the receiver has consumed everything that can still arrive. One device access.
