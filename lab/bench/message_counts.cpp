@@ -1,6 +1,6 @@
-// What a message costs two endpoints that one thread drives: the lines of the pool that they read
-// again, a message. Under `valgrind --tool=callgrind --toggle-collect='*exchange_one*'` also the
-// instructions, without the noise of a second process.
+// Counts the lines of the pool that two endpoints read again for a message. One thread drives both.
+// Under `valgrind --tool=callgrind --toggle-collect='*exchange_one*'` also the instructions,
+// without the noise of a second process.
 #include <CLI/CLI.hpp>
 
 #include <cstring>

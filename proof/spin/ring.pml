@@ -1,6 +1,6 @@
-/* Ring and credits: src/transport/tx_channel.cpp (room, refresh_credits, put_inline, put_eager) and
- * src/transport/rx_channel.cpp (invalidate_window, drop_consumed, poll, poll_header, continue_eager,
- * freshen, return_credits).
+/* Ring and credits: src/transport/tx_parts.cpp (room, refresh_credits), tx_ring.hpp (write), eager.cpp (put, receive) and
+ * src/transport/rx_ring.cpp (invalidate_window, drop_consumed, freshen), rx_channel.cpp (poll, poll_header),
+ * rx_parts.cpp (return_credits).
  *
  * A ring of RING lines. The sender puts messages of one or two lines (its choice) until it has sent
  * MESSAGE_LINES lines; it waits for credit if there is no room. The receiver polls a window of lines,
@@ -29,8 +29,8 @@
 #endif
 #define READS(n, l) ((n) == 0 && (l) == CREDITS || (n) == 1 && (l) < RING)
 
-#define PUBLISH_LINE 1         /* site publish: put_inline, put_eager: ring lines */
-#define STORE_FENCE_MESSAGE 2        /* site store_fence: put_inline, put_eager: at the end */
+#define PUBLISH_LINE 1         /* site publish: TxRing::write, write_tagged: ring lines */
+#define STORE_FENCE_MESSAGE 2        /* site store_fence: inlined::put, eager::put: at the end */
 #define INVALIDATE_CREDITS 3   /* site invalidate: refresh_credits */
 #define LOAD_FENCE_CREDITS 4       /* site load_fence: refresh_credits */
 #define INVALIDATE_WINDOW 5    /* site invalidate: invalidate_window */
@@ -60,7 +60,7 @@ byte head, tail; /* the sender's and the receiver's own; global only for the che
 
 #define HAS_ROOM(lines) (head + lines - consumed <= RING)
 
-/* TxChannel::room, until there is room. */
+/* TxParts::room, until there is room. */
 inline wait_for_room(lines) {
   do
   :: HAS_ROOM(lines) -> break
@@ -119,7 +119,7 @@ inline take_line() {
   }
 }
 
-/* RxChannel::invalidate_window and Endpoint::Impl::prepare_poll: the consumed lines, then the window up
+/* RxRing::invalidate_window and Endpoint::Impl::prepare_poll: the consumed lines, then the window up
  * to the end of the ring; one load_fence. */
 inline prepare_poll() {
   atomic {
@@ -139,7 +139,7 @@ inline prepare_poll() {
   }
 }
 
-/* RxChannel::freshen of the one line at tail. */
+/* RxRing::freshen of the one line at tail. */
 inline freshen() {
   if
   :: fresh_until <= tail ->
@@ -155,7 +155,7 @@ inline freshen() {
 /* The line at tail follows in the same message (the sender's choice is in the pool as the message's
  * length; here the receiver looks for a second line at any time, which covers both): a look without
  * an invalidation first, then with one. */
-inline continue_eager() {
+inline receive_eager() {
   load(1, TAG(tail), seen);
   if
   :: seen == tail + 1 -> take_line()
@@ -191,7 +191,7 @@ proctype receiver() {
         :: seen == tail + 1 ->
            take_line();
            if
-           :: tail < MESSAGE_LINES -> continue_eager()
+           :: tail < MESSAGE_LINES -> receive_eager()
            :: true
            fi
         :: else -> seen = 0; break

@@ -125,8 +125,7 @@ bool check(RxParts& rx, const MessageLine& line) {
 
 void take_cells(RxParts& rx, std::uint32_t count) {
   const RxMessage& message = rx.message;
-  if (rx.memory.loads_may_be_stale())
-    rx.cells.invalidate(count, message.header.bytes - message.got);
+  if (rx.memory.loads_may_be_stale()) rx.cells.drop(count, message.header.bytes - message.got);
   rx.memory.load_fence();  // in every mode: flags are loaded before cells
   for (std::uint32_t i = 0; i < count; ++i) {
     rx.deliver(rx.cells.at(),
@@ -183,7 +182,7 @@ bool receive(RxParts& rx) {
   return true;
 }
 
-void invalidate(RxParts& rx) {
+void prepare(RxParts& rx) {
   rx.cells.ready() == 0 ? rx.cells.invalidate_flags() : rx.ring.invalidate_window(rx.ring.tail());
 }
 

@@ -12,6 +12,6 @@ Started start(TxParts& tx, SendOp& op);
 void advance(TxParts& tx, SendOp& op);
 bool arrive(RxParts& rx, EndpointCallbacks& callbacks, const MessageLine& line);
 bool receive(RxParts& rx);
-void invalidate(RxParts& rx);
+void prepare(RxParts& rx);
 
 }  // namespace penstock::transport::pipelined

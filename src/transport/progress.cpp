@@ -79,7 +79,7 @@ std::uint64_t InvalidatedPrefix::of_this_thread() const {
 }
 
 /// Invalidates a prefix that the receiver can clear to send as soon as the message begins
-/// (RxChannel::begin_clear_to_send). If several threads poll, the prefix belongs to the first one
+/// (ClearToSendGrant::begin). If several threads poll, the prefix belongs to the first one
 /// and helps only if that thread finds the message.
 void Endpoint::Impl::prepare(const PostedReceive& posted) {
   if (posted.invalidated == nullptr || posted.invalidated->done) return;

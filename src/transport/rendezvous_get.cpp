@@ -156,7 +156,7 @@ bool receive(RxParts& rx) {
 }
 
 /// The message keeps its lines until everything is copied.
-void invalidate(RxParts& rx) {
+void prepare(RxParts& rx) {
   rx.ring.invalidate_window(rx.ring.tail() + rx.get.pieces);
 }
 

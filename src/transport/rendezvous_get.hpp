@@ -13,6 +13,6 @@ Started start(TxParts& tx, SendOp& op);
 void withdraw(TxParts& tx);
 bool arrive(RxParts& rx, EndpointCallbacks& callbacks, const MessageLine& line);
 bool receive(RxParts& rx);
-void invalidate(RxParts& rx);
+void prepare(RxParts& rx);
 
 }  // namespace penstock::transport::rendezvous_get

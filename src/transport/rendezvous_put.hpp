@@ -12,7 +12,7 @@ namespace penstock::transport {
 struct TxParts;
 struct RxParts;
 
-/// What the sender of a pipelined message knows of its clear-to-send.
+/// The clear-to-send of a pipelined message, as its sender knows it.
 class ClearToSendSeen {
  public:
   /// Begins with the message whose first line has this number.
@@ -45,7 +45,7 @@ class ClearToSendSeen {
   bool expected_ = false;              ///< the previous message got one
 };
 
-/// What a receiver has cleared to send of the message that it receives.
+/// The part of the message being received that is cleared to send.
 class ClearToSendGrant {
  public:
   /// Begins a message. `asked`: the sender requested it. Without a request the sender is already

@@ -33,7 +33,7 @@ void RxCells::look() {
   while (slot - first_slot + ready_ < in_line && now[ready_] == first + ready_) ++ready_;
 }
 
-void RxCells::invalidate(std::uint32_t cells, std::uint64_t bytes) const {
+void RxCells::drop(std::uint32_t cells, std::uint64_t bytes) const {
   for (std::uint32_t i = 0; i < cells; ++i) {
     const std::uint64_t of_cell = std::min<std::uint64_t>(cell_bytes_, bytes);
     memory_.invalidate(at_ + (next_ + i) % count_ * cell_bytes_, of_cell);

@@ -36,7 +36,7 @@ class RxCells {
   /// Invalidates that line before the next look.
   void invalidate_flags() const { memory_.invalidate(flag_line(), line_bytes); }
   /// Invalidates the next cells. `bytes`: of them, and of the rest of the message.
-  void invalidate(std::uint32_t cells, std::uint64_t bytes) const;
+  void drop(std::uint32_t cells, std::uint64_t bytes) const;
   const std::byte* at() const { return at_ + next_ % count_ * cell_bytes_; }
   void take(std::uint32_t cells) {
     next_ += cells;

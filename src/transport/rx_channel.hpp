@@ -43,8 +43,8 @@ class RxChannel {
   /// fence for all its channels.
   void invalidate_window() {
     const Transfer* const transfer = parts_.transfer;
-    transfer != nullptr && transfer->invalidate != nullptr
-        ? transfer->invalidate(parts_)
+    transfer != nullptr && transfer->prepare != nullptr
+        ? transfer->prepare(parts_)
         : parts_.ring.invalidate_window(parts_.ring.tail());
   }
   bool loads_may_be_stale() const { return parts_.memory.loads_may_be_stale(); }

@@ -36,7 +36,7 @@ struct RxContext {
   std::optional<std::uint64_t> place_of(const std::byte* receive_buffer, std::uint64_t bytes);
 };
 
-/// What the header of a channel says of it, checked.
+/// The sender and the place of a channel, from its checked header.
 struct RxOrigin {
   RxOrigin(const ChannelHeader& header, std::uint64_t at)
       : source(header.source),

@@ -30,7 +30,7 @@ struct Transfer {
   /// Receives more of a message that has begun. Null: `arrive` takes all of it.
   bool (*receive)(RxParts&);
   /// Invalidates the lines that the next `receive` loads. Null: the ring's next lines.
-  void (*invalidate)(RxParts&);
+  void (*prepare)(RxParts&);
   /// The sender publishes all lines of a message together: a part of them means that others are
   /// missing.
   bool comes_at_once;

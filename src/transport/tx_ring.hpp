@@ -32,7 +32,7 @@ class TxRing {
   /// Lines known to be consumed.
   std::uint64_t consumed() const { return consumed_; }
   bool has_room(std::uint64_t lines) const { return head_ + lines - consumed_ <= this->lines(); }
-  /// What an intact CreditLine says, less the nonce. Ignores impossible numbers.
+  /// Takes the number of consumed lines from the receiver. Ignores an impossible one.
   void credit(std::uint64_t lines) {
     if (lines <= head_ && lines > consumed_) consumed_ = lines;
   }
