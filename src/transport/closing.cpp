@@ -35,7 +35,7 @@ bool Endpoint::drained() const {
 /// Ends the wait at its deadline. A sender reads its clear-to-send before each run of stores, so
 /// one run may still be in flight.
 void Endpoint::Impl::abandon_memory_in_use(const Error& error, Peer remaining) {
-  base::log(peers_may_take_later ? base::Level::debug : base::Level::warn,
+  base::log(options.peers_may_take_later ? base::Level::debug : base::Level::warn,
             "endpoint {} closes although {} has not taken all: {}", self.slot,
             peers.describe(remaining), error.message);
   bool cleared = false;
@@ -58,7 +58,7 @@ void Endpoint::Impl::drain_for_close() {
   tx_waiting.clear();
   for (std::size_t i = 0; i < peers.known(); ++i)
     if (const auto& tx = peers[peers.peer_of(i)].tx) tx->abandon();
-  base::Waiter waiter("the peers to take what was sent to them", closing_timeout_ns, {},
+  base::Waiter waiter("the peers to take what was sent to them", options.closing_timeout_ns, {},
                       base::WaitPolicy::for_processes(pool.members().local_processes()));
   std::vector<Peer> remaining;
   for (std::size_t i = 0; i < peers.known(); ++i)
@@ -67,7 +67,7 @@ void Endpoint::Impl::drain_for_close() {
   for (std::size_t turn = 0; !remaining.empty(); ++turn) {
     progress_rx();
     poller.return_all_credits();  // the peer may be closing too and wait for our credits
-    if (while_closing) while_closing();
+    if (options.while_closing) options.while_closing();
     // the liveness check is slower: one peer at a time
     const Peer looked_at = remaining[turn % remaining.size()];
     const bool gone = peers.watch.fate(looked_at) != PeerFate::present;

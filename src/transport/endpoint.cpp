@@ -29,9 +29,12 @@ Endpoint::Impl::Impl(arena::Arena& arena, EndpointTable table_in, EndpointCallba
       rx_context{.pool = pool, .memory = memory, .settings = settings, .self = self},
       peers(pool, table),
       publisher(arena, table, self_in, peers),
-      poller(table, peers, rx_context, [this](Peer source, std::uint32_t generation) {
-        prepare_for_channel(source, generation);
-      }) {
+      poller(table, peers, rx_context,
+             [this](Peer source, std::uint32_t generation) {
+               prepare_for_channel(source, generation);
+             }),
+      credit_reports(pool, table, peers),
+      damage(table, self.slot, peers, poller, credit_reports) {
   tx_context.staging.resize(std::max<std::size_t>(settings.cell_bytes, settings.lines_max_bytes));
   tx_waiting.reserve(table.count());
 }
@@ -44,10 +47,7 @@ Result<std::unique_ptr<Endpoint>> Endpoint::open(arena::Arena& arena, EndpointCa
   auto table = PENSTOCK_TRY(EndpointTable::open(arena));
   auto self = PENSTOCK_TRY(table.claim(base::xxh64(options.job.data(), options.job.size(), 0)));
   auto impl = std::make_unique<Impl>(arena, table, callbacks, settings, self);
-  impl->while_closing = options.while_closing;
-  impl->closing_timeout_ns = options.closing_timeout_ns;
-  impl->peers_may_take_later = options.peers_may_take_later;
-  impl->peers_may_be_of_other_jobs = options.peers_may_be_of_other_jobs;
+  impl->options = options;
   impl->pool.mappings().follow_attachments();
   return std::unique_ptr<Endpoint>(new Endpoint(std::move(impl)));
 }
@@ -97,7 +97,8 @@ Result<Peer> Endpoint::resolve(const Address& address) {
                 address.slot, im.pool.info().spec);
   // A receiver needs no announcement of its own: a sender has resolved it, before its first
   // channel.
-  if (im.peers_may_be_of_other_jobs) PENSTOCK_TRY(im.pool.reclaim().shares_with({&line->token, 1}));
+  if (im.options.peers_may_be_of_other_jobs)
+    PENSTOCK_TRY(im.pool.reclaim().shares_with({&line->token, 1}));
   PeerState& peer = im.peers[address.slot];
   if (address.slot != im.self.slot) im.watch_peer(address.slot, address.generation, line->token);
   peer.address = address;
@@ -217,28 +218,8 @@ Result<bool> Endpoint::answer(Peer to, std::uint32_t generation, SendOp* op) {
 
 void Endpoint::send_error(Peer from, std::uint32_t code) {
   if (from >= impl_->peers.size() || !impl_->peers[from].rx) return;
-  impl_->credit_reports.push_back({from, impl_->peers[from].rx->source_generation(), code});
-  impl_->send_credit_reports();
-}
-
-/// A closed endpoint no longer waits, and its channel's memory may have a new owner. The memory is
-/// freed under the pool's lock after the endpoint's line says closed, so this takes the lock. If a
-/// stopped process holds it, a later call tries again.
-void Endpoint::Impl::send_credit_reports() {
-  if (credit_reports.empty()) return;
-  const auto guard = pool.lock(briefly_ns);
-  // drops pure credits: they are checked again in a second, and the next message returns them
-  if (!guard)
-    std::erase_if(credit_reports, [](const CreditReport& report) { return !report.code; });
-  if (!guard) return;
-  for (const CreditReport& report : credit_reports) {
-    RxChannel* const channel = peers[report.peer].rx.get();
-    const auto line = table.read(report.peer);
-    if (channel && channel->source_generation() == report.generation && line && line->open() &&
-        line->generation == report.generation && channel->current())
-      report.code ? channel->send_error(*report.code) : channel->return_credits();
-  }
-  credit_reports.clear();
+  impl_->credit_reports.add(from, code);
+  impl_->credit_reports.send();
 }
 
 std::uint32_t Endpoint::take_error(Peer to) {

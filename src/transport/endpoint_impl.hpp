@@ -1,11 +1,12 @@
 // The parts of an endpoint, and the functions that use several of them.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <vector>
 
 #include "base/wait.hpp"
+#include "transport/credit_reports.hpp"
+#include "transport/damage_watch.hpp"
 #include "transport/endpoint_table.hpp"
 #include "transport/peers.hpp"
 #include "transport/poller.hpp"
@@ -23,7 +24,6 @@ struct Endpoint::Impl {
   Result<TxChannel*> channel_to(Peer to);
   void deliver_to_self(SendOp* op);
   unsigned progress_tx();
-  void send_credit_reports();
   // progress.cpp
   unsigned progress_rx() { return poller.poll(*callbacks); }
   void idle();
@@ -32,10 +32,6 @@ struct Endpoint::Impl {
   void slow_checks(std::uint64_t now);
   void look_around(std::uint64_t now);
   void look_for_faults();
-  // damage.cpp
-  void look_for_damage(std::uint64_t now);
-  void look_for_damage(Peer source, std::uint64_t now);
-  void repair(Peer to);
   // peer_ends.cpp
   void prepare_for_channel(Peer source, std::uint32_t generation);
   void watch_peer(Peer peer, std::uint32_t generation, std::uint64_t token);
@@ -55,31 +51,23 @@ struct Endpoint::Impl {
   Limits limits;
   Address self;
   EndpointCallbacks* callbacks;
-  std::function<void()> while_closing;
-  std::uint64_t closing_timeout_ns = 0;
-  bool peers_may_take_later = false;
-  bool peers_may_be_of_other_jobs = false;
+  Options options;
   std::unique_ptr<TxMemory> tx_memory;
   TxContext tx_context;
   RxContext rx_context;
   Peers peers;
   Publisher publisher;
   Poller poller;
-  struct CreditReport {
-    Peer peer;
-    std::uint32_t generation;
-    std::optional<std::uint32_t> code;  ///< none: only credits
-    bool operator==(const CreditReport&) const = default;
+  CreditReports credit_reports;
+  DamageWatch damage;
+  std::vector<Peer> tx_waiting;  ///< channels with queued operations
+  /// When progress() does more than poll once.
+  struct Pace {
+    std::uint32_t idle_polls = 0, calls = 0;
+    std::uint32_t looks = 1;  ///< settings.warm_looks if every rank has a core, else 1
+    std::uint64_t next_check_ns = 0, next_look_around_ns = 0;
   };
-  std::vector<CreditReport> credit_reports;  ///< sent when the pool's lock is free
-  std::vector<Peer> tx_waiting;              ///< channels with queued operations
-  std::uint32_t idle_polls = 0;
-  std::uint32_t looks = 1;  ///< settings.warm_looks if every rank has a core, else 1
-  std::uint64_t next_look_around_ns = 0;
-  std::uint32_t calls = 0;
-  std::uint64_t next_check_ns = 0;
-  std::uint64_t next_damage_look_ns = 0;
-  std::size_t next_damage_look = 0;  ///< index among the known peers
+  Pace pace;
 };
 
 }  // namespace penstock::transport

@@ -40,17 +40,17 @@ unsigned Endpoint::progress() {
   events += impl_->progress_rx();
   // An answer is probably on its way, and the caller's loop (MPICH yields in it) costs more than
   // another look. A deferred message, however, waits for the caller.
-  if (impl_->idle_polls < warm_polls)
-    for (std::uint32_t look = 1; events == 0 && !impl_->rx_context.deferred && look < impl_->looks;
-         ++look)
+  if (impl_->pace.idle_polls < warm_polls)
+    for (std::uint32_t look = 1;
+         events == 0 && !impl_->rx_context.deferred && look < impl_->pace.looks; ++look)
       events += impl_->progress_rx();
   if (events == 0)
     impl_->idle();
   else
-    impl_->idle_polls = 0;
+    impl_->pace.idle_polls = 0;
   if (events != 0 && impl_->publisher.is_idle())
     impl_->publisher.publish_activity(base::now_ns(), impl_->tx_waiting);
-  if (++impl_->calls % polls_to_clock == 0) impl_->look_at_clock();
+  if (++impl_->pace.calls % polls_to_clock == 0) impl_->look_at_clock();
   return events;
 }
 
@@ -102,29 +102,28 @@ void Endpoint::Impl::prepare(const PostedReceive& posted) {
 }
 
 void Endpoint::Impl::idle() {
-  poller.idle(++idle_polls);
+  poller.idle(++pace.idle_polls);
 }
 
 void Endpoint::Impl::look_at_clock() {
   const std::uint64_t now = base::now_ns();
-  if (now >= next_check_ns) slow_checks(now);
+  if (now >= pace.next_check_ns) slow_checks(now);
 }
 
 // ---- periodic checks ---------------------------------------------------------------------------
 
 void Endpoint::Impl::slow_checks(std::uint64_t now) {
-  next_check_ns = now + check_every_ns;
+  pace.next_check_ns = now + check_every_ns;
   publisher.publish_peers(now);
   publisher.publish_totals();  // its store fence orders the peers' rows too
   publisher.publish_activity(now, tx_waiting);
-  if (now >= next_look_around_ns) look_around(now);
+  if (now >= pace.next_look_around_ns) look_around(now);
   poller.return_all_credits();  // an endpoint busy with other senders is never idle
   poller.audit();
-  look_for_damage(now);
+  damage.look(now);
   look_for_faults();
-  for (const Peer source : poller.take_moved_senders())
-    credit_reports.push_back({source, peers[source].rx->source_generation(), std::nullopt});
-  send_credit_reports();
+  for (const Peer source : poller.take_moved_senders()) credit_reports.add(source, std::nullopt);
+  credit_reports.send();
   peers.watch.look(
       [&](Peer peer, std::uint32_t generation, PeerFate fate, const std::string& description) {
         peer_gone(peer, generation, fate, description);
@@ -135,9 +134,9 @@ void Endpoint::Impl::look_around(std::uint64_t now) {
   const std::uint64_t read = memory.device_reads();
   pool.mappings().follow_attachments();  // another copy of the library may have attached
   const auto policy = base::WaitPolicy::for_processes(pool.members().local_processes());
-  looks = policy.spins > settings.warm_looks * 100 ? settings.warm_looks : 1;
+  pace.looks = policy.spins > settings.warm_looks * 100 ? settings.warm_looks : 1;
   const std::uint64_t pause_ns = (memory.device_reads() - read) * ns_a_line;
-  next_look_around_ns = now + std::max(look_around_every_ns, pause_ns);
+  pace.next_look_around_ns = now + std::max(look_around_every_ns, pause_ns);
 }
 
 /// A sender that writes impossible values is treated as dead: none of its data can be trusted.
