@@ -87,10 +87,10 @@ Result Channel::begin_after(Stream user) {
 Result Channel::end_before(Stream user) {
   // The process may end when its stream has: then the other rank has all that it needs. Short
   // chunks have left as soon as they are in the pool, long ones when they are received.
-  const std::uint64_t unsent = std::exchange(last_sent_, 0);
+  const std::uint64_t unsent = std::exchange(counts_.last_sent, 0);
   Result waits = success;
   if (unsent != 0) waits = wait_for(go_word, unsent + buffers());
-  if (has_slots() && !is_send_) waits = wait_for(told_word, enqueued_);
+  if (has_slots() && !is_send_) waits = wait_for(told_word, counts_.enqueued);
   if (waits != success) return waits;
   return counted(
       outcome(gpu::go_after(device_->driver(), event_, stream_, user, "a message's end")),
@@ -107,7 +107,7 @@ Result Channel::reach(std::uint64_t count) {
   if (is_send_) return success;
   return counted(
       checked(device_->driver().write_value(stream_, pinned_->at(word(reached_word)),
-                                            enqueued_ + count, cuda::write_value_default),
+                                            counts_.enqueued + count, cuda::write_value_default),
               "a word that tells of a message's memory"),
       1);
 }
@@ -129,8 +129,9 @@ Result Channel::check() const {
 }
 
 gpu::ChunkMove Channel::move_of(const Chunk& chunk) const {
-  const cuda::DevicePointer buffered =
-      in_slot(chunk) ? pinned_ring_->at(ring_->slot(enqueued_)) : pinned_->at(buffer(enqueued_));
+  const cuda::DevicePointer buffered = in_slot(chunk)
+                                           ? pinned_ring_->at(ring_->slot(counts_.enqueued))
+                                           : pinned_->at(buffer(counts_.enqueued));
   if (is_send_) return {pointer<void>(buffered), chunk.data, chunk.bytes};
   return {chunk.data, pointer<void>(buffered), chunk.bytes};
 }
@@ -138,21 +139,21 @@ gpu::ChunkMove Channel::move_of(const Chunk& chunk) const {
 Result Channel::launch(std::deque<Chunk>& chunks) {
   constexpr std::uint64_t entries = gpu::ChunkRun::entries;
   const auto kernel = device_->chunks_kernel();
-  std::uint64_t free = entries - (enqueued_ - std::min(done(), enqueued_));
+  std::uint64_t free = entries - (counts_.enqueued - std::min(done(), counts_.enqueued));
   if (!has_slots() || !kernel || free < std::min<std::uint64_t>(chunks.size(), entries / 2))
     return success;
   gpu::ChunkMove* const ring = ring_of_launches();
   gpu::ChunkRun run{
       .ring = pointer<const gpu::ChunkMove>(pinned_->at(reinterpret_cast<const std::byte*>(ring))),
-      .begin = enqueued_,
+      .begin = counts_.enqueued,
       .go = pointer<const std::uint64_t>(pinned_->at(word(go_word))),
       .done = pointer<std::uint64_t>(pinned_->at(word(done_word)))};
   for (; free != 0 && !chunks.empty(); --free) {
-    ring[enqueued_ % entries] = move_of(chunks.front());
+    ring[counts_.enqueued % entries] = move_of(chunks.front());
     chunks.pop_front();
-    run.end = ++enqueued_;
+    run.end = ++counts_.enqueued;
   }
-  if (is_send_) last_sent_ = enqueued_;
+  if (is_send_) counts_.last_sent = counts_.enqueued;
   return counted(
       outcome(device_->launch(*kernel, 1, gpu::fused_threads, &run, stream_, "a message's chunks")),
       1);
@@ -160,9 +161,9 @@ Result Channel::launch(std::deque<Chunk>& chunks) {
 
 Result Channel::enqueue(const Chunk& chunk) {
   const cuda::Driver& driver = device_->driver();
-  const std::uint64_t number = enqueued_ + 1;
+  const std::uint64_t number = counts_.enqueued + 1;
   const bool from_pool = is_send_ && in_place(chunk);
-  if (is_send_) last_sent_ = number;
+  if (is_send_) counts_.last_sent = number;
   Result result = from_pool ? success : wait_for(go_word, number);
   if (result == success && !in_place(chunk)) {
     const gpu::ChunkMove move = move_of(chunk);
@@ -171,7 +172,7 @@ Result Channel::enqueue(const Chunk& chunk) {
         "a message's copy");
   }
   if (result != success) return result;
-  ++enqueued_;
+  ++counts_.enqueued;
   return counted(checked(driver.write_value(stream_, pinned_->at(word(done_word)), number,
                                             cuda::write_value_default),
                          "a word that tells of a message"),
@@ -181,23 +182,23 @@ Result Channel::enqueue(const Chunk& chunk) {
 /// True if the next chunk's message can start: the stream has filled the buffer (send) or emptied
 /// it (receive).
 bool Channel::may_start() const {
-  if (started_ - over_ >= chunks_.size()) return false;
-  if (is_send_) return done() >= started_ + 1;
-  if (in_place(chunks_[started_ - over_])) return reached() >= started_ + 1;
-  return done() >= started_ + 1 - std::min(started_ + 1, buffers());
+  if (counts_.started - counts_.over >= chunks_.size()) return false;
+  if (is_send_) return done() >= counts_.started + 1;
+  if (in_place(chunks_[counts_.started - counts_.over])) return reached() >= counts_.started + 1;
+  return done() >= counts_.started + 1 - std::min(counts_.started + 1, buffers());
 }
 
 Result Channel::start(penstock_messenger_t* messenger) {
-  const Chunk& chunk = chunks_[started_ - over_];
-  Note& note = notes_[started_ % notes_.size()];
+  const Chunk& chunk = chunks_[counts_.started - counts_.over];
+  Note& note = notes_[counts_.started % notes_.size()];
   const bool slot = in_slot(chunk);
   void* const place = slot              ? &note
                       : in_place(chunk) ? chunk.in_pool
-                                        : static_cast<void*>(buffer(started_));
+                                        : static_cast<void*>(buffer(counts_.started));
   const std::uint64_t bytes = slot ? sizeof note : chunk.bytes;
   if (is_send_ && slot) {
     note = {chunk.bytes, chunk.bytes ^ key_};
-    if (const Result published = ring_->publish(started_, chunk.bytes); published != success)
+    if (const Result published = ring_->publish(counts_.started, chunk.bytes); published != success)
       return published;
   }
   Requests begun;
@@ -205,10 +206,11 @@ Result Channel::start(penstock_messenger_t* messenger) {
                     ? penstock_message_send(messenger, peer_, forth, place, bytes, &begun.chunk)
                     : penstock_message_receive(messenger, peer_, forth, place, bytes, &begun.chunk);
   if (status == PENSTOCK_OK && is_send_ && slot)
-    status = penstock_message_receive(messenger, peer_, back, &freed_[started_ % freed_.size()],
-                                      sizeof freed_[0], &begun.free);
+    status =
+        penstock_message_receive(messenger, peer_, back, &freed_[counts_.started % freed_.size()],
+                                 sizeof freed_[0], &begun.free);
   requests_.push_back(begun);
-  ++started_;
+  ++counts_.started;
   return message_outcome(status, is_send_, peer_);
 }
 
@@ -254,16 +256,19 @@ Result Channel::finish(std::uint64_t found) {
   const bool slot = in_slot(chunk);
   if (has_slots() && found == sizeof(Note)) {  // a note may come where a short chunk is received
     Note note;
-    std::memcpy(&note, slot ? static_cast<void*>(&notes_[over_ % notes_.size()]) : buffer(over_),
-                sizeof note);
+    std::memcpy(
+        &note,
+        slot ? static_cast<void*>(&notes_[counts_.over % notes_.size()]) : buffer(counts_.over),
+        sizeof note);
     if (note.mark == (note.bytes ^ key_)) found = note.bytes;
   }
-  ++over_;
+  ++counts_.over;
   if (!is_send_ && found != chunk.bytes) return other_length(peer_, found, chunk.bytes);
   if (!is_send_ && slot)
-    if (const Result seen = ring_->observe(over_ - 1, chunk.bytes); seen != success) return seen;
+    if (const Result seen = ring_->observe(counts_.over - 1, chunk.bytes); seen != success)
+      return seen;
   if (!is_send_ && has_slots()) free_.push_back({.in_slot = slot});
-  go().store(is_send_ ? over_ + buffers() : over_, std::memory_order_release);
+  go().store(is_send_ ? counts_.over + buffers() : counts_.over, std::memory_order_release);
   return success;
 }
 
@@ -273,12 +278,12 @@ Result Channel::give_back(penstock_messenger_t* messenger, const std::function<R
                           bool& moved) {
   while (!free_.empty()) {
     Free& first = free_.front();
-    if (first.note == nullptr && done() <= given_back_) return success;
+    if (first.note == nullptr && done() <= counts_.given_back) return success;
     if (first.in_slot && first.note == nullptr) {
       if (ring_->has_failed()) return given_up(false, peer_);
       if (const Result met = meet(); met != success) return met;
-      const auto status = penstock_message_send(messenger, peer_, back, &given_back_,
-                                                sizeof given_back_, &first.note);
+      const auto status = penstock_message_send(messenger, peer_, back, &counts_.given_back,
+                                                sizeof counts_.given_back, &first.note);
       if (status != PENSTOCK_OK) return message_outcome(status, false, peer_);
     }
     bool is_told = false;
@@ -287,7 +292,7 @@ Result Channel::give_back(penstock_messenger_t* messenger, const std::function<R
     if (!is_told) return success;
     penstock_request_free(first.note);
     free_.pop_front();
-    told().store(++given_back_, std::memory_order_release);
+    told().store(++counts_.given_back, std::memory_order_release);
     moved = true;
   }
   return success;

@@ -172,14 +172,18 @@ class Channel {
   std::optional<gpu::Pinned> pinned_, pinned_ring_;
   cuda::Stream stream_ = nullptr;
   cuda::Event event_ = nullptr;
-  gpu::Outstanding outstanding_;          ///< on the stream
-  std::uint64_t last_sent_ = 0;           ///< last chunk sent and not yet waited for; 0: none
-  std::uint64_t enqueued_ = 0;            ///< chunks since the channel was made
-  std::uint64_t started_ = 0, over_ = 0;  ///< chunks whose messages have started, have ended
-  std::uint64_t given_back_ = 0;          ///< at the receiver: chunks whose buffers are free again
-  std::deque<Chunk> chunks_;              ///< announced and not over; the first is number `over_`
+  gpu::Outstanding outstanding_;  ///< on the stream
+  /// Of chunks since the channel was made.
+  struct Counts {
+    std::uint64_t enqueued = 0;
+    std::uint64_t started = 0, over = 0;  ///< whose messages have started, have ended
+    std::uint64_t given_back = 0;         ///< at the receiver: whose buffers are free again
+    std::uint64_t last_sent = 0;          ///< the last one sent and not yet waited for; 0: none
+  };
+  Counts counts_;
+  std::deque<Chunk> chunks_;  ///< announced and not over; the first is number `counts_.over`
   std::deque<Requests> requests_;
-  /// At the receiver, of the chunks from `given_back_` to `over_`: whether each lies in a slot. The
+  /// At the receiver, of the chunks from `given_back` to `over`: whether each lies in a slot. The
   /// request is that of the note that gives it back.
   struct Free {
     bool in_slot = false;

@@ -71,7 +71,7 @@ ssize_t Ep::fail_call(const Error& error) {
 // ---- sending ---------------------------------------------------------------------------------
 
 void Ep::complete_send(const Header& header, void* context, bool report) {
-  if (tx_cntr != nullptr) tx_cntr->count();
+  if (counters.tx != nullptr) counters.tx->count();
   if (!report) return;
   Completion completion;
   completion.context = context;
@@ -191,7 +191,7 @@ void Ep::fail_send(const messages::Sent& sent, int error, int detail) {
   failure.what.tag = sent.header.tag;
   failure.error = error;
   failure.detail = detail;
-  if (tx_cntr != nullptr) tx_cntr->count_error();
+  if (counters.tx != nullptr) counters.tx->count_error();
   if (tx_cq != nullptr) tx_cq->push_error(failure);
 }
 
@@ -200,7 +200,7 @@ void Ep::fail_send(const messages::Sent& sent, int error, int detail) {
 void Ep::on_send_failed(const messages::Sent& sent, const Error& error) {
   if (!sent.copied || sent.context != nullptr || error.code != ErrorCode::peer_dead)
     return fail_send(sent, -errno_of(error), remember_text(error.message));
-  if (tx_cntr != nullptr) tx_cntr->count_error();
+  if (counters.tx != nullptr) counters.tx->count_error();
 }
 
 void Ep::on_send_cancelled(const messages::Sent& sent) {
@@ -306,7 +306,7 @@ static std::uint64_t flags_of(const Received& received) {
 }
 
 void Ep::on_received(const Received& received) {
-  if (rx_cntr != nullptr) rx_cntr->count();
+  if (counters.rx != nullptr) counters.rx->count();
   if (!received.report || rx_cq == nullptr) return;
   Completion completion;
   completion.context = received.context;
@@ -322,7 +322,7 @@ void Ep::on_received(const Received& received) {
 }
 
 void Ep::on_receive_failure(const ReceiveFailure& failure) {
-  if (rx_cntr != nullptr && failure.error != FI_ENOMSG) rx_cntr->count_error();
+  if (counters.rx != nullptr && failure.error != FI_ENOMSG) counters.rx->count_error();
   if (rx_cq == nullptr) return;
   CompletionError error;
   error.what.context = failure.what.context;

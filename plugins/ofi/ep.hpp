@@ -34,6 +34,17 @@ struct SendCall {
   void* context = nullptr;
 };
 
+/// The counters that are bound to an endpoint, by operation; null: none.
+struct Counters {
+  Cntr* tx = nullptr;
+  Cntr* rx = nullptr;
+  Cntr* read = nullptr;
+  Cntr* write = nullptr;
+  Cntr* remote_read = nullptr;
+  Cntr* remote_write = nullptr;
+  std::vector<Cntr*> all;
+};
+
 struct Ep : fid_ep, private messages::Completions {
   Ep() : engine(*this), rma_origin(*this), rma_target(*this) {}
   ~Ep() override;
@@ -67,13 +78,7 @@ struct Ep : fid_ep, private messages::Completions {
   Cq* tx_cq = nullptr;
   Cq* rx_cq = nullptr;
   bool tx_selective = false, rx_selective = false;
-  Cntr* tx_cntr = nullptr;
-  Cntr* rx_cntr = nullptr;
-  Cntr* read_cntr = nullptr;
-  Cntr* write_cntr = nullptr;
-  Cntr* remote_read_cntr = nullptr;
-  Cntr* remote_write_cntr = nullptr;
-  std::vector<Cntr*> bound_cntrs;
+  Counters counters;
   std::atomic<int> aliases{0};
   std::uint64_t caps = 0, tx_flags = 0, rx_flags = 0;
   std::size_t inject_size = 0;

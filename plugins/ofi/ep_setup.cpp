@@ -59,7 +59,7 @@ Ep::~Ep() {
     erase(cq->endpoints, this);
     cq->users.fetch_sub(1);
   }
-  for (Cntr* cntr : bound_cntrs) {
+  for (Cntr* cntr : counters.all) {
     erase(cntr->endpoints, this);
     cntr->users.fetch_sub(1);
   }
@@ -94,19 +94,19 @@ int Ep::bind_cntr(Cntr* cntr, std::uint64_t flags) {
   const struct {
     std::uint64_t flag;
     Cntr** place;
-  } kinds[] = {{FI_SEND, &tx_cntr},
-               {FI_RECV, &rx_cntr},
-               {FI_READ, &read_cntr},
-               {FI_WRITE, &write_cntr},
-               {FI_REMOTE_READ, &remote_read_cntr},
-               {FI_REMOTE_WRITE, &remote_write_cntr}};
+  } kinds[] = {{FI_SEND, &counters.tx},
+               {FI_RECV, &counters.rx},
+               {FI_READ, &counters.read},
+               {FI_WRITE, &counters.write},
+               {FI_REMOTE_READ, &counters.remote_read},
+               {FI_REMOTE_WRITE, &counters.remote_write}};
   for (const auto& kind : kinds) {
     if ((flags & kind.flag) != 0 && *kind.place != nullptr) return -FI_EBUSY;
   }
   for (const auto& kind : kinds) {
     if ((flags & kind.flag) != 0) *kind.place = cntr;
   }
-  bound_cntrs.push_back(cntr);
+  counters.all.push_back(cntr);
   cntr->users.fetch_add(1);
   add_once(cntr->endpoints, this);
   return 0;

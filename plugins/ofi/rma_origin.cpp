@@ -113,7 +113,7 @@ RmaOrigin::Operation* RmaOrigin::begin(std::uint64_t flags, void* context, bool 
   Operation* operation = operations_.take();
   if (operation == nullptr) return nullptr;
   const bool reads = (flags & FI_READ) != 0;
-  *operation = {context, flags, reads ? ep_.read_cntr : ep_.write_cntr, report, 1, 0, 0};
+  *operation = {context, flags, reads ? ep_.counters.read : ep_.counters.write, report, 1, 0, 0};
   return operation;
 }
 
@@ -301,7 +301,7 @@ void RmaOrigin::refused(Peer, const Header& header, int error) {
   failure.what.flags = FI_RMA | FI_WRITE;
   failure.error = error;
   failure.detail = remember_text(text);
-  if (ep_.write_cntr != nullptr) ep_.write_cntr->count_error();
+  if (ep_.counters.write != nullptr) ep_.counters.write->count_error();
   if (ep_.tx_cq != nullptr) ep_.tx_cq->push_error(failure);
 }
 
@@ -376,7 +376,7 @@ ssize_t RmaOrigin::run(const RmaCall& call, bool in) {
     // Complete the bookkeeping while the bytes are in flight, unless other threads could see it.
     const bool early = !in && !ep_.domain->turns.shared();
     if (!in && !early) regions_[peer]->store_fence();
-    ep_.complete_rma(flags, in ? ep_.read_cntr : ep_.write_cntr, call.context, call.report);
+    ep_.complete_rma(flags, in ? ep_.counters.read : ep_.counters.write, call.context, call.report);
     if (early) regions_[peer]->store_fence();
     return 0;
   }

@@ -68,7 +68,7 @@ void RmaTarget::reply_error(Peer to, std::uint64_t id, int error) {
 // ---- requests ----------------------------------------------------------------------------------
 
 void RmaTarget::count_remote_write(Region* region) {
-  if (ep_.remote_write_cntr != nullptr) ep_.remote_write_cntr->count();
+  if (ep_.counters.remote_write != nullptr) ep_.counters.remote_write->count();
   if (region != nullptr && region->remote_writes != nullptr) region->remote_writes->count();
 }
 
@@ -120,7 +120,7 @@ void RmaTarget::read(Peer from, const Header& header, const void* payload) {
     answer->source = region;
   }
   ep_.engine.answers().post(from, answer);
-  if (ep_.remote_read_cntr != nullptr) ep_.remote_read_cntr->count();
+  if (ep_.counters.remote_read != nullptr) ep_.counters.remote_read->count();
 }
 
 void RmaTarget::atomic(Peer from, const Header& header, const void* payload) {
@@ -196,7 +196,7 @@ void RmaTarget::report(Peer from, const Header& header, const void* payload) {
         pool.base() + region->what.offset + (report.address - region->what.base), report.bytes);
     pool.memory().load_fence();
   }
-  if (direct && reads && ep_.remote_read_cntr != nullptr) ep_.remote_read_cntr->count();
+  if (direct && reads && ep_.counters.remote_read != nullptr) ep_.counters.remote_read->count();
   if (direct && !reads) count_remote_write(region);
   if ((header.kind & kind_cq_data) == 0 || ep_.rx_cq == nullptr) return;
   Completion completion;

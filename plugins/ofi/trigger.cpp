@@ -95,7 +95,7 @@ void Triggers::report_failure(const TriggeredOp& op, int error) {
   failure.what.context = op.context;
   failure.what.flags = op.flags;
   failure.error = error;
-  if (Cntr* counts = receive ? op.ep->rx_cntr : op.ep->tx_cntr) counts->count_error();
+  if (Cntr* counts = receive ? op.ep->counters.rx : op.ep->counters.tx) counts->count_error();
   if (Cq* cq = receive ? op.ep->rx_cq : op.ep->tx_cq) cq->push_error(failure);
 }
 

@@ -24,8 +24,8 @@ constexpr std::uint64_t least_default = 64 << 20;
 constexpr std::uint64_t announced_part = 16;
 constexpr std::uint64_t max_unpolled_bytes = 1 << 20;
 /// If a sender's copies are at the limit and none is fetched for this long, it may copy as much
-/// again, up to this many times the limit.
-constexpr std::uint64_t patience_ns = 200'000'000, longest = 4;
+/// again, as often as Copies allows.
+constexpr std::uint64_t patience_ns = 200'000'000;
 constexpr std::uint64_t complain_after_ns = 5'000'000'000, complain_every_ns = 60'000'000'000;
 constexpr std::uint64_t room_part = 2;  ///< senders resume below this part of the limit
 
@@ -47,7 +47,7 @@ Result<void> Backpressure::set_up(transport::Endpoint& transport, std::uint64_t 
   if (base::env_is_set(variable)) limit_ = PENSTOCK_TRY(base::env_number(variable));
   announced_from_ = std::min(limit_ / announced_part, announced_from);
   poll_interval_bytes_ = std::min(limit_ / 4, max_unpolled_bytes);
-  allowed_ = limit_;
+  copies_.set_limit(limit_);
   transport_ = &transport;
   return {};
 }
@@ -167,7 +167,7 @@ void Backpressure::send_pieces(AnnouncedSend* op, AnnouncedSend::Stage stage,
 
 void Backpressure::send_payload(AnnouncedSend* op, std::uint64_t token) {
   take(op);
-  ++fetches_;
+  copies_.note_fetch();
   send_pieces(op, AnnouncedSend::Stage::payload,
               {token, op->announcement.id, op->message.bytes, kind_payload});
 }
@@ -203,7 +203,7 @@ void Backpressure::call(Peer from, const Header& header, const void* payload) {
       AnnouncedSend* const op = find(from, header.tag);
       if (op == nullptr || op->stage != AnnouncedSend::Stage::announced) return;
       take(op);
-      ++fetches_;
+      copies_.note_fetch();
       owner_.end_send(op);
       return advance(from);
     }
@@ -261,24 +261,16 @@ void Backpressure::resume(Peer by) {
 /// may wait for what the caller does next; at once if this rank holds senders back itself: so ranks
 /// that all send before they receive make progress.
 Backpressure::Room Backpressure::may_copy(Peer peer, std::uint64_t bytes) {
-  if (copied_ < limit_ / room_part) allowed_ = limit_;
-  if (copied_ + bytes <= allowed_) return Room::yes;
+  if (copies_.has_room(bytes)) return Room::yes;
   const std::uint64_t now = base::now_ns();
-  if (copied_ < stuck_at_ || fetches_then_ != fetches_ || stuck_since_ns_ == 0) {
-    stuck_since_ns_ = now;
-    fetches_then_ = fetches_;
-  }
-  stuck_at_ = copied_;
-  if (allowed_ >= longest * limit_) return complain(peer, now);
-  if (holding_ == 0 && now - stuck_since_ns_ < patience_ns) return Room::wait;
-  allowed_ += limit_;
-  stuck_since_ns_ = now;
-  return copied_ + bytes <= allowed_ ? Room::yes : Room::wait;
+  const std::uint64_t stuck_ns = copies_.stuck_ns(now);
+  if (!copies_.may_extend()) return complain(peer, now, stuck_ns);
+  if (holding_ == 0 && stuck_ns < patience_ns) return Room::wait;
+  return copies_.extend(bytes, now) ? Room::yes : Room::wait;
 }
 
 /// While no other rank waits for this one, the wait goes on: the receiver may be slow.
-Backpressure::Room Backpressure::complain(Peer to, std::uint64_t now) {
-  const std::uint64_t waited_ns = now - stuck_since_ns_;
+Backpressure::Room Backpressure::complain(Peer to, std::uint64_t now, std::uint64_t waited_ns) {
   const bool ends = holding_ != 0 && waited_ns > base::default_timeout_ns();
   if (!ends && (waited_ns < complain_after_ns || now < next_complaint_ns_)) return Room::wait;
   next_complaint_ns_ = now + complain_every_ns;
@@ -286,8 +278,8 @@ Backpressure::Room Backpressure::complain(Peer to, std::uint64_t now) {
       ends ? base::Level::error : base::Level::warn,
       "sends to {} {}: {} bytes that were sent and not taken yet are copied here; a larger {} (now "
       "{}) on all ranks allows more",
-      transport_->describe(to), ends ? "fail, for others wait for this rank too" : "wait", copied_,
-      variable, limit_);
+      transport_->describe(to), ends ? "fail, for others wait for this rank too" : "wait",
+      copies_.bytes(), variable, limit_);
   return ends ? Room::never : Room::wait;
 }
 

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "messages/copies.hpp"
 #include "messages/intrusive_lists.hpp"
 #include "messages/wire.hpp"
 
@@ -114,9 +115,9 @@ class Backpressure {
   };
   /// Whether `bytes` more may be copied for sends to `to`.
   Room may_copy(Peer to, std::uint64_t bytes);
-  void copied(std::uint64_t bytes) { copied_ += bytes; }
-  void copy_ended(std::uint64_t bytes) { copied_ -= bytes; }
-  std::uint64_t copied() const { return copied_; }
+  void copied(std::uint64_t bytes) { copies_.begun(bytes); }
+  void copy_ended(std::uint64_t bytes) { copies_.ended(bytes); }
+  std::uint64_t copied() const { return copies_.bytes(); }
   /// Sends all copies now, fetched or not: the endpoint closes.
   void send_copies_now();
   /// The transport has sent an announcement.
@@ -171,7 +172,7 @@ class Backpressure {
   void send_payload(AnnouncedSend* op, std::uint64_t token);
   AnnouncedSend* find(Peer peer, std::uint64_t id) const;
   void take(AnnouncedSend* op);
-  Room complain(Peer to, std::uint64_t now);
+  Room complain(Peer to, std::uint64_t now, std::uint64_t waited_ns);
   void fetched(Peer from);
   void notify(Peer to, HoldCall call, std::uint64_t word, const std::uint64_t* token = nullptr);
   const std::string* look_further(Peer source);
@@ -187,12 +188,9 @@ class Backpressure {
   std::uint32_t held_ = 0;            ///< number of peers that hold this rank back
   std::vector<AnnouncedSend*> sent_;  ///< announced messages, by the lower half of the id
   std::vector<std::uint32_t> free_;
-  std::uint64_t uses_ = 0;     ///< the upper half of the next id
-  std::uint64_t copied_ = 0;   ///< bytes of copies that have not left
-  std::uint64_t allowed_ = 0;  ///< the present limit of copied_
-  std::uint64_t fetches_ = 0, fetches_then_ = 0;
-  std::uint64_t stuck_at_ = 0;  ///< `copied_` at that time
-  std::uint64_t stuck_since_ns_ = 0, next_complaint_ns_ = 0;
+  std::uint64_t uses_ = 0;  ///< the upper half of the next id
+  Copies copies_;
+  std::uint64_t next_complaint_ns_ = 0;
   // receiver
   std::vector<From> from_;
   std::uint32_t holding_ = 0;  ///< peers that this rank holds back

@@ -8,8 +8,14 @@
 
 namespace penstock::pool {
 
+/// Counters that a process publishes about itself, for `penstock ps` and the job summary. The
+/// transport writes them rarely.
+struct ProcessStats {
+  std::uint64_t messages_sent = 0, bytes_sent = 0, messages_received = 0, bytes_received = 0;
+};
+
 /// A process as the process table describes it (checked).
-struct ProcessRecord {
+struct ProcessRecord : ProcessStats {
   std::uint32_t slot = 0;
   std::uint64_t generation = 0;                ///< grows with each claim of the slot
   std::uint32_t node = 0;                      ///< index in the pool's node table
@@ -28,8 +34,6 @@ struct ProcessRecord {
   std::string program;
   bool attached = false;  ///< false: detached in order; the statistics are its last ones
   bool alive = false;
-  // published by the transport, for `penstock ps` and the job summary
-  std::uint64_t messages_sent = 0, bytes_sent = 0, messages_received = 0, bytes_received = 0;
   std::string activity;  ///< "", or its current wait
 
   std::uint64_t token() const { return generation << 16 | slot; }  ///< as Pool::token()
@@ -45,10 +49,5 @@ inline constexpr std::string_view activity_pool_full = "found the pool full";
 /// Activity of a process that only polls for messages. Another attachment of the process may know a
 /// more precise one.
 inline constexpr std::string_view activity_polling = "polls for messages";
-
-/// Counters that a process publishes about itself. The transport writes them rarely.
-struct ProcessStats {
-  std::uint64_t messages_sent = 0, bytes_sent = 0, messages_received = 0, bytes_received = 0;
-};
 
 }  // namespace penstock::pool
