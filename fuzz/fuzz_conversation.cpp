@@ -278,8 +278,8 @@ void finish(Side (&sides)[2], const Conversation& conversation) {
 }  // namespace penstock::fuzz
 
 extern "C" int LLVMFuzzerInitialize(int*, char***) {
-  return ::setenv("PENSTOCK_CELL", "4096", 1);  // so that messages of a few kilobytes take several
-                                                // cells
+  // so that messages of a few kilobytes take several cells
+  return ::setenv("PENSTOCK_CHANNELS", "cell=4096", 1);
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

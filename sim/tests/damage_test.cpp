@@ -189,7 +189,7 @@ TEST(Damage, NobodyWaitsForWhatWasOverwritten) {
 /// Channels that move at once: the word may belong to the previous channel.
 TEST(Damage, NoWaitForLinesOverwrittenBeforeMove) {
   const auto pool = pool_with_endpoints();
-  const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "16");
+  const base::EnvironmentItems lines("PENSTOCK_CHANNELS", "first_lines=16");
   expect_held("channel", "random schedules", explore(overwritten_word(*pool, false), 300));
   const Scenario lasting = with_lasting_copies(overwritten_word(*pool, true));
   expect_held("channel", "random schedules", explore(lasting, 100));

@@ -13,7 +13,8 @@ namespace {
 /// The polls themselves find a published message at once: none has to wait for a line to be evicted
 /// by chance, or for the checks that run only now and then.
 TEST(Freshness, MessagesArePrompt) {
-  const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "1024");  // the channel never moves
+  const base::EnvironmentItems lines("PENSTOCK_CHANNELS",
+                                     "first_lines=1024");  // the channel never moves
   constexpr std::uint32_t messages = 60;
   constexpr int max_polls = 4;
   const auto pool = pool_with_endpoints();
@@ -231,7 +232,7 @@ TEST(Freshness, TheLastMessageNeedsNoLaterOne) {
   for (const std::uint64_t bytes : {8, 500, 16'384, 20'480}) {
     expect_held("channel", "random schedules", explore(silent_after(*pool, bytes), 4));
   }
-  const base::EnvironmentGuard cells_of_a_whole_message("PENSTOCK_CELL", "65536");
+  const base::EnvironmentItems cells_of_a_whole_message("PENSTOCK_CHANNELS", "cell=65536");
   expect_held("channel", "random schedules", explore(silent_after(*pool, 40'000), 4));
 }
 

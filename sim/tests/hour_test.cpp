@@ -374,7 +374,7 @@ Scenario while_moving(const SimulatedPool& pool, Stopped who, std::uint64_t stop
 
 TEST_P(AnHour, WhileItsChannelMoves) {
   const auto pool = pool_with_endpoints({.max_processes = 6, .lease_ms = usual_lease_ms});
-  const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "16");
+  const base::EnvironmentItems lines("PENSTOCK_CHANNELS", "first_lines=16");
   expect_held("channel", "random schedules", explore(while_moving(*pool, GetParam(), 6000), 8));
 }
 

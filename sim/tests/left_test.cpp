@@ -233,7 +233,7 @@ Scenario left_after_it_shrank(const SimulatedPool& simulated) {
 
 TEST(Left, ClosesShrunkenChannelLikeAnyOther) {
   const auto pool = narrow_pool();
-  const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "16");
+  const base::EnvironmentItems lines("PENSTOCK_CHANNELS", "first_lines=16");
   const Scenario scenario = left_after_it_shrank(*pool);
   expect_held("channel", "random schedules", explore(scenario, 6));
   expect_held("channel", "random schedules", explore(with_lasting_copies(scenario), 3));

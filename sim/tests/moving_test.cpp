@@ -92,7 +92,7 @@ TEST(Moving, BusyChannelGrowsAndIdleShrinks) {
 /// With fewer cells at first.
 TEST(Moving, AChannelOfFewCellsGrows) {
   const auto pool = pool_with_endpoints();
-  const base::EnvironmentGuard cells("PENSTOCK_CELLS", "");
+  const base::EnvironmentItems cells("PENSTOCK_CHANNELS", "cells=");
   const Scenario scenario = grow_and_shrink(*pool, 120);
   expect_held("channel", "random schedules", explore(scenario, 3));
 }
@@ -100,7 +100,7 @@ TEST(Moving, AChannelOfFewCellsGrows) {
 /// Whichever rank dies, and wherever: the other is told, and all space is freed.
 TEST(Moving, WhoDiesOnTheWayIsTold) {
   const auto pool = pool_with_endpoints();
-  const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "16");  // it moves at once
+  const base::EnvironmentItems lines("PENSTOCK_CHANNELS", "first_lines=16");  // it moves at once
   Scenario scenario = conversation(*pool, "channel, moving, deaths", 2, 2, 40);
   scenario.after = [&](World& world) { expect_clean(world, *pool); };
   expect_held("channel", "random schedules", explore(scenario, 40));
@@ -112,7 +112,7 @@ TEST(Moving, WhoDiesOnTheWayIsTold) {
 /// come first.
 TEST(Moving, NothingIsLostOrOvertakenByABurst) {
   const auto pool = pool_with_endpoints();
-  const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "16");
+  const base::EnvironmentItems lines("PENSTOCK_CHANNELS", "first_lines=16");
   Scenario scenario = pool->scenario("channel, moving, a burst", 2);
   scenario.max_steps = 20'000'000;
   scenario.body = [&](World& world) {
@@ -148,7 +148,7 @@ TEST(Moving, NothingIsLostOrOvertakenByABurst) {
 /// the channel stays as it is meanwhile, and its ranks go on.
 TEST(Moving, StoppedLockHolderBlocksNoChannel) {
   const auto pool = pool_with_endpoints({.lease_ms = 36'000'000});
-  const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "16");
+  const base::EnvironmentItems lines("PENSTOCK_CHANNELS", "first_lines=16");
   constexpr std::uint32_t words = 400;
   constexpr std::uint64_t longest_ns = 60 * ns_a_s;
   struct Stages {
@@ -204,7 +204,7 @@ TEST(Moving, StoppedLockHolderBlocksNoChannel) {
 /// The receiver knows the old channel, and finds the new channel's header overwritten.
 TEST(Moving, RereadsOverwrittenHeaderOfNewChannel) {
   const auto pool = pool_with_endpoints();
-  const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "16");
+  const base::EnvironmentItems lines("PENSTOCK_CHANNELS", "first_lines=16");
   constexpr std::uint32_t words = 40;
   struct Stages {
     JobState job{2};
@@ -249,7 +249,7 @@ TEST(Moving, RereadsOverwrittenHeaderOfNewChannel) {
 /// header overwritten: the sender still has it, and writes it again.
 TEST(Moving, RepairsOverwrittenHeaderOfOldChannel) {
   const auto pool = pool_with_endpoints();
-  const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "16");
+  const base::EnvironmentItems lines("PENSTOCK_CHANNELS", "first_lines=16");
   const Scenario scenario =
       damaged_unnoticed(*pool, "channel, moving, an old header overwritten", 40,
                         [](World& world, const Vandal& vandal) {
@@ -342,7 +342,7 @@ class Counting final : public transport::EndpointCallbacks {
 /// there a last time, and holds a copy of an earlier report.
 TEST(Moving, SeesErrorSentBeforeReceiverMoves) {
   const auto pool = pool_with_endpoints();
-  const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "16");
+  const base::EnvironmentItems lines("PENSTOCK_CHANNELS", "first_lines=16");
   constexpr std::uint32_t words = 40, code = 28;
   struct Stages {
     std::optional<transport::Address> addresses[2];
@@ -406,7 +406,8 @@ TEST(Moving, SeesErrorSentBeforeReceiverMoves) {
 /// A sender that only injects has nothing queued: the receiver still learns that it waits.
 TEST(Moving, RepublishesOverwrittenCreditsForInject) {
   const auto pool = pool_with_endpoints();
-  const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "1024");  // the channel never moves
+  const base::EnvironmentItems lines("PENSTOCK_CHANNELS",
+                                     "first_lines=1024");  // the channel never moves
   constexpr std::uint32_t fill = 1024;
   struct Stages {
     JobState job{2};

@@ -11,6 +11,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/environment_guard.hpp"
 #include "sim/tests/expect_held.hpp"
 #include "sim/tests/lasting_copies.hpp"
 #include "sim/tests/simulated_pool.hpp"
@@ -346,10 +347,10 @@ class Rank final : public transport::EndpointCallbacks {
 
 /// With small cells, so that few bytes wrap them, and an endpoint table.
 inline std::unique_ptr<SimulatedPool> pool_with_endpoints(const PoolOptions& options = {}) {
-  ::setenv("PENSTOCK_CELL", "4096", 1);
-  ::setenv("PENSTOCK_CELLS", "8", 1);
-  ::setenv("PENSTOCK_RENDEZVOUS_GET", "1024", 1);
-  ::setenv("PENSTOCK_RENDEZVOUS_PUT", "8192", 1);
+  base::EnvironmentItems::add("PENSTOCK_CHANNELS", "cell=4096");
+  base::EnvironmentItems::add("PENSTOCK_CHANNELS", "cells=8");
+  base::EnvironmentItems::add("PENSTOCK_CHANNELS", "get=1024");
+  base::EnvironmentItems::add("PENSTOCK_CHANNELS", "put=8192");
   auto pool = std::make_unique<SimulatedPool>(options);
   pool->once([&](World& world) { Rank(world, *pool, {0, {}, {}, 0}).leave(); });
   return pool;

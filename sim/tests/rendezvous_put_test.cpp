@@ -4,6 +4,7 @@
 #include <mutex>
 #include <thread>
 
+#include "base/environment_guard.hpp"
 #include "sim/tests/sides.hpp"
 
 namespace penstock::sim {
@@ -109,7 +110,7 @@ Scenario stream(const SimulatedPool& simulated, int messages, int victim) {
 
 TEST(RendezvousPut, EachMessageIsWholeInTheReceiversBuffer) {
   const auto pool = pool_with_endpoints();
-  ::setenv("PENSTOCK_RENDEZVOUS_GET", "1M", 1);  // from the pool, but not read there
+  base::EnvironmentItems::add("PENSTOCK_CHANNELS", "get=1M");  // from the pool, but not read there
   expect_held("channel", "random schedules", explore(stream(*pool, 4, 0), 60));
   expect_held("channel", "random schedules", explore(with_lasting_copies(stream(*pool, 4, 0)), 20));
   expect_held("channel", "crash points", crash_everywhere(stream(*pool, 3, 0), 40));
@@ -162,7 +163,7 @@ Scenario polled_by_turns(const SimulatedPool& simulated, int messages) {
 
 TEST(RendezvousPut, OneThreadPreparesAnotherReceives) {
   const auto pool = pool_with_endpoints();
-  ::setenv("PENSTOCK_RENDEZVOUS_GET", "1M", 1);
+  base::EnvironmentItems::add("PENSTOCK_CHANNELS", "get=1M");
   expect_held("channel", "random schedules", explore(polled_by_turns(*pool, 8), 60));
 }
 
@@ -269,7 +270,7 @@ Scenario gone_by_deadline(const SimulatedPool& simulated) {
 
 TEST(RendezvousPut, StoresNothingAfterReceiversCloseDeadline) {
   const auto pool = pool_with_endpoints();
-  ::setenv("PENSTOCK_RENDEZVOUS_GET", "1M", 1);
+  base::EnvironmentItems::add("PENSTOCK_CHANNELS", "get=1M");
   expect_held("channel", "random schedules", explore(gone_by_deadline(*pool), 300));
 }
 
@@ -315,7 +316,7 @@ TEST(RendezvousPut, ConcurrentClosesDoNotWait) {
 
 TEST(RendezvousPut, StoresNothingAfterReceiverClosed) {
   const auto pool = pool_with_endpoints();
-  ::setenv("PENSTOCK_RENDEZVOUS_GET", "1M", 1);
+  base::EnvironmentItems::add("PENSTOCK_CHANNELS", "get=1M");
   expect_held("channel", "random schedules", explore(one_goes(*pool, false), 60));
   expect_held("channel", "random schedules", explore(one_goes(*pool, true), 60));
   leave_ones(*pool);
@@ -324,7 +325,7 @@ TEST(RendezvousPut, StoresNothingAfterReceiverClosed) {
 
 TEST(RendezvousPut, WhatAnEarlierUserLeftIsNoFlag) {
   const auto pool = pool_with_endpoints();
-  ::setenv("PENSTOCK_RENDEZVOUS_GET", "1M", 1);
+  base::EnvironmentItems::add("PENSTOCK_CHANNELS", "get=1M");
   leave_ones(*pool);
   expect_held("channel", "random schedules", explore(stream(*pool, 4, 0), 20));
 }

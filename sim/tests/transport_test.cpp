@@ -2,6 +2,7 @@
 // directions, through wraps of rings and cells, with processes and nodes that die anywhere.
 #include <gtest/gtest.h>
 
+#include "base/environment_guard.hpp"
 #include "sim/tests/late_stores.hpp"
 #include "sim/tests/ranks.hpp"
 
@@ -132,12 +133,12 @@ TEST(Channel, MessagesOfOneCell) {
   Scenario scenario = conversation(*pool, "channel, one cell", 2, 2, messages);
   const auto body = scenario.body;
   scenario.body = [body](World& world) {
-    ::setenv("PENSTOCK_CELL", "65536", 1);
+    base::EnvironmentItems::add("PENSTOCK_CHANNELS", "cell=65536");
     body(world);
   };
   expect_held("channel", "random schedules", explore(scenario, 20));
   expect_held("channel", "late stores", explore(with_late_stores(scenario), 20));
-  ::setenv("PENSTOCK_CELL", "4096", 1);
+  base::EnvironmentItems::add("PENSTOCK_CHANNELS", "cell=4096");
 }
 
 /// A reader finds an endpoint open while its user changes the word for its peers, and finds the new

@@ -73,6 +73,59 @@ Result<void> check_flag(const Variable& variable) {
               variable.name, text, variable.name);
 }
 
+std::string names_of(std::span<const Item> items) {
+  std::string names;
+  for (const Item& item : items) names += (names.empty() ? "" : ", ") + std::string(item.name);
+  return names;
+}
+
+std::string form_of(const Item& item) {
+  const std::string kind = item.power_of_two   ? "a power of two"
+                           : item.multiple > 1 ? fmt::format("a multiple of {}", item.multiple)
+                                               : "a number";
+  return item.most == UINT64_MAX ? fmt::format("{} of at least {}", kind, item.least)
+                                 : fmt::format("{} from {} to {}", kind, item.least, item.most);
+}
+
+bool fits(const Item& item, std::uint64_t number) {
+  return number >= item.least && number <= item.most && number % item.multiple == 0 &&
+         (!item.power_of_two || (number & (number - 1)) == 0);
+}
+
+/// Calls visit(item, number) for each part "NAME=NUMBER" of the variable; nullopt: "NAME=".
+template <class Visit>
+Result<void> visit_items(const Variable& variable, Visit&& visit) {
+  const std::string value = env_text(variable.name);
+  std::string_view text = value;
+  while (!text.empty()) {
+    const std::string_view part = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(text.size(), part.size() + 1));
+    if (part.empty()) continue;
+    const std::size_t equals = std::min(part.find('='), part.size());
+    const std::string_view name = part.substr(0, equals);
+    const auto item =
+        std::ranges::find_if(variable.items, [&](const Item& one) { return name == one.name; });
+    if (item == variable.items.end() || equals == part.size())
+      return fail(ErrorCode::invalid_argument,
+                  "{} has '{}'; it must be NAME=NUMBER,... with the names {}: export {}={}=NUMBER, "
+                  "or unset it",
+                  variable.name, part, names_of(variable.items), variable.name,
+                  variable.items.front().name);
+    const std::string_view digits = part.substr(equals + 1);
+    if (digits.empty()) {
+      visit(*item, std::optional<std::uint64_t>());
+      continue;
+    }
+    const auto number = parse_bytes(digits);
+    if (!number || !fits(*item, *number))
+      return fail(ErrorCode::invalid_argument,
+                  "{} has {}; {} is {}: export {}={}=NUMBER, or unset it", variable.name, part,
+                  item->name, form_of(*item), variable.name, item->name);
+    visit(*item, std::optional(*number));
+  }
+  return {};
+}
+
 std::string nearest_variable(std::string_view name) {
   std::vector<std::string> keys;
   for (const Variable& variable : variables())
@@ -133,6 +186,16 @@ Result<std::optional<std::uint32_t>> env_index(std::string_view name) {
   return std::optional(static_cast<std::uint32_t>(*number));
 }
 
+Result<std::optional<std::uint64_t>> env_item(std::string_view name, std::string_view item) {
+  const Variable* variable = find_variable(name);
+  assert(variable != nullptr && "every variable stands in env_table.cpp");
+  std::optional<std::uint64_t> found;
+  PENSTOCK_TRY(visit_items(*variable, [&](const Item& one, std::optional<std::uint64_t> number) {
+    if (item == one.name) found = number;
+  }));
+  return found;
+}
+
 bool env_is_set(std::string_view name) {
   return value_of(name) != nullptr;
 }
@@ -144,7 +207,9 @@ bool env_flag(std::string_view name) {
 Result<void> check_variables() {
   for (const Variable& variable : variables()) {
     if (!env_is_set(variable.name)) continue;
-    if (is_number(variable)) {
+    if (!variable.items.empty()) {
+      PENSTOCK_TRY(visit_items(variable, [](const Item&, std::optional<std::uint64_t>) {}));
+    } else if (is_number(variable)) {
       if (auto number = env_number(variable.name); !number) return unexpected(number.error());
     } else {
       const bool is_flag = std::string_view(variable.values) == "0|1";

@@ -24,6 +24,14 @@ enum class Audience : std::uint8_t {
 /// "users", "administrators", ...
 const char* audience_name(Audience audience);
 
+/// A number in a variable of the form NAME=VALUE,...
+struct Item {
+  const char* name;
+  std::uint64_t least = 0, most = UINT64_MAX;
+  std::uint64_t multiple = 1;  ///< the number is a multiple of it
+  bool power_of_two = false;
+};
+
 struct Variable {
   const char* name;      ///< "PENSTOCK_POOL"
   const char* fallback;  ///< the default as text; "" for none
@@ -31,6 +39,7 @@ struct Variable {
   Audience audience;
   const char* meaning;                         ///< one sentence
   std::uint64_t least = 0, most = UINT64_MAX;  ///< range of a number
+  std::span<const Item> items = {};            ///< of NAME=VALUE,...; empty: others, or no items
 };
 
 /// All of them, by audience.
@@ -43,11 +52,14 @@ std::string env_text(std::string_view name);
 Result<std::uint64_t> env_number(std::string_view name);
 /// The same as a 32-bit count from 0; nullopt if it is not set.
 Result<std::optional<std::uint32_t>> env_index(std::string_view name);
+/// A number of a variable that has items. The last of a name counts; nullopt if it is not there or
+/// empty. Errors: those of check_variables() for this variable.
+Result<std::optional<std::uint64_t>> env_item(std::string_view name, std::string_view item);
 bool env_is_set(std::string_view name);
 /// True for "1", "true", "yes" and "on". All else is false: check_variables() refuses other words.
 bool env_flag(std::string_view name);
 
-/// Checks every variable that is set and takes a number, 0|1 or one of some words, before any is
+/// Checks every variable that is set and takes numbers, 0|1 or one of some words, before any is
 /// used. Returns the error of the first wrong one.
 Result<void> check_variables();
 

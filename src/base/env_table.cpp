@@ -6,6 +6,16 @@
 namespace penstock::base {
 namespace {
 
+/// Read by transport::settings_for().
+constexpr std::array of_channels{
+    Item{.name = "cell", .least = 4 << 10, .most = 16 << 20, .multiple = 64},
+    Item{.name = "cells", .least = 8, .most = 1024, .multiple = 8},
+    Item{.name = "first_lines", .least = 16, .most = 1024, .power_of_two = true},
+    Item{.name = "idle_ms", .least = 100, .most = 86'400'000},
+    Item{.name = "get", .least = 33},
+    Item{.name = "put"},
+};
+
 constexpr std::array table{
     // users
     Variable{"PENSTOCK_COLL", "all", "all|none|NAME,...", Audience::user,
@@ -60,19 +70,16 @@ constexpr std::array table{
              "Also use pools of these users or groups; everybody: also pools that anybody may "
              "write to. Default: own pools and root's."},
     // tuning
-    Variable{"PENSTOCK_CELL", "", "bytes", Audience::tuning,
-             "Size of the cells in which long messages are pipelined. Default: 16K.", 4 << 10,
-             16 << 20},
-    Variable{"PENSTOCK_CELLS", "", "count", Audience::tuning,
-             "Cells of a channel. Default: 4 at first, 32 when it proves busy.", 8, 1024},
+    Variable{"PENSTOCK_CHANNELS", "", "NAME=NUMBER,...", Audience::tuning,
+             "How messages go through the pool, in place of what the pool's mode gives: cell, "
+             "cells, first_lines, idle_ms, get, put.",
+             0, UINT64_MAX, of_channels},
     Variable{"PENSTOCK_COLL_PLAN", "", "NAME=VALUE,...", Audience::tuning,
              "How collectives go through the pool, in place of what is chosen by size: algorithm, "
              "variant, chunk, chunks, turns, scratch, form, devices."},
     Variable{"PENSTOCK_COLL_SWITCH", "auto", "auto|always|never", Audience::tuning,
              "Collectives in the switch that serves the pool (penstock switch): auto where the "
              "tuning table says so, always where it can; rank 0's counts."},
-    Variable{"PENSTOCK_FIRST_LINES", "64", "count", Audience::tuning,
-             "Lines of a channel's ring at first; a busy one has 1024.", 16, 1024},
     Variable{"PENSTOCK_FLUSH", "auto", "auto|clflush|clflushopt|clwb", Audience::tuning,
              "Instruction that writes lines back in software mode; auto takes the fastest way."},
     Variable{"PENSTOCK_GPU_DIRECT", "1", "0|1", Audience::tuning,
@@ -82,18 +89,8 @@ constexpr std::array table{
              "Longest block of a collective that a GPU does by one launch; 0: none. Default: "
              "65536, or 0 where ranks share a GPU.",
              0, 64 << 20},
-    Variable{"PENSTOCK_IDLE_MS", "10000", "ms", Audience::tuning,
-             "A channel that was idle for this long gives back the memory by which it has grown.",
-             100, 86'400'000},
     Variable{"PENSTOCK_ISA", "", "sse2|avx2|avx512|generic", Audience::tuning,
              "Use no instructions beyond these. Default: the best that the CPU has."},
-    Variable{"PENSTOCK_RENDEZVOUS_GET", "", "bytes", Audience::tuning,
-             "Shortest message from memory in the pool that the receiver reads where it lies. "
-             "Default: by mode.",
-             33},
-    Variable{"PENSTOCK_RENDEZVOUS_PUT", "", "bytes", Audience::tuning,
-             "Shortest message that the sender stores into a receive buffer in the pool. Default: "
-             "by mode."},
     Variable{"PENSTOCK_SPIN", "", "count", Audience::tuning,
              "Polls before a wait yields its core. Default: chosen from processes and cores.", 0,
              UINT32_MAX},

@@ -52,16 +52,16 @@ TEST(Env, EmptyValueCountsAsUnset) {
 }
 
 TEST(Env, NumberTakesSuffixes) {
-  const EnvironmentGuard cell("PENSTOCK_CELL", "64K");
-  EXPECT_EQ(env_number("PENSTOCK_CELL").value(), 65'536u);
+  const EnvironmentGuard size("PENSTOCK_SIZE", "64M");
+  EXPECT_EQ(env_number("PENSTOCK_SIZE").value(), 64u << 20);
 }
 
 TEST(Env, BadNumberNamesVariableAndValue) {
-  const EnvironmentGuard cells("PENSTOCK_CELLS", "many");
-  const auto number = env_number("PENSTOCK_CELLS");
+  const EnvironmentGuard nodes("PENSTOCK_NODES", "many");
+  const auto number = env_number("PENSTOCK_NODES");
   ASSERT_FALSE(number);
   EXPECT_EQ(number.error().code, ErrorCode::invalid_argument);
-  EXPECT_THAT(number.error().message, HasSubstr("PENSTOCK_CELLS"));
+  EXPECT_THAT(number.error().message, HasSubstr("PENSTOCK_NODES"));
   EXPECT_THAT(number.error().message, HasSubstr("'many'"));
 }
 
@@ -97,10 +97,36 @@ TEST(Env, NumbersHaveBounds) {
     EXPECT_FALSE(env_number(variable.name)) << variable.name;
   }
   // In nanoseconds they fit into 64 bits.
-  for (const char* name : {"PENSTOCK_LEASE_MS", "PENSTOCK_TIMEOUT_MS", "PENSTOCK_IDLE_MS"}) {
+  for (const char* name : {"PENSTOCK_LEASE_MS", "PENSTOCK_TIMEOUT_MS"}) {
     const auto found = std::ranges::find_if(
         variables(), [&](const Variable& variable) { return variable.name == std::string(name); });
     EXPECT_LE(found->most, UINT64_MAX / 1'000'000) << name;
+  }
+}
+
+TEST(Env, LastItemOfANameCounts) {
+  const EnvironmentGuard items("PENSTOCK_CHANNELS", "cell=64K,get=1M,cell=8K,get=");
+  EXPECT_EQ(env_item("PENSTOCK_CHANNELS", "cell").value(), 8192u);
+  EXPECT_EQ(env_item("PENSTOCK_CHANNELS", "get").value(), std::nullopt);
+  EXPECT_EQ(env_item("PENSTOCK_CHANNELS", "put").value(), std::nullopt);
+  EXPECT_TRUE(check_variables());
+}
+
+TEST(Env, ItemsOfAnotherFormAreRefused) {
+  for (const auto& [wrong, says] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"cell", "'cell'; it must be NAME=NUMBER,... with the names cell, cells"},
+           {"speed=9", "'speed=9'"},
+           {"cell=1K", "cell=1K; cell is a multiple of 64 from 4096 to 16777216"},
+           {"cell=5000", "cell=5000"},
+           {"cells=many", "cells=many; cells is a multiple of 8 from 8 to 1024"},
+           {"put=1,first_lines=48", "first_lines=48; first_lines is a power of two from 16"},
+           {"get=32", "get=32; get is a number of at least 33"}}) {
+    const EnvironmentGuard items("PENSTOCK_CHANNELS", wrong);
+    EXPECT_FALSE(env_item("PENSTOCK_CHANNELS", "put")) << wrong;
+    const auto checked = check_variables();
+    ASSERT_FALSE(checked) << wrong;
+    EXPECT_THAT(checked.error().message, HasSubstr("PENSTOCK_CHANNELS has "));
+    EXPECT_THAT(checked.error().message, HasSubstr(says));
   }
 }
 

@@ -72,7 +72,7 @@ TEST_P(GrowingTest, MovingCallSendsAtMostOneRing) {
 
 /// An idle channel returns its additional memory.
 TEST_P(GrowingTest, ShrinksWhenIdle) {
-  const base::EnvironmentGuard idle("PENSTOCK_IDLE_MS", "100");
+  const base::EnvironmentItems idle("PENSTOCK_CHANNELS", "idle_ms=100");
   a_.reset();
   a_ = open(side_a_, callbacks_a_);
   to_b_ = *a_->resolve(b_->address());
@@ -88,7 +88,7 @@ TEST_P(GrowingTest, ShrinksWhenIdle) {
 
 /// Longer messages of a stream prefer cells, but can do without.
 TEST_P(GrowingTest, StreamDoesNotWaitForLock) {
-  const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "1024");
+  const base::EnvironmentItems lines("PENSTOCK_CHANNELS", "first_lines=1024");
   a_.reset();
   a_ = open(side_a_, callbacks_a_);
   to_b_ = *a_->resolve(b_->address());

@@ -44,8 +44,8 @@ class RendezvousGetTest : public TransportTest {
   }
   std::uint64_t objects() const { return user_.arena->stats().objects; }
 
-  const base::EnvironmentGuard get_from_{"PENSTOCK_RENDEZVOUS_GET", "2048"};
-  const base::EnvironmentGuard cells_{"PENSTOCK_CELLS", "32"};  // room for copied messages
+  const base::EnvironmentItems get_from_{"PENSTOCK_CHANNELS", "get=2048"};
+  const base::EnvironmentItems cells_{"PENSTOCK_CHANNELS", "cells=32"};  // room for copied messages
   Attachment user_;
   std::byte* region_ = nullptr;
 };
@@ -224,13 +224,14 @@ TEST_P(RendezvousGetTest, FollowsMappingsMadeAndRemovedLater) {
 
 TEST(RendezvousGetSettings, ReadsThresholdFromVariable) {
   {
-    const base::EnvironmentGuard length("PENSTOCK_RENDEZVOUS_GET", "64K");
+    const base::EnvironmentItems length("PENSTOCK_CHANNELS", "get=64K");
     EXPECT_EQ(settings_for(coherence::Mode::hardware)->rendezvous_get_min_bytes, 64u << 10);
   }
-  const base::EnvironmentGuard length("PENSTOCK_RENDEZVOUS_GET", "32");
+  const base::EnvironmentItems length("PENSTOCK_CHANNELS", "get=32");
   const auto settings = settings_for(coherence::Mode::hardware);
   ASSERT_FALSE(settings);
-  EXPECT_NE(settings.error().message.find("PENSTOCK_RENDEZVOUS_GET is 32"), std::string::npos);
+  EXPECT_NE(settings.error().message.find("PENSTOCK_CHANNELS has get=32; get is"),
+            std::string::npos);
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, RendezvousGetTest,

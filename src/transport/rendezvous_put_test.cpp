@@ -160,7 +160,7 @@ TEST_P(RendezvousPutTest, FindsMappingMadeLater) {
 }
 
 TEST(RendezvousPutSettings, ReadsThresholdFromVariable) {
-  const base::EnvironmentGuard length("PENSTOCK_RENDEZVOUS_PUT", "1M");
+  const base::EnvironmentItems length("PENSTOCK_CHANNELS", "put=1M");
   EXPECT_EQ(settings_for(coherence::Mode::software)->rendezvous_put_min_bytes, 1u << 20);
 }
 

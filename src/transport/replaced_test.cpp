@@ -59,7 +59,8 @@ TEST_P(ReplacedTest, ReportsPeerReplacedBeforeNoticed) {
 
 /// An endpoint that closes in the middle of a message frees its channel's memory.
 TEST_P(ReplacedTest, StoresNothingAfterSenderClosesMidMessage) {
-  base::EnvironmentGuard cells("PENSTOCK_CELLS", "128");  // otherwise one poll takes all of them
+  base::EnvironmentItems cells("PENSTOCK_CHANNELS",
+                               "cells=128");  // otherwise one poll takes all of them
   a_.reset();
   a_ = open(side_a_, callbacks_a_);
   to_b_ = *a_->resolve(b_->address());
@@ -89,7 +90,7 @@ TEST_P(ReplacedTest, StoresNothingAfterSenderClosesMidMessage) {
 
 /// The cells are full at the close; the first of them still holds another message.
 TEST_P(ReplacedTest, DeliversMessagesBeforeBrokenOffOne) {
-  base::EnvironmentGuard cells("PENSTOCK_CELLS", "32");
+  base::EnvironmentItems cells("PENSTOCK_CHANNELS", "cells=32");
   a_.reset();
   a_ = open(side_a_, callbacks_a_);
   to_b_ = *a_->resolve(b_->address());
@@ -114,7 +115,7 @@ TEST_P(ReplacedTest, DeliversMessagesBeforeBrokenOffOne) {
 /// new owner has moved; and the channel that this word names is unchanged.
 TEST_P(ReplacedOnTwoNodesTest, DoesNotReopenPredecessorsChannel) {
   constexpr std::uint64_t calls_to_check = 512, words = 20;
-  const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "16");
+  const base::EnvironmentItems lines("PENSTOCK_CHANNELS", "first_lines=16");
   Recorder callbacks_c;
   const auto c = open(side_b_, callbacks_c);
   for (std::uint64_t calls_before = 0; calls_before < 16; ++calls_before) {

@@ -26,8 +26,7 @@ struct Settings {
   std::uint64_t idle_ns;         ///< a channel is idle if nothing was sent on it for this long
 };
 
-/// Defaults of `mode`, changed by PENSTOCK_CELL, PENSTOCK_CELLS, PENSTOCK_FIRST_LINES,
-/// PENSTOCK_IDLE_MS, PENSTOCK_RENDEZVOUS_GET and PENSTOCK_RENDEZVOUS_PUT. Errors: invalid_argument.
+/// Defaults of `mode`, changed by PENSTOCK_CHANNELS. Errors: invalid_argument.
 Result<Settings> settings_for(coherence::Mode mode);
 
 }  // namespace penstock::transport

@@ -356,7 +356,7 @@ TEST_P(TransportTest, StreamUsesLinesInFullPool) {
   const bool has_lines = GetParam() != coherence::Mode::hardware;
   const auto data = pattern(8000, 1);
   const Header header{1, 0, data.size(), 0};
-  const base::EnvironmentGuard cell_larger_than_pool("PENSTOCK_CELL", "1M");
+  const base::EnvironmentItems cell_larger_than_pool("PENSTOCK_CHANNELS", "cell=1M");
   a_.reset();
   a_ = open(side_a_, callbacks_a_);
   to_b_ = *a_->resolve(b_->address());

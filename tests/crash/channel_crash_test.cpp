@@ -388,15 +388,15 @@ constexpr std::uint64_t each_step = 1'000'000;
 /// A ring of 16 lines. The channel moves at the 17th or the 32nd message, when two laps have ended
 /// within 100 ms.
 TEST_P(TalkCrash, SenderOfMovingChannelDiesAtEachStore) {
-  const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "16");
+  const base::EnvironmentItems lines("PENSTOCK_CHANNELS", "first_lines=16");
   survive_talk(moving_from, each_step, Deed::die);
 }
 TEST_P(TalkCrash, ReceiverOfMovingChannelDiesAtEachStore) {
-  const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "16");
+  const base::EnvironmentItems lines("PENSTOCK_CHANNELS", "first_lines=16");
   survive_talk(moving_to, each_step, Deed::die);
 }
 TEST_P(TalkCrash, SenderOfAChannelThatMovesStops) {
-  const base::EnvironmentGuard lines("PENSTOCK_FIRST_LINES", "16");
+  const base::EnvironmentItems lines("PENSTOCK_CHANNELS", "first_lines=16");
   survive_talk(moving_from, 12, Deed::stop);
 }
 
@@ -419,11 +419,11 @@ TEST_P(TalkCrash, ReceiverOfBulkDies) {
   survive_talk(bulk_to, 8, Deed::die);
 }
 TEST_P(TalkCrash, SenderOfRendezvousGetDies) {
-  const base::EnvironmentGuard rendezvous_get("PENSTOCK_RENDEZVOUS_GET", "64K");
+  const base::EnvironmentItems rendezvous_get("PENSTOCK_CHANNELS", "get=64K");
   survive_talk(get_from, 12, Deed::die);
 }
 TEST_P(TalkCrash, ReceiverOfRendezvousGetDies) {
-  const base::EnvironmentGuard rendezvous_get("PENSTOCK_RENDEZVOUS_GET", "64K");
+  const base::EnvironmentItems rendezvous_get("PENSTOCK_CHANNELS", "get=64K");
   survive_talk(get_to, 8, Deed::die);
 }
 TEST_P(TalkCrash, SenderOfRendezvousPutDies) {

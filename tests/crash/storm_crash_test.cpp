@@ -135,9 +135,9 @@ class StormCrash : public CrashTest, public testing::WithParamInterface<coherenc
     EXPECT_EQ(collected(spec_), empty_);
   }
 
-  const base::EnvironmentGuard first_lines_{"PENSTOCK_FIRST_LINES", "16"};
-  const base::EnvironmentGuard cell_{"PENSTOCK_CELL", "4096"};
-  const base::EnvironmentGuard idle_{"PENSTOCK_IDLE_MS", "100"};
+  const base::EnvironmentItems first_lines_{"PENSTOCK_CHANNELS", "first_lines=16"};
+  const base::EnvironmentItems cell_{"PENSTOCK_CHANNELS", "cell=4096"};
+  const base::EnvironmentItems idle_{"PENSTOCK_CHANNELS", "idle_ms=100"};
   Standing empty_;
   std::uint32_t members_ = 0;
 };

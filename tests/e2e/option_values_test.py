@@ -111,10 +111,11 @@ class OptionValues(Case):
                             ("PENSTOCK_ISA", "avx"), ("PENSTOCK_WINDOW_MODEL", "x"), ("PENSTOCK_NCCL_MEMORY", "x")):
             for words in (["run", "-n", "2", "--", "true"], ["pool", "info", "shm:none-of-the-tests"], ["bench", "run", "coherence"]):
                 self.refused(*words, says=f"{name} is '{value}'", status=2, environment=clean_environment(**{name: value}))
-        for name, value in (("PENSTOCK_NODE", "65536"), ("PENSTOCK_NODES", "2147483648"), ("PENSTOCK_CELL", "1K"), ("PENSTOCK_CELLS", "7"),
-                            ("PENSTOCK_FIRST_LINES", "2K"), ("PENSTOCK_UNEXPECTED_BYTES", "1K"), ("PENSTOCK_SIZE", "8388608T"),
+        for name, value in (("PENSTOCK_NODE", "65536"), ("PENSTOCK_NODES", "2147483648"), ("PENSTOCK_UNEXPECTED_BYTES", "1K"), ("PENSTOCK_SIZE", "8388608T"),
                             ("PENSTOCK_GPU_FUSED_BYTES", "1G"), ("PENSTOCK_TIMEOUT_MS", "0")):
             self.refused("ps", says=f"{name} is {value}; it must be a number", status=2, environment=clean_environment(**{name: value}))
+        for value in ("cell=1K", "cells=7", "first_lines=2K", "lines=16"):
+            self.refused("ps", says="PENSTOCK_CHANNELS has ", status=2, environment=clean_environment(PENSTOCK_CHANNELS=value))
         done = self.penstock("doctor", status=None, environment=clean_environment(PENSTOCK_LEASE_MS="0"))
         self.assertIn("PENSTOCK_LEASE_MS is 0; it must be a number", done.stdout)
 

@@ -224,7 +224,7 @@ class Refused(Case):
         self.penstock("run", "-n", "two", "--", PYTHON, HEAT, status=2)
 
     def test_pool_too_small_for_the_job(self):
-        large = clean_environment(PENSTOCK_CELLS=32, PENSTOCK_FIRST_LINES=1024)  # channels, from the start
+        large = clean_environment(PENSTOCK_CHANNELS="cells=32,first_lines=1024")  # channels, from the start
         done = self.penstock("run", "-n", "8", "--nodes", "8", "--size", "16M", "--", PYTHON,
                              PROGRAMS / "all_to_all.py", status=None, timeout=200, environment=large)
         self.assertNotEqual(done.returncode, 0)

@@ -90,7 +90,7 @@ class Windows(WindowCase):
         for count in (10, 10_000):
             # Channels of one size, so that all that changes is of windows.
             done = self.run_ranks(2, PROGRAMS / "window_cycles.py", PENSTOCK, count, count, options=["--pool", spec],
-                                  PENSTOCK_FIRST_LINES=1024, PENSTOCK_CELLS=8)
+                                  PENSTOCK_CHANNELS="first_lines=1024,cells=8")
             self.assertIn(f"window cycles: ok: {count} windows", done.stdout)
             self.assert_in_pool(done, 2)
             self.assertNotIn("the MPI's own memory", done.stderr)
