@@ -1,5 +1,5 @@
-// The kernels of gpu/fused.cu and gpu/chunk_run.cu on the stand-in GPU: the same code of the
-// rounds, of an element and of chunks, by a block of a few threads of the host.
+// The kernels of gpu/fused.cu, gpu/flagged.cu and gpu/chunk_run.cu on the stand-in GPU: the same
+// code of the rounds, of an element and of chunks, by a block of a few threads of the host.
 #include <sched.h>
 
 #include <array>
@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "gpu/chunk_run.hpp"
+#include "gpu/flagged.hpp"
 #include "sim/cuda/kernels.hpp"
 #include "sim/cuda/stream.hpp"
 
@@ -22,6 +23,8 @@ constexpr std::uint32_t block_threads = 3;  // more than one thread shows missin
 struct Block {
   std::barrier<> barrier{block_threads};
   std::atomic<std::uint32_t> stopped{0};
+  alignas(16) std::array<unsigned char, gpu::flagged_staging_bytes> staging;
+  std::array<const void*, gpu::FlaggedCall::max_operands> operands;
 };
 
 class BlockThread {
@@ -53,14 +56,31 @@ class BlockThread {
       std::memcpy(static_cast<std::byte*>(move.to) + at, static_cast<const std::byte*>(from) + at,
                   std::min(unit, move.bytes - at));
   }
-  template <class Format>
-  void combine(const FusedCall& call, const FusedCall::Move& move, std::uint32_t first) const {
-    const gpu::Values values = values_of(call, move, sizeof(typename Format::Word));
+  template <class Format, class Call>
+  void combine(const Call& call, const gpu::Values& values, std::uint32_t first) const {
     gpu::with_arithmetic<Format>(call, [&](const auto& arithmetic) {
       for (std::size_t i = first; i < values.elements; i += threads())
         gpu::combine_one(values, i, arithmetic);
     });
   }
+
+  std::uint64_t peek(const std::uint64_t* word) const { return load(word); }
+  void store_unit(gpu::FlaggedUnit* to, const gpu::FlaggedUnit& unit) const {
+    for (int i = 0; i < 2; ++i) __atomic_store_n(&to->half[i], unit.half[i], __ATOMIC_RELAXED);
+  }
+  gpu::FlaggedUnit load_unit(const gpu::FlaggedUnit* from) const {
+    gpu::FlaggedUnit unit;
+    for (int i = 0; i < 2; ++i) unit.half[i] = __atomic_load_n(&from->half[i], __ATOMIC_RELAXED);
+    return unit;
+  }
+  bool has_arrived(const gpu::FlaggedUnit& unit, std::uint32_t flag) const {
+    const bool has = coll::flag_in(unit.half[0]) == flag && coll::flag_in(unit.half[1]) == flag;
+    return has || sticky_error() != success;
+  }
+  bool may_reuse(std::uint64_t told, std::uint64_t wanted) const { return told >= wanted; }
+  bool must_clear(std::uint64_t call) const { return coll::clears_block(call); }
+  unsigned char* staging() const { return block_.staging.data(); }
+  const void** operands() const { return block_.operands.data(); }
 
  private:
   Block& block_;
@@ -74,13 +94,17 @@ bool reach(Pointed*& pointer, std::size_t bytes) {
   return pointer != nullptr;
 }
 
+bool reach_words(gpu::LaunchWords& words) {
+  const bool found = reach(words.done, 8) && reach(words.stops, 8);
+  if (words.begins == 0) return found;
+  return found && reach(words.epoch, sizeof(gpu::Epoch)) && reach(words.number, 8) &&
+         reach(words.begun, 8);
+}
+
 /// Replaces the device pointers by host addresses of the bytes. Returns false if one of them is
 /// wrong.
 bool reach_all(FusedCall& call, std::size_t element_bytes) {
-  bool found = reach(call.done, 8) && reach(call.stops, 8);
-  if (call.begins != 0)
-    found = found && reach(call.epoch, sizeof(gpu::Epoch)) && reach(call.number, 8) &&
-            reach(call.begun, 8);
+  bool found = reach_words(call);
   if (call.factor_at != nullptr) found = found && reach(call.factor_at, element_bytes);
   for (std::uint32_t i = 0; i < call.words; ++i) found = found && reach(call.word[i].word, 8);
   for (std::uint32_t i = 0; i < call.moves; ++i) {
@@ -88,6 +112,31 @@ bool reach_all(FusedCall& call, std::size_t element_bytes) {
     found = found && reach(move.to, move.bytes);
     for (std::uint32_t k = 0; k < move.operands; ++k)
       found = found && reach(call.operand[move.first + k], move.bytes);
+  }
+  return found;
+}
+
+bool reach_all(gpu::FlaggedCall& call, std::size_t element_bytes) {
+  bool found = reach_words(call) && reach(call.state, sizeof *call.state) &&
+               reach(call.own, std::size_t{call.block_units} * 2 * sizeof *call.own) &&
+               reach(call.finished, call.ranks * 8) &&
+               reach(call.tells, ((call.ranks - 1) * std::size_t{call.tells_stride} + 1) * 8);
+  if (call.factor_at != nullptr) found = found && reach(call.factor_at, element_bytes);
+  for (std::uint32_t i = 0; i < call.puts; ++i)
+    found = found && reach(call.put[i].from, call.put[i].bytes);
+  for (std::uint32_t i = 0; i < call.takes; ++i) {
+    gpu::FlaggedCall::Take& take = call.take[i];
+    const std::size_t units = call.block_units + coll::units_of(take.bytes);
+    found = found && reach(take.from, units * sizeof *take.from) &&
+            (take.to == nullptr || reach(take.to, take.bytes));
+  }
+  for (std::uint32_t i = 0; i < call.moves; ++i) {
+    FusedCall::Move& move = call.move[i];
+    found = found && reach(move.to, move.bytes);
+    for (std::uint32_t k = 0; k < move.operands; ++k) {
+      gpu::FlaggedCall::Operand& operand = call.operand[move.first + k];
+      found = found && (operand.at == nullptr || reach(operand.at, move.bytes));
+    }
   }
   return found;
 }
@@ -112,6 +161,15 @@ void carry_out(const Grid&, void* const* arguments) {
   });
 }
 
+template <class Format>
+void carry_flagged(const Grid&, void* const* arguments) {
+  gpu::FlaggedCall call = *static_cast<const gpu::FlaggedCall*>(arguments[0]);
+  if (!reach_all(call, sizeof(typename Format::Word))) return set_sticky_error(illegal_address);
+  run_block([&](const BlockThread& self) {
+    gpu::CarryingFlagged<Format, BlockThread>(call, self).carry_out();
+  });
+}
+
 void carry_chunks(const Grid&, void* const* arguments) {
   gpu::ChunkRun run = *static_cast<const gpu::ChunkRun*>(arguments[0]);
   std::vector<gpu::ChunkMove> ring(gpu::ChunkRun::entries);
@@ -130,8 +188,9 @@ void carry_chunks(const Grid&, void* const* arguments) {
 
 void add_fused_kernels() {
 #define PENSTOCK_COMMA ,
-#define PENSTOCK_COMBINE(type, ...) \
-  add_kernel("penstock_fused_" #type, sizeof(FusedCall), carry_out<__VA_ARGS__>);
+#define PENSTOCK_COMBINE(type, ...)                                               \
+  add_kernel("penstock_fused_" #type, sizeof(FusedCall), carry_out<__VA_ARGS__>); \
+  add_kernel("penstock_flagged_" #type, sizeof(gpu::FlaggedCall), carry_flagged<__VA_ARGS__>);
 #include "gpu/combine_table.inc"
 #undef PENSTOCK_COMBINE
   add_kernel("penstock_chunks", sizeof(gpu::ChunkRun), carry_chunks);

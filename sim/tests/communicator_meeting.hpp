@@ -72,6 +72,7 @@ struct Meeting {
   std::vector<std::uint64_t> tokens;
   std::uint32_t opened = 0;
   coll::Shape shape = small_shape;
+  std::uint64_t flagged_bytes = 0;          ///< with Shape::flagged_bytes
   std::vector<std::uint64_t> node_of = {};  ///< by rank, if given
 
   std::unique_ptr<pool::Pool> attach(World& world, const SimulatedPool& simulated,
@@ -96,6 +97,8 @@ struct Meeting {
                           .nodes = node_of,
                           .shape = shape,
                           .check = wishes.check,
+                          .direct = shape.direct,
+                          .flagged_bytes = flagged_bytes,
                           .mixed = wishes.mixed,
                           .zero_copy_bytes = wishes.zero_copy_bytes,
                           .long_call_bytes = wishes.long_call_bytes};

@@ -90,25 +90,31 @@ class FusedThread {
       while (fenced < wanted) pause();
   }
   void copy(const gpu::FusedCall::Move& move, const void* from, std::uint32_t first) const {
-    for_lines(move, first, [&](std::uint64_t at, std::uint64_t bytes) {
+    for_lines(move.bytes, first, [&](std::uint64_t at, std::uint64_t bytes) {
       std::array<std::byte, coherence::line_bytes> line;
       take(line.data(), static_cast<const std::byte*>(from) + at, bytes);
       put(static_cast<std::byte*>(move.to) + at, line.data(), bytes);
     });
   }
-  template <class Format>
-  void combine(const gpu::FusedCall& call, const gpu::FusedCall::Move& move,
-               std::uint32_t first) const {
+  template <class Format, class Call>
+  void combine(const Call&, const gpu::Values& values, std::uint32_t first) const {
     const coll::WordArithmetic arithmetic;
-    for_lines(move, first, [&](std::uint64_t at, std::uint64_t bytes) {
+    const std::uint64_t all = values.elements * sizeof(typename Format::Word);
+    for_lines(all, first, [&](std::uint64_t at, std::uint64_t bytes) {
       std::array<std::byte, coherence::line_bytes> sum, value;
-      for (std::uint32_t k = 0; k < move.operands; ++k) {
-        take(value.data(), static_cast<const std::byte*>(call.operand[move.first + k]) + at, bytes);
+      for (std::uint32_t k = 0; k < values.operands; ++k) {
+        take(value.data(), static_cast<const std::byte*>(values.operand[k]) + at, bytes);
         if (k == 0) arithmetic.first(sum.data(), value.data(), bytes);
         if (k != 0) arithmetic.add(sum.data(), value.data(), bytes);
       }
-      put(static_cast<std::byte*>(move.to) + at, sum.data(), bytes);
+      put(static_cast<std::byte*>(values.result) + at, sum.data(), bytes);
     });
+  }
+
+ protected:
+  std::uint64_t random() const { return block_.random(); }
+  void store_in_pool(std::uint64_t* to, std::uint64_t value, Site site) const {
+    block_.memory.publish_word(to, value, site);
   }
 
  private:
@@ -128,10 +134,10 @@ class FusedThread {
     while (block_.arrivals < all) pause();
   }
   template <class Visit>
-  void for_lines(const gpu::FusedCall::Move& move, std::uint32_t first, const Visit& visit) const {
+  void for_lines(std::uint64_t all, std::uint32_t first, const Visit& visit) const {
     constexpr std::uint64_t line = coherence::line_bytes;
-    for (std::uint64_t at = first * line; at < move.bytes; at += threads() * line) {
-      visit(at, std::min(line, move.bytes - at));
+    for (std::uint64_t at = first * line; at < all; at += threads() * line) {
+      visit(at, std::min(line, all - at));
       pause();
     }
   }

@@ -4,14 +4,16 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <thread>
 #include <vector>
 
 #include "coll/communicator.hpp"
 #include "coll/prepared.hpp"
+#include "gpu/flagged_arguments.hpp"
 #include "gpu/fused_arguments.hpp"
-#include "sim/tests/fused_block.hpp"
+#include "sim/tests/flagged_block.hpp"
 
 namespace penstock::sim {
 
@@ -22,6 +24,7 @@ struct Launch {
   std::byte *input = nullptr, *output = nullptr;
   std::vector<std::byte> scratch;
   gpu::FusedCall arguments;
+  std::optional<gpu::FlaggedCall> flagged;  ///< then these are the arguments
 };
 
 /// `Words`: word(op), is_needed(op).
@@ -33,6 +36,13 @@ class LaunchPlaces {
 
   std::uint64_t* word(const coll::DirectOp& op) const { return words_.word(op); }
   bool is_needed(const coll::DirectOp& op) const { return words_.is_needed(op); }
+  std::byte* at(const coll::Span& span) const {
+    std::byte* begin = call_.input;
+    if (span.buffer == coll::Buffer::output) begin = call_.output;
+    if (span.buffer == coll::Buffer::scratch) begin = call_.scratch.data();
+    return begin + span.offset;
+  }
+  std::byte* in_pool(std::byte* memory) const { return memory; }
   void describe(std::uint32_t number, gpu::Moved& moved) const {
     const coll::Schedule& schedule = call_.prepared->schedule;
     const coll::Step& step = schedule.steps[number];
@@ -56,12 +66,6 @@ class LaunchPlaces {
   }
 
  private:
-  std::byte* at(const coll::Span& span) const {
-    std::byte* begin = call_.input;
-    if (span.buffer == coll::Buffer::output) begin = call_.output;
-    if (span.buffer == coll::Buffer::scratch) begin = call_.scratch.data();
-    return begin + span.offset;
-  }
   std::byte* chunk(std::uint32_t rank, std::uint64_t number, std::uint64_t at) const {
     return comm_.chunk_of(*call_.prepared, call_.collective, rank, number) + at;
   }
@@ -104,7 +108,7 @@ class Launches {
   static constexpr int pauses_at_the_end = 6;  ///< stores may be on their way for a while
 
   void run(std::uint32_t thread) {
-    const FusedThread self(block_, thread);
+    const FlaggedThread self(block_, shared_, thread);
     for (std::size_t n = 0;;) {
       const bool first = ended_[1 - thread] >= n;  // the previous launch has ended
       if (n == calls_.size() || !first) {
@@ -113,7 +117,10 @@ class Launches {
         continue;
       }
       using Format = coll::Native<std::uint32_t>;
-      gpu::CarryingOut<Format, FusedThread>(calls_[n]->arguments, self).carry_out();
+      if (calls_[n]->flagged)
+        gpu::CarryingFlagged<Format, FlaggedThread>(*calls_[n]->flagged, self).carry_out();
+      else
+        gpu::CarryingOut<Format, FusedThread>(calls_[n]->arguments, self).carry_out();
       for (int i = 0; i < pauses_at_the_end; ++i) self.pause();
       self.finish();
       ended_[thread] = ++n;
@@ -121,6 +128,7 @@ class Launches {
   }
 
   FusedBlock block_;
+  FlaggedMemory shared_;
   std::vector<std::unique_ptr<Launch>> calls_;
   std::array<std::size_t, fused_block_threads> ended_{};
   bool ends_ = false;

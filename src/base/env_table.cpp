@@ -85,6 +85,11 @@ constexpr std::array table{
     Variable{"PENSTOCK_GPU_DIRECT", "1", "0|1", Audience::tuning,
              "In hardware and uncached mode GPUs keep the protocol of collectives by themselves; "
              "0 on any rank, or unset in a temporary pool: a thread of the host does."},
+    Variable{"PENSTOCK_GPU_FLAGGED_BYTES", "", "bytes", Audience::tuning,
+             "Longest block of a collective whose data carries its flags, in hardware and uncached "
+             "mode; the least of all ranks; 0: none. Default: 16384, but at most "
+             "PENSTOCK_GPU_FUSED_BYTES, and 0 where ranks share a GPU and neither is set.",
+             0, 32 << 10},
     Variable{"PENSTOCK_GPU_FUSED_BYTES", "", "bytes", Audience::tuning,
              "Longest block of a collective that a GPU does by one launch; 0: none. Default: "
              "65536, or 0 where ranks share a GPU.",

@@ -10,6 +10,7 @@
 #include "base/format.hpp"
 #include "coll/agreement.hpp"
 #include "coll/ending.hpp"
+#include "gpu/flagged_launch.hpp"
 #include "offload/switch_port.hpp"
 #include "pool/reclaim.hpp"
 
@@ -74,6 +75,10 @@ coll::Agreement::Wishes wishes_of(const Attachment& at, const penstock_comm_opti
   wishes.gpu = (*device)->id();
   if (may_be_direct(*at.pool) && gpu::Communicator::can_be_direct(**device))
     wishes.direct = wishes.gpu;
+  const auto flagged = gpu::FlaggedLaunches::offer(**device);
+  if (!flagged) return wishes;  // the communicator's launches report the wrong variable
+  wishes.flagged_bytes = static_cast<std::uint32_t>(flagged->bytes);
+  wishes.flagged_anyhow = flagged->also_shared;
   return wishes;
 }
 

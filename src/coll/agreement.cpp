@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <set>
 #include <span>
 #include <string>
 
@@ -12,6 +13,7 @@
 #include "base/format.hpp"
 #include "base/log.hpp"
 #include "coll/direct.hpp"
+#include "coll/flagged_program.hpp"
 #include "coll/layout.hpp"
 #include "coll/planning.hpp"
 #include "coll/slots.hpp"
@@ -49,13 +51,14 @@ Devices devices_of(const device::Striping& striping) {
   return devices;
 }
 
-Shape shape_of(const Offer& first) {
+Shape shape_of(const Offer& first, std::uint32_t ranks) {
   return {.slot_bytes = first.slot_bytes,
           .eager_bytes = first.eager_bytes,
           .devices = first.devices,
           .area_slots = first.area_slots,
           .sequential = wants_naive(),
           .direct = first.direct != 0,
+          .flagged_bytes = first.direct != 0 ? flagged_bytes_for(ranks, first.flagged_bytes) : 0,
           .late_slots = first.late_slots != 0};
 }
 
@@ -64,6 +67,19 @@ bool can_be_direct(const pool::Pool& pool, std::uint32_t ranks, const Agreement:
   const coherence::Mode mode = pool.info().mode;
   return wishes.direct != 0 && !wishes.check && ranks <= max_direct_ranks &&
          (mode == coherence::Mode::hardware || mode == coherence::Mode::uncached);
+}
+
+/// Options::flagged_bytes. A launch that waits would waste the time slices of a shared GPU.
+std::uint64_t longest_flagged(const std::vector<Offer>& offers) {
+  std::set<std::uint64_t> gpus;
+  std::uint64_t longest = max_flagged_read;
+  bool anyhow = true;
+  for (const Offer& offer : offers) {
+    gpus.insert(offer.gpu);
+    longest = std::min<std::uint64_t>(longest, offer.flagged_bytes);
+    anyhow = anyhow && offer.flagged_anyhow != 0;
+  }
+  return anyhow || gpus.size() == offers.size() ? longest : 0;
 }
 
 constexpr std::uint64_t hardware_eager_lines = 8;
@@ -90,7 +106,7 @@ std::uint64_t records_bytes(std::uint32_t ranks, const Shape& shape) {
 /// Reads the records and `bytes` after them. Empty if they do not lie in the pool.
 std::vector<std::byte> read_rest(const pool::Pool& pool, const Offer& first, std::uint32_t ranks,
                                  std::uint64_t bytes) {
-  const Shape shape = shape_of(first);
+  const Shape shape = shape_of(first, ranks);
   const std::uint64_t begin = first.area + rest_begin(ranks, shape);
   std::vector<std::byte> rest(records_bytes(ranks, shape) + bytes);
   if (!base::range_inside(begin, rest.size(), pool.info().bytes)) return {};
@@ -114,11 +130,13 @@ Result<void> Agreement::offer(Space space, const Wishes& wishes) {
   own_.token = pool.token();
   own_.node = pool.node();
   own_.plan = plan_hash();
-  own_.check = wishes.check;
+  own_.check = wishes.check ? 1 : 0;
   own_.by_gpu = wishes.by_gpu ? 1 : 0;
   own_.gpu = wishes.gpu;
   own_.direct = can_be_direct(pool, ranks_, wishes) ? wishes.direct : 0;
   own_.knows_switches = switch_ != nullptr ? 1 : 0;
+  own_.flagged_bytes = own_.direct != 0 ? wishes.flagged_bytes : 0;
+  own_.flagged_anyhow = wishes.flagged_anyhow ? 1 : 0;
   if (self_ != 0) return {};
   // The switch needs host threads that write packets to it.
   if (own_.direct != 0 && switch_ != nullptr && switch_->does_all(space_->arena)) own_.direct = 0;
@@ -132,6 +150,7 @@ Result<void> Agreement::offer(Space space, const Wishes& wishes) {
 Shape Agreement::shape_on(const Devices& devices, const Wishes& wishes) const {
   Shape taken = shape_for(ranks_, share_of(space_->arena), devices);
   taken.direct = own_.direct != 0;
+  taken.flagged_bytes = taken.direct ? flagged_bytes_for(ranks_, own_.flagged_bytes) : 0;
   // Between coherent caches, tagged lines come from the writer's cache one at a time. Longer
   // payloads arrive sooner through slots, which bypass the caches.
   if (space_->arena.pool().info().mode == coherence::Mode::hardware)
@@ -251,7 +270,7 @@ Options Agreement::options(pool::Pool& pool, const std::vector<Offer>& offers) c
   const Offer& first = offers.front();
   Options options{.area = first.area,
                   .self = self_,
-                  .shape = shape_of(first),
+                  .shape = shape_of(first, ranks_),
                   .plan_override = plan_override(),
                   .check = first.check != 0};
   for (const Offer& offer : offers) {
@@ -260,6 +279,7 @@ Options Agreement::options(pool::Pool& pool, const std::vector<Offer>& offers) c
   }
   options.direct = std::all_of(offers.begin(), offers.end(),
                                [](const Offer& offer) { return offer.direct != 0; });
+  options.flagged_bytes = longest_flagged(offers);
   const auto by_gpu = std::count_if(offers.begin(), offers.end(),
                                     [](const Offer& offer) { return offer.by_gpu != 0; });
   options.by_gpus = by_gpu != 0;
@@ -291,10 +311,10 @@ Result<std::vector<arena::Object>> Agreement::areas(const std::vector<Offer>& of
   arena::Arena& arena = space_->arena;
   const auto rest = read_rest(arena.pool(), first, ranks_, 0);
   std::vector<arena::Object> areas;
-  for (const AreaRecord& record : records_in(rest, records_of(ranks_, shape_of(first)))) {
+  for (const AreaRecord& record : records_in(rest, records_of(ranks_, shape_of(first, ranks_)))) {
     if (const auto area = find_area(arena, record)) areas.push_back(*area);
   }
-  if (!areas.empty() && areas.size() == records_of(ranks_, shape_of(first)) &&
+  if (!areas.empty() && areas.size() == records_of(ranks_, shape_of(first, ranks_)) &&
       areas.front().offset == first.area)
     return areas;
   return fail(ErrorCode::wrong_format,

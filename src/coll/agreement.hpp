@@ -29,7 +29,8 @@ struct Offer {
   std::uint64_t tuning_bytes = 0;  ///< of rank 0's table, after the words; 0: the built-in table
   std::uint64_t plan = 0;          ///< a hash of PENSTOCK_COLL_PLAN
   std::uint32_t devices = 1, area_slots = 0;
-  std::uint64_t check = 0;             ///< Options::check
+  std::uint32_t check = 0;             ///< Options::check
+  std::uint32_t flagged_bytes = 0;     ///< Wishes::flagged_bytes
   std::uint64_t direct = 0;            ///< Wishes::direct, if this rank's pool and calls allow it
   std::uint64_t switch_region = none;  ///< set by rank 0 if a switch serves the communicator
   std::uint32_t communicator = 0;      ///< by which the switch knows it
@@ -37,7 +38,8 @@ struct Offer {
   std::uint32_t always_in_switch = 0;  ///< Options::always_in_switch
   std::uint32_t by_gpu = 0;            ///< Wishes::by_gpu
   std::uint32_t late_slots = 0;        ///< set by rank 0: Shape::late_slots
-  std::uint32_t knows_switches = 0;    ///< this rank's program carries the executor for a switch
+  std::uint16_t knows_switches = 0;    ///< this rank's program carries the executor for a switch
+  std::uint16_t flagged_anyhow = 0;    ///< Wishes::flagged_anyhow
   std::uint64_t gpu = 0;               ///< Wishes::gpu
 };
 static_assert(sizeof(Offer) == 128);
@@ -57,6 +59,10 @@ class Agreement {
     /// Number of this rank's GPU for Shape::direct; 0: none. Used if the pool and all other ranks
     /// allow it.
     std::uint64_t direct = 0;
+    /// With `direct`: the longest block of flagged calls that this rank can make. The least of all
+    /// ranks counts. If ranks share a GPU, none are made unless all ranks set `flagged_anyhow`.
+    std::uint32_t flagged_bytes = 0;
+    bool flagged_anyhow = false;
     bool by_gpu = false;               ///< a GPU moves this rank's data
     std::uint64_t gpu = 0;             ///< number of that GPU; 0: unknown
     std::uint32_t max_pool_parts = 1;  ///< pool use must stay below 1 / this

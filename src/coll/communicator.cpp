@@ -38,6 +38,7 @@ struct Communicator::Impl {
         changeover(state),
         plan_override(options.plan_override),
         is_direct(options.direct && options.shape.direct),
+        flagged_bytes(is_direct ? options.flagged_bytes : 0),
         shares_gpu(options.shares_gpu),
         mixed(options.mixed),
         always_in_switch(options.always_in_switch),
@@ -59,7 +60,9 @@ struct Communicator::Impl {
   std::shared_ptr<const Prepared> compared;  ///< the last call that was held
   Changeover changeover;
   PlanOverride plan_override;
-  const bool is_direct, shares_gpu, mixed;
+  const bool is_direct;
+  const std::uint64_t flagged_bytes;
+  const bool shares_gpu, mixed;
   const bool always_in_switch;
   const std::function<bool()> is_switch_withdrawn;
   bool has_left = false;        ///< all ranks have left, and their last calls were compared
@@ -281,6 +284,11 @@ Result<std::shared_ptr<const Prepared>> Communicator::prepare_moved(const Call& 
 }
 
 Result<std::shared_ptr<const Prepared>> Communicator::prepare_direct(const Call& call) {
+  const Shape& shape = impl_->state.shape;
+  if (!impl_->plan_override.slots_only && is_flagged(*call.problem, shape, impl_->flagged_bytes)) {
+    const Plan plan{.slot_bytes = shape.flagged_bytes, .slots = 2, .eager = true};
+    return PENSTOCK_TRY(impl_->schedules.get_flagged(*call.problem, plan))->shared_from_this();
+  }
   Call by_slots = call;
   by_slots.plan.eager = false;
   const Plan plan = PENSTOCK_TRY(impl_->fitting_plan(by_slots));
@@ -473,6 +481,12 @@ std::uint32_t Communicator::self() const {
 }
 bool Communicator::is_direct() const {
   return impl_->is_direct;
+}
+bool Communicator::has_flagged_calls() const {
+  return impl_->flagged_bytes != 0 && impl_->state.shape.flagged_bytes != 0;
+}
+std::byte* Communicator::flagged_block_of(std::uint32_t rank, std::uint64_t call) const {
+  return impl_->state.at(impl_->state.layout.flagged(rank, call));
 }
 bool Communicator::shares_gpu() const {
   return impl_->shares_gpu;

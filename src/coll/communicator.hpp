@@ -30,6 +30,8 @@ struct Shape {
   std::uint32_t area_slots = 0;  ///< with several devices: most slots in one area; at least 1
   bool sequential = false;       ///< with several devices: make room for the variant naive too
   bool direct = false;           ///< add the words by which GPUs run the protocol (direct.hpp)
+  /// With `direct`: payload of a flagged block, by flagged_bytes_for(); 0: there are none.
+  std::uint64_t flagged_bytes = 0;
   /// Slots are allocated at the first call that needs them (late_slots.hpp), with at most
   /// `slot_bytes` each. Needs one device, and no switch.
   bool late_slots = false;
@@ -93,6 +95,9 @@ struct Options {
   /// The GPUs of all ranks use the words of Shape::direct. The same on all ranks.
   bool direct = false;
   bool shares_gpu = false;  ///< another rank uses this rank's GPU too
+  /// With Shape::flagged_bytes: the longest block of a flagged call (flagged_program.hpp). The same
+  /// on all ranks.
+  std::uint64_t flagged_bytes = 0;
   /// GPUs move the data of some ranks, but not of all. Then all data goes through slots, where GPUs
   /// can read it. The same on all ranks.
   bool mixed = false;
@@ -266,6 +271,9 @@ class Communicator {
   std::uint32_t self() const;
   const Shape& shape() const;
   bool is_direct() const;   ///< Options::direct
+  bool has_flagged_calls() const;
+  /// Address of the block that `rank` writes in the `call`-th flagged call.
+  std::byte* flagged_block_of(std::uint32_t rank, std::uint64_t call) const;
   bool shares_gpu() const;  ///< Options::shares_gpu
 
   struct Impl;

@@ -33,7 +33,7 @@ class Direct {
   /// Stops the use of these words.
   void count_by_itself() { s_.count_by_itself(); }
   /// Numbers the next call, for a host that numbers calls as it enqueues them.
-  DirectTurn next();
+  DirectTurn next(const Prepared& prepared);
   /// The half of the slots for the next call, for a GPU that numbers calls as it reaches them.
   std::uint64_t take_half() { return calls_++ % halves; }
   /// Whether a call that the host has numbered needs `op`. It does not if `rank` is known to have
@@ -42,14 +42,16 @@ class Direct {
     if (op.kind == DirectOp::Kind::resume) return turn.resumes;
     return op.kind != DirectOp::Kind::free || finished_[op.rank] < turn.free;
   }
+  /// Whether all other ranks are known to have finished the flagged call that used the block last.
+  bool is_block_free(const DirectTurn& turn) const;
   /// Records that the call was enqueued.
-  void note(const std::vector<DirectOp>& program, const DirectTurn& turn);
+  void note(const Prepared& prepared, const DirectTurn& turn);
 
-  /// Checks whether another rank has failed, or a rank that the call waits for is dead. `program`:
+  /// Checks whether another rank has failed, or a rank that the call waits for is dead. `prepared`:
   /// the call in progress; null if unknown, and then the GPU waits for every rank that has not
   /// finished it. `missing`: the ranks that it waits for. Errors: those of Communicator::run().
   /// Several device accesses.
-  Result<void> look(const char* what, const std::vector<DirectOp>* program, const DirectTurn& turn,
+  Result<void> look(const char* what, const Prepared* prepared, const DirectTurn& turn,
                     Missing& missing);
   /// Checks whether another rank has failed. Called after a call is done, it reports every failure
   /// that could have given that call wrong data, because a rank publishes its failure before it
@@ -58,6 +60,10 @@ class Direct {
   Result<void> look_for_failures(const char* what);
   std::string names(const Missing& missing) const { return s_.group.names(missing); }
   group::Group& group() const { return s_.group; }
+  /// Address of the word by which `rank` tells `to` what it has finished.
+  const std::byte* finished_word(std::uint32_t rank, std::uint32_t to) const {
+    return s_.at(s_.layout.direct_finished(rank, to));
+  }
   /// Address of the word that `op` waits for or writes.
   std::byte* word_at(const DirectOp& op) const { return s_.at(op.at); }
   /// Releases the GPU from all waits in this communicator. A word that another GPU writes later may
@@ -68,12 +74,16 @@ class Direct {
   bool is_over(const DirectOp& op, const DirectTurn& turn) const;
   void find_missing(const std::vector<DirectOp>& program, const DirectTurn& turn,
                     Missing& missing) const;
-  void observe_own_words(const std::vector<DirectOp>* program, const DirectTurn& turn,
-                         Missing& missing) const;
+  const std::byte* flagged_units_of(const EagerRead& read, std::uint64_t call) const;
+  bool has_arrived(const EagerRead& read, std::uint64_t call) const;
+  void find_missing_data(const Prepared& prepared, const DirectTurn& turn, Missing& missing) const;
+  bool has_finished(std::uint32_t rank, std::uint64_t collective) const;
+  void observe_awaited(const Prepared* prepared, const DirectTurn& turn, Missing& missing) const;
 
   State& s_;
-  std::uint64_t calls_ = 0, last_ = 0;
+  std::uint64_t calls_ = 0, flagged_calls_ = 0, last_ = 0;
   std::array<std::uint64_t, halves> used_{};
+  std::array<std::uint64_t, flagged_blocks> block_used_{};
   std::vector<std::uint64_t> finished_;  ///< by rank: the last collective known to be finished
   Missing idle_;  ///< ranks that had given up with no work left, at the last look
 };

@@ -41,6 +41,9 @@ struct DirectTurn {
   std::uint64_t half = 0;  ///< of the slots
   std::uint64_t free = 0;  ///< the last collective that used the half, or a later one of a host
   bool resumes = false;    ///< hosts have made calls since the last one
+  /// Of a flagged call: its number among them, from 1; 0: the GPU counts. `free` is then the call
+  /// that used the block last.
+  std::uint64_t flagged = 0;
   /// The value to wait for or to write.
   std::uint64_t value(const DirectOp& op) const {
     if (op.kind == DirectOp::Kind::free) return word_of(free, 0);

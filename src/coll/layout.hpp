@@ -10,6 +10,8 @@
 //   eager     n rows     row p: p's eager blocks, in tagged lines
 //   direct    n rows     row p: words that other ranks' GPUs write for p's GPU
 //                        (direct_program.hpp); only with Shape::direct
+//   flagged   n rows     row p: p's blocks of units that carry data and flag (flagged_units.hpp);
+//                        only with Shape::flagged_bytes
 //   releases  n rows     row p: a word for each consumer of p's chunks, eight to a line
 //   slots     n rows     row p: two halves of slots, used in turn; with several devices they lie in
 //                        areas of their own (placement.hpp), and late slots in one area of theirs
@@ -26,6 +28,7 @@
 #include "base/checked.hpp"
 #include "coherence/coherence.hpp"
 #include "coll/communicator.hpp"
+#include "coll/flagged_units.hpp"
 #include "schedule/placement.hpp"
 
 namespace penstock::coll {
@@ -130,6 +133,13 @@ class Layout {
     return direct_begin() + rank * direct_row_bytes();
   }
   std::uint64_t direct_row_bytes() const { return 3 * row_bytes(); }
+  std::uint64_t flagged(std::uint64_t rank, std::uint64_t call) const {
+    const std::uint64_t block = call % flagged_blocks;
+    return flagged_begin() + (rank * flagged_blocks + block) * flagged_block_bytes();
+  }
+  std::uint64_t flagged_block_bytes() const {
+    return shape_.flagged_bytes / unit_payload * unit_bytes;
+  }
   /// Bytes that one rank zeroes for all.
   std::uint64_t zeroed_bytes() const { return releases_begin(); }
   /// Where the slots begin, if they follow the words.
@@ -148,8 +158,11 @@ class Layout {
   std::uint64_t eager_begin() const {
     return late_slots() + (shape_.late_slots ? late_slots_lines * line_bytes : 0);
   }
-  std::uint64_t releases_begin() const {
+  std::uint64_t flagged_begin() const {
     return direct_begin() + (shape_.direct ? n_ * direct_row_bytes() : 0);
+  }
+  std::uint64_t releases_begin() const {
+    return flagged_begin() + n_ * flagged_blocks * flagged_block_bytes();
   }
 
   std::uint64_t n_;

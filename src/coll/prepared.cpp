@@ -104,6 +104,12 @@ Result<const Prepared*> PreparedSchedules::get_direct(const Problem& problem, co
   return found;
 }
 
+Result<const Prepared*> PreparedSchedules::get_flagged(const Problem& problem, const Plan& plan) {
+  Prepared* const found = PENSTOCK_TRY(find_or_make(problem, plan));
+  if (!found->flagged) found->flagged = flagged_program_of(found->schedule);
+  return found;
+}
+
 Result<std::shared_ptr<Prepared>> PreparedSchedules::make(const Problem& problem,
                                                           const Plan& plan) const {
   Schedule schedule = PENSTOCK_TRY(build(problem, plan, nodes_));

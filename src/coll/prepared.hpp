@@ -9,6 +9,7 @@
 
 #include "coll/direct_program.hpp"
 #include "coll/fingerprint.hpp"
+#include "coll/flagged_program.hpp"
 #include "coll/fused_program.hpp"
 #include "coll/lane_program.hpp"
 #include "schedule/problem.hpp"
@@ -49,6 +50,8 @@ struct Prepared : std::enable_shared_from_this<Prepared> {
   std::vector<DirectOp> direct;
   // For both, by one launch; empty for a call through the switch:
   std::vector<FusedRound> fused;
+  // For a flagged call, whose plan is eager:
+  std::optional<FlaggedProgram> flagged;
 };
 
 /// Payload of a line that only shows that its rank is there.
@@ -73,6 +76,8 @@ class PreparedSchedules {
   /// Like get(), with Prepared::direct and ::fused. `plan` must not be eager.
   Result<const Prepared*> get_direct(const Problem& problem, const Plan& plan,
                                      const Layout& layout);
+  /// Like get(), with Prepared::flagged. `plan` must be eager.
+  Result<const Prepared*> get_flagged(const Problem& problem, const Plan& plan);
 
  private:
   /// Only the last of the longer schedules is kept. They run long anyway, and take much memory.

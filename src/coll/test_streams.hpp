@@ -46,10 +46,10 @@ class TestStreams {
   const Submitted& enqueue(Direct& direct, std::shared_ptr<const Prepared> prepared,
                            std::byte* input, std::byte* output) {
     auto call = std::make_unique<Submitted>();
-    call->turn = direct.next();
+    call->turn = direct.next(*prepared);
     for (const DirectOp& op : prepared->direct)
       if (direct.is_needed(op, call->turn)) call->ops.push_back(op);
-    direct.note(prepared->direct, call->turn);
+    direct.note(*prepared, call->turn);
     call->scratch.resize(prepared->schedule.scratch_bytes);
     call->prepared = std::move(prepared);
     call->input = input;
@@ -62,7 +62,7 @@ class TestStreams {
   /// Does the same as a GPU's watchdog.
   Result<void> look(Direct& direct, Missing& missing) const {
     const Submitted& call = *in_progress();
-    return direct.look("a call", &call.prepared->direct, call.turn, missing);
+    return direct.look("a call", call.prepared.get(), call.turn, missing);
   }
   /// The first call that is not over; null if there is none.
   const Submitted* in_progress() const {

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <mutex>
+#include <vector>
 
 #include "base/checksum.hpp"
 #include "base/format.hpp"
@@ -112,6 +113,7 @@ void Device::load_kernels() {
     const std::string type = coll::name_of(static_cast<coll::Datatype>(i));
     find(combine_[i], "penstock_combine_" + type);
     find(fused_[i], "penstock_fused_" + type);
+    find(flagged_[i], "penstock_flagged_" + type);
   }
   find(words_, "penstock_words");
   find(chunks_, "penstock_chunks");
@@ -125,6 +127,23 @@ Result<void> Device::launch(cuda::Function kernel, unsigned blocks, unsigned thr
   void* arguments[] = {argument};
   return driver_.check(
       driver_.launch(kernel, blocks, 1, 1, threads, 1, 1, 0, stream, arguments, nullptr), what);
+}
+
+Result<cuda::DevicePointer> Device::zeroed_memory(std::size_t bytes, const char* what) const {
+  const Scope scope(*this);
+  const std::vector<std::byte> zeros(bytes);
+  cuda::DevicePointer memory = 0;
+  cuda::Stream stream = nullptr;
+  PENSTOCK_TRY(driver_.check(driver_.mem_alloc(&memory, bytes), what));
+  auto cleared = driver_.check(driver_.stream_create(&stream, cuda::stream_non_blocking), what);
+  if (cleared) {
+    (void)driver_.copy_to_device(memory, zeros.data(), bytes, stream);
+    cleared = driver_.check(driver_.stream_synchronize(stream), what);
+    (void)driver_.stream_destroy(stream);
+  }
+  if (cleared) return memory;
+  (void)driver_.mem_free(memory);
+  return unexpected(cleared.error());
 }
 
 Device::~Device() {
@@ -152,6 +171,11 @@ Result<cuda::Function> Device::words_kernel() const {
 Result<cuda::Function> Device::fused_kernel(coll::Datatype type) const {
   PENSTOCK_TRY(need_kernels("collectives by one launch"));
   return fused_[static_cast<std::size_t>(type)];
+}
+
+Result<cuda::Function> Device::flagged_kernel(coll::Datatype type) const {
+  PENSTOCK_TRY(need_kernels("collectives by one launch"));
+  return flagged_[static_cast<std::size_t>(type)];
 }
 
 Result<cuda::Function> Device::chunks_kernel() const {

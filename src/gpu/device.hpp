@@ -35,14 +35,17 @@ class Device {
   /// Errors: unavailable if this build has no kernels, or the GPU is too old for them.
   Result<cuda::Function> combine_kernel(coll::Datatype type) const;
 
-  /// The kernels of word_ops.hpp and fused.hpp. Errors: unavailable, as above.
+  /// The kernels of word_ops.hpp, fused.hpp and flagged.hpp. Errors: unavailable, as above.
   Result<cuda::Function> words_kernel() const;
   Result<cuda::Function> fused_kernel(coll::Datatype type) const;
+  Result<cuda::Function> flagged_kernel(coll::Datatype type) const;
   Result<cuda::Function> chunks_kernel() const;
   /// Enqueues a kernel with its one argument. Errors: the driver's; `what` names the kernel in
   /// them.
   Result<void> launch(cuda::Function kernel, unsigned blocks, unsigned threads, void* argument,
                       cuda::Stream stream, const char* what) const;
+  /// Allocates zeroed memory of the GPU. Errors: the driver's; `what` names the memory in them.
+  Result<cuda::DevicePointer> zeroed_memory(std::size_t bytes, const char* what) const;
   /// Its ordinal in this process.
   int number() const { return number_; }
   /// A number that no other GPU on any host has; not 0.
@@ -84,7 +87,7 @@ class Device {
   cuda::Context context_ = nullptr;
   cuda::Module module_ = nullptr;
   Result<void> kernels_;
-  std::array<cuda::Function, coll::datatype_count> combine_{}, fused_{};
+  std::array<cuda::Function, coll::datatype_count> combine_{}, fused_{}, flagged_{};
   cuda::Function words_ = nullptr, chunks_ = nullptr;
   mutable std::atomic<std::uint64_t> launches_{0};
   mutable std::atomic<unsigned> max_blocks_{0};

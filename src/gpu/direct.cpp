@@ -26,6 +26,7 @@ Result<std::unique_ptr<Communicator>> Direct::open(coll::Communicator& core,
   made->movement_ = PENSTOCK_TRY(Movement::make(core, areas, device));
   made->words_ = PENSTOCK_TRY(StreamWords::make(core.direct(), *made->movement_, device));
   made->fused_.emplace(PENSTOCK_TRY(FusedLaunches::make(core, *made->movement_, device)));
+  made->flagged_ = PENSTOCK_TRY(FlaggedLaunches::make(core, *made->movement_, device));
   made->lanes_ = PENSTOCK_TRY(Lanes::make(device));
   made->captured_lanes_ = PENSTOCK_TRY(Lanes::make(device, true));
   made->watch_ = std::make_unique<LaneWatch>(device, *made->lanes_);
@@ -54,6 +55,7 @@ Direct::~Direct() {
   watch_.reset();
   captured_lanes_.reset();
   lanes_.reset();
+  flagged_.reset();
   words_.reset();
   movement_.reset();
 }
@@ -101,9 +103,9 @@ Result<void> Direct::number(Submission& submitted, bool captures) {
   }
   submitted.counts_itself = by_launches_;
   if (by_launches_) {
-    submitted.turn.half = core.take_half();
+    if (!submitted.prepared->flagged) submitted.turn.half = core.take_half();
   } else {
-    submitted.turn = core.next();
+    submitted.turn = core.next(*submitted.prepared);
     last_ = submitted.turn.number;
   }
   return {};
@@ -112,9 +114,11 @@ Result<void> Direct::number(Submission& submitted, bool captures) {
 Result<void> Direct::issue(const Call& call, const Submission& submitted, bool captures,
                            cuda::Stream stream) {
   Lanes::Hold hold = lanes_->hold();
-  if (auto launch = launch_of(call, submitted)) {
-    if (!by_launches_) core_.direct().note(submitted.prepared->direct, submitted.turn);
-    return issue_at_once(call, *launch, captures, stream, hold);
+  if (submitted.prepared->flagged) return issue_flagged(call, submitted, captures, stream, hold);
+  if (auto arguments = launch_of(call, submitted)) {
+    if (!by_launches_) core_.direct().note(*submitted.prepared, submitted.turn);
+    return issue_at_once(captures, stream, hold,
+                         [&](cuda::Stream on) { return fused_->launch(call, *arguments, on); });
   }
   return issue_by_lanes(call, submitted, captures ? *captured_lanes_ : *lanes_, stream, hold);
 }
@@ -143,19 +147,33 @@ std::optional<FusedCall> Direct::launch_of(const Call& call, const Submission& s
   return made;
 }
 
+Result<void> Direct::issue_flagged(const Call& call, const Submission& submitted, bool captures,
+                                   cuda::Stream stream, Lanes::Hold& hold) {
+  const coll::DirectTurn* const turn = by_launches_ ? nullptr : &submitted.turn;
+  FlaggedCall arguments;
+  words_->describe(arguments, 0);
+  arguments.done = words_->done_word();
+  arguments.begins = by_launches_ ? 1 : 0;
+  flagged_->complete(arguments, call, *submitted.prepared, turn);
+  if (turn != nullptr) core_.direct().note(*submitted.prepared, *turn);
+  return issue_at_once(captures, stream, hold,
+                       [&](cuda::Stream on) { return flagged_->launch(call, arguments, on); });
+}
+
 /// Uses the program's own stream, so that no event is needed. Events of calls outside do not order
 /// a graph: there it uses the lanes, which become only edges of the graph.
-Result<void> Direct::issue_at_once(const Call& call, FusedCall& arguments, bool captures,
-                                   cuda::Stream stream, Lanes::Hold& hold) {
+template <class Launch>
+Result<void> Direct::issue_at_once(bool captures, cuda::Stream stream, Lanes::Hold& hold,
+                                   const Launch& launch) {
   if (!captures) {
     PENSTOCK_TRY(await_room(*lanes_, hold));
     PENSTOCK_TRY(lanes_->begin_on(stream));
-    PENSTOCK_TRY(fused_->launch(call, arguments, stream));
+    PENSTOCK_TRY(launch(stream));
     return lanes_->end_on(stream);
   }
   PENSTOCK_TRY(captured_lanes_->begin_after(stream));
   PENSTOCK_TRY(captured_lanes_->join(Lane::read));
-  PENSTOCK_TRY(fused_->launch(call, arguments, captured_lanes_->stream(Lane::read)));
+  PENSTOCK_TRY(launch(captured_lanes_->stream(Lane::read)));
   return captured_lanes_->end_before(stream);
 }
 
@@ -186,7 +204,7 @@ Result<void> Direct::issue_program(const Call& call, const Submission& submitted
     PENSTOCK_TRY(await_room(lanes, hold));
     PENSTOCK_TRY(issue_op(call, submitted, lanes, program[i]));
   }
-  if (!by_launches_) core_.direct().note(program, submitted.turn);
+  if (!by_launches_) core_.direct().note(*submitted.prepared, submitted.turn);
   return words_->finish();
 }
 
@@ -272,7 +290,7 @@ Result<void> Direct::look() {
   const Submission& submitted = under_way_.front();
   PENSTOCK_TRY(watch_->check());
   PENSTOCK_TRY(core_.direct().look(submitted.name.c_str(),
-                                   submitted.counts_itself ? nullptr : &submitted.prepared->direct,
+                                   submitted.counts_itself ? nullptr : submitted.prepared.get(),
                                    submitted.turn, missing_));
   return check_time(submitted);
 }

@@ -17,6 +17,7 @@
 #include "base/awake.hpp"
 #include "coll/direct.hpp"
 #include "gpu/communicator.hpp"
+#include "gpu/flagged_launch.hpp"
 #include "gpu/fused_launch.hpp"
 #include "gpu/lane_watch.hpp"
 #include "gpu/stream_words.hpp"
@@ -55,8 +56,12 @@ class Direct : public Communicator {
                      cuda::Stream stream);
   /// The arguments of a small call's launch; nullopt: it goes by lanes.
   std::optional<FusedCall> launch_of(const Call& call, const Submission& submitted) const;
-  Result<void> issue_at_once(const Call& call, FusedCall& arguments, bool captures,
+  Result<void> issue_flagged(const Call& call, const Submission& submitted, bool captures,
                              cuda::Stream stream, Lanes::Hold& hold);
+  /// `launch(stream)`: launches the call.
+  template <class Launch>
+  Result<void> issue_at_once(bool captures, cuda::Stream stream, Lanes::Hold& hold,
+                             const Launch& launch);
   Result<void> issue_by_lanes(const Call& call, const Submission& submitted, Lanes& lanes,
                               cuda::Stream stream, Lanes::Hold& hold);
   Result<void> issue_program(const Call& call, const Submission& submitted, Lanes& lanes,
@@ -83,6 +88,7 @@ class Direct : public Communicator {
   std::unique_ptr<Movement> movement_;
   std::unique_ptr<StreamWords> words_;
   std::optional<FusedLaunches> fused_;
+  std::unique_ptr<FlaggedLaunches> flagged_;
   std::unique_ptr<Lanes> lanes_, captured_lanes_;
   std::unique_ptr<LaneWatch> watch_;  ///< for the watchdog, which itself calls no driver
   std::uint64_t last_ = 0;            ///< the last call that the host numbered

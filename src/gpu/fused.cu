@@ -32,10 +32,8 @@ struct DeviceBlock {
       copied = copy_words<unsigned>(move, from, 0, first);
     copy_words<unsigned char>(move, from, copied, first);
   }
-  template <class Format>
-  __device__ void combine(const FusedCall& call, const FusedCall::Move& move,
-                          std::uint32_t first) const {
-    const Values values = values_of(call, move, sizeof(typename Format::Word));
+  template <class Format, class Call>
+  __device__ void combine(const Call& call, const Values& values, std::uint32_t first) const {
     combine_all<Format>(call, values, first, threads());
   }
 

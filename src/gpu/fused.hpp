@@ -39,6 +39,12 @@ struct FusedCall : LaunchWords {
   Round round[max_rounds] = {};
 };
 static_assert(sizeof(FusedCall) <= 4096);
+/// The operands of a move that reduces.
+inline PENSTOCK_HOST_DEVICE Values values_of(const FusedCall& call, const FusedCall::Move& move,
+                                             std::uint32_t element_bytes) {
+  return {move.to, move.bytes / element_bytes, call.operand + move.first, move.operands,
+          call.ranks};
+}
 /// Threads in the one block.
 inline constexpr unsigned fused_threads = 512;
 
@@ -53,7 +59,7 @@ inline constexpr unsigned fused_threads = 512;
 ///     release_fence()       earlier accesses of all threads come before this thread's later
 ///                           stores, also as hosts and other GPUs see them
 ///     copy(move, from, first)            this thread's part: units first, first + threads(), ...
-///     combine<Format>(call, move, first) the same for a reduction
+///     combine<Format>(call, values, first) the same for a reduction
 template <class Format, class Block>
 class CarryingOut {
  public:
@@ -98,7 +104,8 @@ class CarryingOut {
       const std::uint32_t first =
           (block_.thread() + block_.threads() - begin % block_.threads()) % block_.threads();
       if (move.combines)
-        block_.template combine<Format>(call_, move, first);
+        block_.template combine<Format>(
+            call_, values_of(call_, move, sizeof(typename Format::Word)), first);
       else
         block_.copy(move, call_.operand[move.first], first);
       begin += (move.bytes + unit - 1) / unit;
@@ -118,12 +125,5 @@ class CarryingOut {
   CallTurn turn_;
   std::uint32_t word_ = 0, move_ = 0;  ///< the next ones in the lists
 };
-
-/// The operands of a move that reduces.
-inline PENSTOCK_HOST_DEVICE Values values_of(const FusedCall& call, const FusedCall::Move& move,
-                                             std::uint32_t element_bytes) {
-  return {move.to, move.bytes / element_bytes, call.operand + move.first, move.operands,
-          call.ranks};
-}
 
 }  // namespace penstock::gpu

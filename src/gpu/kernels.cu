@@ -3,5 +3,6 @@
 #include "gpu/words.cu"
 // Shared by both.
 #include "gpu/fused.cu"
-// Uses its block of threads.
+// They use its block of threads.
 #include "gpu/chunk_run.cu"
+#include "gpu/flagged.cu"

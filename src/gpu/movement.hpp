@@ -60,11 +60,11 @@ class Movement {
                     const coll::Step& step, Lanes& lanes, Lane lane);
   /// The GPU's address of the communicator's memory in the pool.
   cuda::DevicePointer in_pool(const std::byte* memory) const;
+  cuda::DevicePointer at(const Call& call, const coll::Span& span) const;
 
  private:
   Movement(coll::Communicator& core, std::shared_ptr<const Device> device)
       : core_(core), device_(device), results_(device), scratch_(device) {}
-  cuda::DevicePointer at(const Call& call, const coll::Span& span) const;
 
   coll::Communicator& core_;
   std::shared_ptr<const Device> device_;

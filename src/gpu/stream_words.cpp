@@ -29,16 +29,8 @@ Result<std::unique_ptr<StreamWords>> StreamWords::make(coll::Direct& core, const
 Result<void> StreamWords::open() {
   words_ = PENSTOCK_TRY(PinnedWords::make(device_));
   if (!device_->words_kernel()) return {};
-  const cuda::Driver& driver = device_->driver();
-  const Device::Scope scope(*device_);
-  const Epoch none;
-  cuda::Stream stream = nullptr;
-  PENSTOCK_TRY(driver.check(driver.mem_alloc(&epoch_, sizeof none), "a number of collectives"));
-  PENSTOCK_TRY(driver.check(driver.stream_create(&stream, cuda::stream_non_blocking), "a stream"));
-  (void)driver.copy_to_device(epoch_, &none, sizeof none, stream);
-  const auto cleared = driver.check(driver.stream_synchronize(stream), "a number of collectives");
-  (void)driver.stream_destroy(stream);
-  return cleared;
+  epoch_ = PENSTOCK_TRY(device_->zeroed_memory(sizeof(Epoch), "a number of collectives"));
+  return {};
 }
 
 StreamWords::~StreamWords() {

@@ -57,9 +57,9 @@ struct WordOps : LaunchWords {
 };
 static_assert(sizeof(WordOps) <= 4096);
 
-/// Called by one thread, before the rest. `Access`: loads and stores that hosts and other GPUs see.
+/// Numbers a call. `Access`: loads and stores that hosts and other GPUs see.
 template <class Access>
-PENSTOCK_HOST_DEVICE inline void begin_call(const LaunchWords& ops, const Access& access) {
+PENSTOCK_HOST_DEVICE inline void number_call(const LaunchWords& ops, const Access& access) {
   Epoch& epoch = *ops.epoch;
   const std::uint64_t before = access.load(ops.number);
   if (epoch.last == 0) {  // the host numbered the earlier calls
@@ -69,10 +69,18 @@ PENSTOCK_HOST_DEVICE inline void begin_call(const LaunchWords& ops, const Access
   epoch.turn.number = before + 1;
   epoch.turn.resumes = before != epoch.last ? 1 : 0;
   if (epoch.turn.resumes != 0) epoch.used[0] = epoch.used[1] = before;
-  epoch.turn.free = epoch.used[ops.half];
-  epoch.used[ops.half] = epoch.last = epoch.turn.number;
+  epoch.last = epoch.turn.number;
   access.store(ops.number, epoch.turn.number);
   access.store(ops.begun, epoch.turn.number);
+}
+
+/// Called by one thread, before the rest.
+template <class Access>
+PENSTOCK_HOST_DEVICE inline void begin_call(const LaunchWords& ops, const Access& access) {
+  number_call(ops, access);
+  Epoch& epoch = *ops.epoch;
+  epoch.turn.free = epoch.used[ops.half];
+  epoch.used[ops.half] = epoch.turn.number;
 }
 
 inline constexpr std::uint32_t looks_between_stops = 16;
