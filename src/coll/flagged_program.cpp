@@ -4,8 +4,8 @@
 
 #include "base/checked.hpp"
 #include "coherence/coherence.hpp"
-#include "coll/flagged_units.hpp"
 #include "schedule/builder.hpp"
+#include "schedule/flagged_units.hpp"
 
 namespace penstock::coll {
 

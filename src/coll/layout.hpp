@@ -28,7 +28,7 @@
 #include "base/checked.hpp"
 #include "coherence/coherence.hpp"
 #include "coll/communicator.hpp"
-#include "coll/flagged_units.hpp"
+#include "schedule/flagged_units.hpp"
 #include "schedule/placement.hpp"
 
 namespace penstock::coll {

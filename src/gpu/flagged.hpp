@@ -1,13 +1,13 @@
 // One launch for a small call of the direct form, whose data carries its own flags
-// (coll/flagged_units.hpp): a rank stores its payload into its own block of the pool, and polls the
-// data of the others there, without a doorbell, a fence or a second read in between. Compiled for
-// the GPU by flagged.cu, for the host by the stand-in GPU, and for simulated nodes by their tests.
-// Protocol: docs/protocols/flagged-calls.md. Source: PTX ISA 8.8, "Memory consistency model"
-// (accesses of vectors; morally strong accesses).
+// (schedule/flagged_units.hpp): a rank stores its payload into its own block of the pool, and polls
+// the data of the others there, without a doorbell, a fence or a second read in between. Compiled
+// for the GPU by flagged.cu, for the host by the stand-in GPU, and for simulated nodes by their
+// tests. Protocol: docs/protocols/flagged-calls.md. Source: PTX ISA 8.8, "Memory consistency
+// model".
 #pragma once
 
-#include "coll/flagged_units.hpp"
 #include "gpu/fused.hpp"
+#include "schedule/flagged_units.hpp"
 
 namespace penstock::gpu {
 
@@ -79,7 +79,7 @@ class UnitWalk {
  public:
   PENSTOCK_HOST_DEVICE UnitWalk(const Part* parts, std::uint32_t count, std::uint32_t first)
       : parts_(parts), count_(count), unit_(first) {
-    settle();
+    find_part();
   }
   PENSTOCK_HOST_DEVICE bool is_over() const { return part_ == count_; }
   PENSTOCK_HOST_DEVICE const Part& part() const { return parts_[part_]; }
@@ -91,11 +91,11 @@ class UnitWalk {
   }
   PENSTOCK_HOST_DEVICE void advance(std::uint32_t stride) {
     unit_ += stride;
-    settle();
+    find_part();
   }
 
  private:
-  PENSTOCK_HOST_DEVICE void settle() {
+  PENSTOCK_HOST_DEVICE void find_part() {
     while (part_ < count_ && unit_ >= coll::units_of(parts_[part_].bytes))
       unit_ -= coll::units_of(parts_[part_++].bytes);
   }
