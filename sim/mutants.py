@@ -57,6 +57,9 @@ CALLS = {
     # The order between lanes at the end of a call (src/coll/lane_run.cpp).
     r"has_announced": ["wait"],
     r"release_fence": ["store_fence"],
+    # Units of data and flag, and when a block may be written again (src/gpu/flagged.hpp).
+    r"store_unit": ["publish"],
+    r"has_arrived|may_reuse|must_clear": ["wait"],
 }
 CALL = re.compile(r"(?:[.>]|\b(?=(?:publish|observe|load)_checksummed_line))(%s)(?:<\w+>)?\(" % "|".join(CALLS))
 # These only pass the caller's place on.

@@ -100,8 +100,8 @@ TEST(FlaggedCalls, AreLetGoAtEachDeath) {
 TEST(FlaggedCalls, TakeNoDataOf2To31CallsBefore) {
   constexpr std::uint64_t again = 1ull << 31, clearing = (1 << 30) - 2;
   constexpr std::size_t calls_each = 8;
-  SimulatedPool pool;
   for (const std::uint32_t ranks : {2u, 3u}) {
+    SimulatedPool pool;
     const std::uint64_t area = place(pool, ranks);
     Drawing drawing = flagged_by(ranks);
     drawing.calls = 3 * calls_each;

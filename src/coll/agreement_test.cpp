@@ -6,8 +6,10 @@
 
 #include <functional>
 
+#include "coll/prepared.hpp"
 #include "coll/switch_interface.hpp"
 #include "pool/test_pool.hpp"
+#include "schedule/uniform.hpp"
 
 namespace penstock::coll {
 namespace {
@@ -31,11 +33,12 @@ class OwnSwitch : public SwitchPort {
 /// Visits the communicator of each rank, by rank. `ports`: by rank; empty: no rank has one.
 void for_agreed(const std::vector<Agreement::Wishes>& wishes,
                 const std::function<void(Communicator& comm)>& visit,
-                std::vector<std::shared_ptr<SwitchPort>> ports = {}) {
+                std::vector<std::shared_ptr<SwitchPort>> ports = {},
+                coherence::Mode mode = coherence::Mode::software) {
   ports.resize(wishes.size());
   const pool::TestFolder folder;
   const std::string spec = folder.file("pool");
-  EXPECT_TRUE(pool::create({.spec = spec, .bytes = 48 << 20, .max_processes = 16}));
+  EXPECT_TRUE(pool::create({.spec = spec, .bytes = 48 << 20, .mode = mode, .max_processes = 16}));
   const auto ranks = static_cast<std::uint32_t>(wishes.size());
   std::vector<std::unique_ptr<pool::Pool>> pools;
   std::vector<std::unique_ptr<arena::Arena>> arenas;
@@ -119,6 +122,55 @@ TEST(Agreement, UsesSwitchOnlyIfAllRanksKnowSwitches) {
   EXPECT_THAT(uses(true, true), ElementsAre(true, true));
   EXPECT_THAT(uses(true, false), ElementsAre(false, false));
   EXPECT_THAT(uses(false, true), ElementsAre(false, false));
+}
+
+/// The longest block of a flagged allreduce on each rank: 0, or a number of KB.
+std::vector<std::uint64_t> flagged_kb_of(const std::vector<Agreement::Wishes>& wishes,
+                                         coherence::Mode mode = coherence::Mode::hardware) {
+  std::vector<std::uint64_t> found;
+  const auto longest_of = [&](Communicator& comm) {
+    constexpr std::uint64_t kb = 1 << 10;
+    std::uint64_t longest = 0;
+    for (std::uint64_t bytes = kb; comm.is_direct() && bytes <= 64 * kb; bytes += kb) {
+      const Problem problem =
+          uniform_problem(Collective::allreduce, comm.ranks(), comm.self(), 0, bytes);
+      const auto prepared = comm.prepare_direct({.problem = &problem, .plan = comm.plan(problem)});
+      EXPECT_TRUE(prepared);
+      if ((*prepared)->flagged) longest = bytes / kb;
+    }
+    EXPECT_EQ(comm.has_flagged_calls(), longest != 0);
+    found.push_back(longest);
+  };
+  for_agreed(wishes, longest_of, {}, mode);
+  return found;
+}
+
+/// A rank cannot take by lanes what another has flagged.
+TEST(Agreement, FlagsWhatAllRanksCanFlag) {
+  const auto offers = [](std::uint64_t gpu, std::uint32_t bytes, bool anyhow = false) {
+    return Agreement::Wishes{.direct = gpu,
+                             .flagged_bytes = bytes,
+                             .flagged_anyhow = anyhow,
+                             .by_gpu = true,
+                             .gpu = gpu};
+  };
+  using testing::ElementsAre;
+  EXPECT_THAT(flagged_kb_of({offers(11, 16 << 10), offers(12, 16 << 10)}), ElementsAre(16, 16));
+  EXPECT_THAT(flagged_kb_of({offers(11, 16 << 10), offers(12, 3 << 10)}), ElementsAre(3, 3));
+  EXPECT_THAT(flagged_kb_of({offers(11, 3 << 10), offers(12, 16 << 10)}), ElementsAre(3, 3));
+  EXPECT_THAT(flagged_kb_of({offers(11, 0), offers(12, 16 << 10)}), ElementsAre(0, 0));
+  EXPECT_THAT(flagged_kb_of({offers(11, 16 << 10), offers(12, 0)}), ElementsAre(0, 0));
+  // Ranks that share a GPU.
+  EXPECT_THAT(flagged_kb_of({offers(11, 16 << 10), offers(11, 16 << 10)}), ElementsAre(0, 0));
+  EXPECT_THAT(flagged_kb_of({offers(11, 16 << 10, true), offers(11, 16 << 10)}), ElementsAre(0, 0));
+  EXPECT_THAT(flagged_kb_of({offers(11, 16 << 10, true), offers(11, 16 << 10, true)}),
+              ElementsAre(16, 16));
+  EXPECT_THAT(flagged_kb_of({offers(11, ~0u), offers(12, ~0u)}), ElementsAre(32, 32));
+  EXPECT_THAT(flagged_kb_of({offers(11, 16 << 10), {.by_gpu = true, .gpu = 12}}),
+              ElementsAre(0, 0));
+  EXPECT_THAT(
+      flagged_kb_of({offers(11, 16 << 10), offers(12, 16 << 10)}, coherence::Mode::software),
+      ElementsAre(0, 0));
 }
 
 }  // namespace

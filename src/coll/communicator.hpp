@@ -270,7 +270,7 @@ class Communicator {
   std::uint32_t ranks() const;
   std::uint32_t self() const;
   const Shape& shape() const;
-  bool is_direct() const;   ///< Options::direct
+  bool is_direct() const;  ///< Options::direct
   bool has_flagged_calls() const;
   /// Address of the block that `rank` writes in the `call`-th flagged call.
   std::byte* flagged_block_of(std::uint32_t rank, std::uint64_t call) const;

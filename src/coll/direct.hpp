@@ -60,7 +60,7 @@ class Direct {
   Result<void> look_for_failures(const char* what);
   std::string names(const Missing& missing) const { return s_.group.names(missing); }
   group::Group& group() const { return s_.group; }
-  /// Address of the word by which `rank` tells `to` what it has finished.
+  /// Address of the word by which `rank` tells `to` of its last finished collective.
   const std::byte* finished_word(std::uint32_t rank, std::uint32_t to) const {
     return s_.at(s_.layout.direct_finished(rank, to));
   }

@@ -26,7 +26,7 @@ bool is_flagged(const Problem& problem, const Shape& shape, std::uint64_t longes
   return bytes <= cut_of(problem, {.slot_bytes = shape.flagged_bytes, .eager = true}).bytes;
 }
 
-/// A rank publishes from scratch memory only what it has moved there.
+/// Data that a rank publishes from scratch memory was moved there before.
 FlaggedProgram flagged_program_of(const Schedule& schedule) {
   FlaggedProgram made;
   for (std::uint32_t i = 0; i < schedule.steps.size(); ++i) {

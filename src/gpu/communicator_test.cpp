@@ -30,7 +30,7 @@ TEST_F(GpuCommunicator, MovesWhatEachCollectivePromises) {
 }
 
 TEST_F(GpuCommunicator, ReducesAsHostsDo) {
-  for (const Form& form : {forms[0], forms[2], forms[4], forms[6]}) {
+  for (const Form& form : {forms[0], forms[2], forms[4], forms[6], forms[7]}) {
     make_pool(form);
     run(3, 3, form.shape, reduce_all_both_ways);
   }
@@ -63,7 +63,7 @@ void abort_from_another_thread(const Rank& rank) {
 }
 
 TEST_F(GpuCommunicator, AbortsFromAnotherThread) {
-  for (const Form& form : {forms[0], forms[2], forms[4], forms[6]}) {
+  for (const Form& form : {forms[0], forms[2], forms[4], forms[6], forms[7]}) {
     make_pool(form);
     run(2, 2, form.shape, abort_from_another_thread);
   }
@@ -117,7 +117,7 @@ void enter_after_an_abort(const Rank& rank, std::atomic<bool>& ended) {
 }
 
 TEST_F(GpuCommunicator, AbortAfterAllCallsIsHarmless) {
-  for (const Form& form : {forms[0], forms[2], forms[4], forms[6]}) {
+  for (const Form& form : {forms[0], forms[2], forms[4], forms[6], forms[7]}) {
     make_pool(form);
     std::atomic<bool> ended{false};
     run(2, 2, form.shape, [&](const Rank& rank) { enter_after_an_abort(rank, ended); });
@@ -236,7 +236,7 @@ void use_buffer_again(const Rank& rank) {
 }
 
 TEST_F(GpuCommunicator, DrainAwaitsAbortedCalls) {
-  for (const Form& form : {forms[0], forms[2], forms[4], forms[6]}) {
+  for (const Form& form : {forms[0], forms[2], forms[4], forms[6], forms[7]}) {
     make_pool(form);
     run(2, 2, form.shape, use_buffer_again);
   }
@@ -251,7 +251,7 @@ class GpuWithoutStreamWords : public GpuCommunicator {
 
 TEST_F(GpuWithoutStreamWords, MovesAndReducesAlike) {
   if (on_a_gpu()) GTEST_SKIP() << "a GPU has them";
-  for (const Form& form : {forms[2], forms[4]}) {
+  for (const Form& form : {forms[2], forms[4], forms[7]}) {
     make_pool(form);
     run(4, 2, form.shape, [](const Rank& rank) { move_in_turn(rank, base::seed_in_tests(), 40); });
     run(3, 3, form.shape, reduce_all_both_ways);
@@ -279,7 +279,7 @@ class GpuWithOneQueue : public GpuCommunicator {
 };
 
 TEST_F(GpuWithOneQueue, MovesAndReducesAlike) {
-  for (const Form& form : {forms[0], forms[2], forms[4], forms[6]}) move_and_reduce(form);
+  for (const Form& form : {forms[0], forms[2], forms[4], forms[6], forms[7]}) move_and_reduce(form);
 }
 
 TEST_F(GpuWithOneQueue, MovesAndReducesAlikeByLaunches) {
@@ -310,7 +310,7 @@ void replay(const Rank& rank, int calls, std::uint32_t turns) {
 }
 
 TEST_F(GpuCommunicator, AGraphIsLaunchedAnyNumberOfTimes) {
-  for (const Form& form : {forms[2], forms[3], forms[4]}) {
+  for (const Form& form : {forms[2], forms[3], forms[4], forms[7]}) {
     make_pool(form);
     for (const int calls : {1, 2}) {
       run(2, 2, form.shape, [calls](const Rank& rank) { replay(rank, calls, 14); });
@@ -321,7 +321,7 @@ TEST_F(GpuCommunicator, AGraphIsLaunchedAnyNumberOfTimes) {
 
 /// The very first call is in a graph, in the mode that forbids all threads to allocate.
 TEST_F(GpuCommunicator, ACaptureForbidsNothingThatACallDoes) {
-  for (const Form& form : {forms[2], forms[4]}) {
+  for (const Form& form : {forms[2], forms[4], forms[7]}) {
     make_pool(form);
     run(1, 1, form.shape, [](const Rank& rank) {
       Sums sums(rank, 10);
@@ -376,7 +376,7 @@ void wait_in_vain(const Rank& rank, bool in_graph) {
 }
 
 TEST_F(GpuCommunicator, ATimeoutLetsTheStreamsGo) {
-  for (const Form& form : {forms[0], forms[2], forms[3], forms[4], forms[6]}) {
+  for (const Form& form : {forms[0], forms[2], forms[3], forms[4], forms[6], forms[7]}) {
     make_pool(form);
     for (const bool in_graph : {false, true})
       if (form.shape.direct || !in_graph)
@@ -435,7 +435,7 @@ void wait_in_vain_and_capture(const Rank& rank) {
 }
 
 TEST_F(GpuCommunicator, AGraphLeavesNoEarlierCallUnwatched) {
-  for (const Form& form : {forms[2], forms[4]}) {
+  for (const Form& form : {forms[2], forms[4], forms[7]}) {
     make_pool(form);
     run(2, 2, form.shape, wait_in_vain_and_capture);
   }
@@ -463,7 +463,7 @@ void end_during_a_graph(const Rank& rank) {
 }
 
 TEST_F(GpuCommunicator, EndsWhenItsGraphsHave) {
-  for (const Form& form : {forms[2], forms[4]}) {
+  for (const Form& form : {forms[2], forms[4], forms[7]}) {
     make_pool(form);
     for (int turn = 0; turn < 5; ++turn) run(2, 2, form.shape, end_during_a_graph);
   }
@@ -471,7 +471,7 @@ TEST_F(GpuCommunicator, EndsWhenItsGraphsHave) {
 
 /// Another thread captures in the mode that forbids all threads calls that may wait.
 TEST_F(GpuCommunicator, DrainsAndEndsDuringACapture) {
-  for (const Form& form : {forms[0], forms[2], forms[4], forms[6]}) {
+  for (const Form& form : {forms[0], forms[2], forms[4], forms[6], forms[7]}) {
     make_pool(form);
     run(1, 1, form.shape, [](const Rank& rank) {
       const Device::Scope scope(rank.device);
@@ -517,7 +517,7 @@ void enter_when_seen(const Rank& rank) {
 }
 
 TEST_F(GpuCommunicator, WhatAGpuWaitsForIsShown) {
-  for (const Form& form : {forms[2], forms[3], forms[4]}) {
+  for (const Form& form : {forms[2], forms[3], forms[4], forms[7]}) {
     make_pool(form);
     run(2, 2, form.shape, enter_when_seen);
   }
@@ -525,7 +525,7 @@ TEST_F(GpuCommunicator, WhatAGpuWaitsForIsShown) {
 
 /// One thread enqueues while another polls for errors, and finally aborts.
 TEST_F(GpuCommunicator, AnotherThreadAsksAndAborts) {
-  for (const Form& form : {forms[0], forms[2], forms[4], forms[6]}) {
+  for (const Form& form : {forms[0], forms[2], forms[4], forms[6], forms[7]}) {
     make_pool(form);
     run(2, 2, form.shape, [](const Rank& rank) {
       Sums sums(rank, 300);

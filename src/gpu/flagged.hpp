@@ -9,6 +9,13 @@
 #include "gpu/fused.hpp"
 #include "schedule/flagged_units.hpp"
 
+/// Keeps an array in registers.
+#ifdef __CUDA_ARCH__
+#define PENSTOCK_UNROLL _Pragma("unroll")
+#else
+#define PENSTOCK_UNROLL
+#endif
+
 namespace penstock::gpu {
 
 inline constexpr std::uint32_t max_flagged_ranks = 48;  ///< as coll::max_flagged_ranks
@@ -56,7 +63,7 @@ struct FlaggedCall : LaunchWords {
   double factor = 1;
   const void* factor_at = nullptr;
   FlaggedUnit* own = nullptr;         ///< this rank's first block
-  std::uint64_t* finished = nullptr;  ///< by rank: what it has told this rank
+  std::uint64_t* finished = nullptr;  ///< by rank: its word "finished" for this rank
   std::uint64_t* tells = nullptr;     ///< this rank's word for rank 0
   std::uint64_t hears = 0;            ///< by rank, a bit: this rank takes data of it
   std::uint32_t tells_stride = 0;     ///< words to that for the next rank
@@ -211,7 +218,7 @@ class CarryingFlagged {
     }
   }
 
-  /// Clears the whole block, whoever writes in this call.
+  /// Clears the whole block of this rank.
   PENSTOCK_HOST_DEVICE void clear() {
     for (std::uint32_t i = block_.thread(); i < call_.block_units; i += block_.threads())
       block_.store_unit(own_units() + i, {});
@@ -219,9 +226,15 @@ class CarryingFlagged {
     block_.release_fence();
   }
 
+  /// Moves data that is published later. Threads have found the operands, each some of them.
+  PENSTOCK_HOST_DEVICE void keep() {
+    block_.sync_threads();
+    move_some(0, call_.keeps);
+    block_.sync_threads();
+  }
+
   PENSTOCK_HOST_DEVICE void put_all() {
-    if (call_.keeps != 0) move_some(0, call_.keeps);
-    if (call_.keeps != 0) block_.sync_threads();
+    if (call_.keeps != 0) keep();
     using Walk = UnitWalk<FlaggedCall::Put>;
     for (Walk at(call_.put, call_.puts, block_.thread()); !at.is_over();
          at.advance(block_.threads())) {
@@ -251,9 +264,7 @@ class CarryingFlagged {
     while (!at.is_over()) {
       Wanted wanted[at_once];
       std::uint32_t count = 0;
-#ifdef __CUDA_ARCH__
-#pragma unroll
-#endif
+      PENSTOCK_UNROLL
       for (std::uint32_t k = 0; k < at_once; ++k) {
         if (at.is_over()) continue;
         wanted[k] = want(at);
@@ -273,35 +284,53 @@ class CarryingFlagged {
             to + std::size_t{at.unit()} * coll::unit_payload, at.bytes()};
   }
 
+  /// A look at all units, then at one that was missing until it is there, then at all others again:
+  /// so waiting for a late rank costs the bus one load of each thread at a time.
   PENSTOCK_HOST_DEVICE bool take(const Wanted (&wanted)[at_once], std::uint32_t count,
                                  std::uint64_t stopped) const {
     FlaggedUnit units[at_once];
-    for (std::uint32_t looks = 1;; ++looks) {
-      bool all = true;
-#ifdef __CUDA_ARCH__
-#pragma unroll
-#endif
+    std::uint32_t missing = (1u << count) - 1;  // by unit, a bit
+    for (;;) {
+      PENSTOCK_UNROLL
       for (std::uint32_t k = 0; k < at_once; ++k)
-        if (k < count) units[k] = block_.load_unit(wanted[k].from);
-#ifdef __CUDA_ARCH__
-#pragma unroll
-#endif
-      for (std::uint32_t k = 0; k < at_once; ++k)
-        if (k < count) all = block_.has_arrived(units[k], flag_) && all;
-      if (all) break;
-      if (looks % looks_between_stops == 0 && block_.load(call_.stops) != 0) return false;
-      block_.pause();
+        if ((missing >> k & 1) != 0) units[k] = block_.load_unit(wanted[k].from);
+      const FlaggedUnit* awaited = nullptr;
+      PENSTOCK_UNROLL
+      for (std::uint32_t k = 0; k < at_once; ++k) {
+        if ((missing >> k & 1) == 0) continue;
+        if (block_.has_arrived(units[k], flag_))
+          missing &= ~(1u << k);
+        else
+          awaited = wanted[k].from;
+      }
+      if (missing == 0) break;
+      FlaggedUnit unit;
+      if (!await_unit(awaited, unit)) return false;
+      PENSTOCK_UNROLL
+      for (std::uint32_t k = 0; k < at_once; ++k) {
+        if ((missing >> k & 1) == 0 || wanted[k].from != awaited) continue;
+        units[k] = unit;
+        missing &= ~(1u << k);
+      }
+      if (missing == 0) break;
     }
     if (stopped != 0) return false;
-#ifdef __CUDA_ARCH__
-#pragma unroll
-#endif
+    PENSTOCK_UNROLL
     for (std::uint32_t k = 0; k < at_once; ++k) {
       if (k >= count) break;
       const std::uint64_t payload = (units[k].half[0] & 0xffffffff) | units[k].half[1] << 32;
       store_payload(wanted[k].to, payload, wanted[k].bytes);
     }
     return true;
+  }
+
+  PENSTOCK_HOST_DEVICE bool await_unit(const FlaggedUnit* from, FlaggedUnit& unit) const {
+    for (std::uint32_t looks = 1;; ++looks) {
+      block_.pause();
+      unit = block_.load_unit(from);
+      if (block_.has_arrived(unit, flag_)) return true;
+      if (looks % looks_between_stops == 0 && block_.load(call_.stops) != 0) return false;
+    }
   }
 
   /// This rank needs nothing more of the others, and all its data has left.
@@ -345,3 +374,5 @@ class CarryingFlagged {
 };
 
 }  // namespace penstock::gpu
+
+#undef PENSTOCK_UNROLL

@@ -17,7 +17,7 @@ using testing::HasSubstr;
 
 class GpuFused : public GpuCommunicator {
  protected:
-  static constexpr std::array by_one_launch{forms[4], forms[6]};
+  static constexpr std::array by_one_launch{forms[4], forms[6], forms[7]};
 };
 
 TEST_F(GpuFused, ASmallCallIsOneLaunch) {
@@ -25,13 +25,15 @@ TEST_F(GpuFused, ASmallCallIsOneLaunch) {
   for (const Form& form : by_one_launch) {
     SCOPED_TRACE(form.name);
     make_pool(form);
-    const auto fused = launches_of("penstock_fused_"), combined = launches_of("penstock_combine_");
+    const char* const kernels =
+        form.shape.flagged_bytes != 0 ? "penstock_flagged_" : "penstock_fused_";
+    const auto fused = launches_of(kernels), combined = launches_of("penstock_combine_");
     run(3, 3, form.shape, [](const Rank& rank) {
       const Sums small(rank, 100);
       for (int i = 0; i < 5; ++i) ASSERT_TRUE(small.enqueue());
       small.wait();
     });
-    EXPECT_EQ(launches_of("penstock_fused_") - fused, 15u);
+    EXPECT_EQ(launches_of(kernels) - fused, 15u);
     EXPECT_EQ(launches_of("penstock_combine_"), combined);
     // Longer than the limit, and with more chunks than a launch takes.
     run(3, 3, form.shape, [](const Rank& rank) {
@@ -41,7 +43,7 @@ TEST_F(GpuFused, ASmallCallIsOneLaunch) {
         sums.wait();
       }
     });
-    EXPECT_EQ(launches_of("penstock_fused_") - fused, 15u);
+    EXPECT_EQ(launches_of(kernels) - fused, 15u);
     EXPECT_GT(launches_of("penstock_combine_"), combined);
   }
 }
@@ -153,7 +155,7 @@ TEST_F(GpuFused, AnySizeAndPlace) {
 }
 
 TEST_F(GpuFused, MovesAndReducesAmongMoreRanks) {
-  for (const Form& form : {forms[5], forms[6]}) {
+  for (const Form& form : {forms[5], forms[6], forms[7]}) {
     make_pool(form);
     run(5, 3, form.shape, [](const Rank& rank) {
       move_in_turn(rank, base::seed_in_tests(), 15);

@@ -112,7 +112,7 @@ TEST_F(GpuWithFullQueues, LongCallByLaunchesWaitsOutsideTheDriver) {
 }
 
 TEST_F(GpuWithFullQueues, SmallCallsWaitOutsideTheDriver) {
-  for (const Form& form : {forms[0], forms[2], forms[4], forms[6]})
+  for (const Form& form : {forms[0], forms[2], forms[4], forms[6], forms[7]})
     run_by(form, make_many_small_calls);
 }
 

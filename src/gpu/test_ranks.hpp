@@ -29,18 +29,23 @@ struct Form {
   coll::Shape shape;
   const char* fused_bytes = "0";
 };
-constexpr coll::Shape small_direct() {
+constexpr coll::Shape small_direct(std::uint64_t flagged_bytes = 0) {
   coll::Shape shape = small;
   shape.direct = true;
+  shape.flagged_bytes = flagged_bytes;
   return shape;
 }
-inline constexpr Form forms[] = {{"proxy", coherence::Mode::software, small},
-                                 {"proxy", coherence::Mode::hardware, small},
-                                 {"direct", coherence::Mode::hardware, small_direct()},
-                                 {"direct", coherence::Mode::uncached, small_direct()},
-                                 {"one launch", coherence::Mode::hardware, small_direct(), "64K"},
-                                 {"one launch", coherence::Mode::uncached, small_direct(), "64K"},
-                                 {"one launch by proxy", coherence::Mode::software, small, "64K"}};
+/// Payload of a flagged block: of more bytes than a launch has threads for in one turn.
+inline constexpr std::uint64_t small_flagged = 5 * 224;
+inline constexpr Form forms[] = {
+    {"proxy", coherence::Mode::software, small},
+    {"proxy", coherence::Mode::hardware, small},
+    {"direct", coherence::Mode::hardware, small_direct()},
+    {"direct", coherence::Mode::uncached, small_direct()},
+    {"one launch", coherence::Mode::hardware, small_direct(), "64K"},
+    {"one launch", coherence::Mode::uncached, small_direct(), "64K"},
+    {"one launch by proxy", coherence::Mode::software, small, "64K"},
+    {"flagged", coherence::Mode::hardware, small_direct(small_flagged), "64K"}};
 
 /// Memory of a GPU for all ranks of a job. Freeing memory waits for all streams of the process, and
 /// those of other ranks may wait for this rank's next call: so memory is freed after all ranks have
@@ -156,8 +161,11 @@ class GpuCommunicator : public testing::Test {
   void run(std::uint32_t ranks, std::uint32_t nodes, const coll::Shape& shape,
            const std::function<void(const Rank&)>& body) {
     std::vector<std::unique_ptr<pool::Pool>> pools;
-    coll::Options options{
-        .shape = shape, .plan_override = plan_override_, .direct = shape.direct, .by_gpus = true};
+    coll::Options options{.shape = shape,
+                          .plan_override = plan_override_,
+                          .direct = shape.direct,
+                          .flagged_bytes = shape.flagged_bytes,
+                          .by_gpus = true};
     for (std::uint32_t r = 0; r < ranks; ++r) {
       auto attached = pool::Pool::attach(
           {.spec = spec_, .rank = static_cast<int>(r), .job = "gpu", .emulated_node = r % nodes});
