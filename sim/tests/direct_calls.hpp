@@ -239,6 +239,17 @@ inline bool is_for_launches(const coll::TestCall& call, coll::Plan plan, const c
   return true;
 }
 
+/// Whether no rank of a flagged call overwrites its own operands.
+inline bool can_combine_at_once(const coll::TestCall& call, const coll::Shape& shape) {
+  const coll::Plan plan{.slot_bytes = shape.flagged_bytes, .slots = 2, .eager = true};
+  for (std::uint32_t rank = 0; rank < call.ranks; ++rank) {
+    const coll::Problem problem = make(call, rank).problem;
+    const auto schedule = build(problem, plan);
+    if (!schedule || !coll::can_combine_at_once(*schedule, problem.in_place)) return false;
+  }
+  return true;
+}
+
 struct Drawing {
   std::uint32_t ranks = 2, calls = 8, victim = ~0u;
   bool watched = true;
@@ -249,6 +260,7 @@ struct Drawing {
   bool empty = false;       ///< GPUs' calls move nothing, with hosts' calls in between
   bool flagged = false;     ///< calls that can be flagged are; by launches of all ranks
   bool only_flagged = false;
+  bool broadcasts = false;  ///< all from rank 0, which does not hear the others
   std::vector<Plan::Skip> skips = {};
 };
 
@@ -276,12 +288,16 @@ inline void draw_call(Plan& plan, const Drawing& drawing, std::mt19937_64& rando
     by_hosts = number % 2 == 0;
     call = broadcast_from(0, drawing.ranks, by_hosts ? few_lines : 0);
   }
-  if (call.collective == Collective::broadcast && (drawing.empty || drawing.at_the_end)) how = {};
+  if (drawing.broadcasts) call = broadcast_from(0, drawing.ranks, 4 * (1 + random() % 50));
+  if (call.collective == Collective::broadcast &&
+      (drawing.empty || drawing.at_the_end || drawing.broadcasts))
+    how = {};
   if (drawing.flagged) call.known = true;
   call.salt = static_cast<std::uint32_t>(random());
   const bool is_flagged = coll::is_flagged(make(call, 0).problem, plan.shape, plan.flagged_bytes);
   if (drawing.only_flagged && !is_flagged) return;
   how.slot_bytes = small_shape.slot_bytes;
+  if (is_flagged && !can_combine_at_once(call, plan.shape)) return;
   if (drawing.launches && !is_for_launches(call, how, plan.shape, coll::NodeMap(plan.node_of)))
     return;
   plan.calls.push_back(call);

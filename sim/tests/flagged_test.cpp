@@ -43,9 +43,12 @@ TEST(FlaggedCalls, WaitForReadersOfTheirBlock) {
   drawing.calls = 12;
   drawing.one_of_by_hosts = 0;
   drawing.only_flagged = true;
-  const Scenario scenario = calls(pool, area, drawing);
-  expect_held(subject, "nothing else", explore(scenario, 60));
-  expect_held(subject, "nothing else, late stores", explore(with_late_stores(scenario), 60));
+  for (const bool broadcasts : {false, true}) {
+    drawing.broadcasts = broadcasts;
+    const Scenario scenario = calls(pool, area, drawing);
+    expect_held(subject, "nothing else", explore(scenario, 60));
+    expect_held(subject, "nothing else, late stores", explore(with_late_stores(scenario), 60));
+  }
 }
 
 TEST(FlaggedCalls, NeedNoHostToGoOn) {

@@ -9,6 +9,14 @@ namespace {
 
 constexpr unsigned wide_bytes = 16;
 
+/// Loads from the pool are volatile: others write a chunk while this GPU runs, and no older copy of
+/// it may be used. Such a load is of global memory; others may be of shared memory.
+template <bool from_pool, class Word>
+__device__ Word load_from(const Word* at) {
+  if constexpr (from_pool) return __ldcv(at);
+  return *at;
+}
+
 __device__ bool is_wide(const Values& values) {
   std::uintptr_t bits = reinterpret_cast<std::uintptr_t>(values.result);
   for (std::uint32_t k = 0; k < values.operands; ++k)
@@ -24,15 +32,14 @@ template <class Call, class Arithmetic>
 struct Loads {
   static constexpr bool is_rare =
       Arithmetic::family == Family::product || Arithmetic::family == Family::bits;
+  static constexpr bool from_pool = Call::reduces_in_pool;
   static constexpr unsigned operands = 2;
   static constexpr unsigned words = !std::is_same_v<Call, Combine> || is_rare ? 1
                                     : sizeof(typename Arithmetic::Word) == 1  ? 2
                                                                               : 4;
 };
 
-/// 16 bytes of each operand, at `i` and at `words` - 1 places behind, before `end`. Loads from the
-/// pool are volatile: others write a chunk while this GPU runs, and no older copy of it may be
-/// used.
+/// 16 bytes of each operand, at `i` and at `words` - 1 places behind, before `end`.
 template <class Loads, class Arithmetic>
 __device__ void combine_wide(const Values& values, std::size_t i, std::size_t stride,
                              std::size_t end, const Arithmetic& arithmetic) {
@@ -47,7 +54,8 @@ __device__ void combine_wide(const Values& values, std::size_t i, std::size_t st
 #pragma unroll
       for (unsigned w = 0; w < words; ++w)
         if (k + o < values.operands && i + w * stride < end)
-          bits[o][w] = __ldcv(static_cast<const uint4*>(values.operand[k + o]) + i + w * stride);
+          bits[o][w] = load_from<Loads::from_pool>(
+              static_cast<const uint4*>(values.operand[k + o]) + i + w * stride);
 #pragma unroll
     for (unsigned o = 0; o < operands; ++o) {
       if (k + o >= values.operands) break;

@@ -25,6 +25,7 @@ inline constexpr std::uint32_t max_operands = 448;
 /// A launch that reduces. `factor_at` points to a premultiplied sum's factor, as a value of the
 /// type; null: the factor is `factor`.
 struct Combine {
+  static constexpr bool reduces_in_pool = true;  ///< operands may lie in the pool
   void* result = nullptr;
   std::uint64_t elements = 0;
   double factor = 1;

@@ -35,6 +35,11 @@ class FlaggedBlock : public DeviceBlock {
                  : "memory");
     return unit;
   }
+  /// From the GPU's memory or the block's. A call, because kernels have it in two places.
+  __device__ __noinline__ void copy(const FusedCall::Move& move, const void* from,
+                                    std::uint32_t first) const {
+    copy_all<false>(move, from, first);
+  }
   __device__ bool has_arrived(const FlaggedUnit& unit, std::uint32_t flag) const {
     return coll::flag_in(unit.half[0]) == flag && coll::flag_in(unit.half[1]) == flag;
   }

@@ -36,6 +36,7 @@ struct FlaggedUnit {
 
 /// Arguments of one launch. Pointers are the GPU's.
 struct FlaggedCall : LaunchWords {
+  static constexpr bool reduces_in_pool = false;
   static constexpr std::uint32_t max_parts = max_flagged_ranks, max_moves = 8,
                                  max_operands = max_flagged_ranks + max_moves;
   /// Payload for other ranks.
@@ -112,18 +113,28 @@ class UnitWalk {
   std::uint32_t part_ = 0, unit_;
 };
 
+// Bytes one by one. Calls: addresses are seldom odd, and a kernel has this code in many places.
+PENSTOCK_HOST_DEVICE inline __attribute__((noinline)) std::uint64_t load_bytes(
+    const void* from, std::uint32_t bytes) {
+  std::uint64_t payload = 0;
+  for (std::uint32_t i = 0; i < bytes; ++i)
+    payload |= std::uint64_t{static_cast<const unsigned char*>(from)[i]} << 8 * i;
+  return payload;
+}
+PENSTOCK_HOST_DEVICE inline __attribute__((noinline)) void store_bytes(void* to,
+                                                                       std::uint64_t payload,
+                                                                       std::uint32_t bytes) {
+  for (std::uint32_t i = 0; i < bytes; ++i)
+    static_cast<unsigned char*>(to)[i] = static_cast<unsigned char>(payload >> 8 * i);
+}
+
 /// Up to 8 bytes at any address.
 PENSTOCK_HOST_DEVICE inline std::uint64_t load_payload(const void* from, std::uint32_t bytes) {
   const auto address = reinterpret_cast<std::uintptr_t>(from);
   if (bytes == 8 && address % 8 == 0) return *static_cast<const std::uint64_t*>(from);
-  std::uint64_t payload = 0;
-  if (bytes == 8 && address % 4 == 0) {
-    const auto* const words = static_cast<const std::uint32_t*>(from);
-    return std::uint64_t{words[1]} << 32 | words[0];
-  }
-  for (std::uint32_t i = 0; i < bytes; ++i)
-    payload |= std::uint64_t{static_cast<const unsigned char*>(from)[i]} << 8 * i;
-  return payload;
+  if (bytes != 8 || address % 4 != 0) return load_bytes(from, bytes);
+  const auto* const words = static_cast<const std::uint32_t*>(from);
+  return std::uint64_t{words[1]} << 32 | words[0];
 }
 PENSTOCK_HOST_DEVICE inline void store_payload(void* to, std::uint64_t payload,
                                                std::uint32_t bytes) {
@@ -134,8 +145,7 @@ PENSTOCK_HOST_DEVICE inline void store_payload(void* to, std::uint64_t payload,
     static_cast<std::uint32_t*>(to)[0] = static_cast<std::uint32_t>(payload);
     static_cast<std::uint32_t*>(to)[1] = static_cast<std::uint32_t>(payload >> 32);
   } else {
-    for (std::uint32_t i = 0; i < bytes; ++i)
-      static_cast<unsigned char*>(to)[i] = static_cast<unsigned char>(payload >> 8 * i);
+    store_bytes(to, payload, bytes);
   }
 }
 
@@ -173,7 +183,7 @@ class CarryingFlagged {
     goes_on = block_.sync_and(goes_on);
     turn_ = call_.begins != 0 ? call_.epoch->turn.number : call_.turn;
     if (goes_on) tell_all();
-    if (goes_on) move_some(call_.keeps, call_.moves);
+    if (goes_on) move_all();
     // After all stores and words of the block: the host then takes the call for done.
     block_.sync_threads();
     if (block_.thread() != 0) return;
@@ -226,10 +236,14 @@ class CarryingFlagged {
     block_.release_fence();
   }
 
-  /// Moves data that is published later. Threads have found the operands, each some of them.
+  /// Copies data that is published later. Threads have found the operands, each some of them.
   PENSTOCK_HOST_DEVICE void keep() {
     block_.sync_threads();
-    move_some(0, call_.keeps);
+    std::uint32_t taken = 0;
+    for (std::uint32_t i = 0; i < call_.keeps; ++i) {
+      const FusedCall::Move& move = call_.move[i];
+      block_.copy(move, block_.operands()[move.first], first_of(move, taken));
+    }
     block_.sync_threads();
   }
 
@@ -347,23 +361,29 @@ class CarryingFlagged {
     call_.state->used[block_of_call()] = turn_;
   }
 
-  PENSTOCK_HOST_DEVICE void move_some(std::uint32_t begin, std::uint32_t end) {
-    constexpr std::uint32_t unit = 16;
+  PENSTOCK_HOST_DEVICE void move_all() {
     const void* const* const operands = block_.operands();
-    std::uint32_t taken = 0;  // as in CarryingOut
-    for (std::uint32_t i = begin; i < end; ++i) {
+    std::uint32_t taken = 0;
+    for (std::uint32_t i = call_.keeps; i < call_.moves; ++i) {
       const FusedCall::Move& move = call_.move[i];
-      const std::uint32_t first =
-          (block_.thread() + block_.threads() - taken % block_.threads()) % block_.threads();
+      const std::uint32_t first = first_of(move, taken);
+      const Values values{move.to, move.bytes / sizeof(typename Format::Word),
+                          operands + move.first, move.operands, call_.ranks};
       if (move.combines)
-        block_.template combine<Format>(call_,
-                                        Values{move.to, move.bytes / sizeof(typename Format::Word),
-                                               operands + move.first, move.operands, call_.ranks},
-                                        first);
+        block_.template combine<Format>(call_, values, first);
       else
         block_.copy(move, operands[move.first], first);
-      taken += (move.bytes + unit - 1) / unit;
     }
+  }
+  /// This thread's first unit of a move, whose first unit is the next thread's after the last one's
+  /// of the move before. `taken`: units so far.
+  PENSTOCK_HOST_DEVICE std::uint32_t first_of(const FusedCall::Move& move,
+                                              std::uint32_t& taken) const {
+    constexpr std::uint32_t unit = 16;
+    const std::uint32_t threads = block_.threads();
+    const std::uint32_t first = (block_.thread() + threads - taken % threads) % threads;
+    taken += (move.bytes + unit - 1) / unit;
+    return first;
   }
 
   const FlaggedCall& call_;

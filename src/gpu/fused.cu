@@ -23,14 +23,19 @@ struct DeviceBlock {
   __device__ void release_fence() const { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
 
   __device__ void copy(const FusedCall::Move& move, const void* from, std::uint32_t first) const {
+    copy_all<true>(move, from, first);
+  }
+  template <bool from_pool>
+  __device__ void copy_all(const FusedCall::Move& move, const void* from,
+                           std::uint32_t first) const {
     const auto bits =
         reinterpret_cast<std::uintptr_t>(move.to) | reinterpret_cast<std::uintptr_t>(from);
     std::uint32_t copied = 0;
     if (bits % sizeof(uint4) == 0)
-      copied = copy_words<uint4>(move, from, 0, first);
+      copied = copy_words<from_pool, uint4>(move, from, 0, first);
     else if (bits % sizeof(unsigned) == 0)
-      copied = copy_words<unsigned>(move, from, 0, first);
-    copy_words<unsigned char>(move, from, copied, first);
+      copied = copy_words<from_pool, unsigned>(move, from, 0, first);
+    copy_words<from_pool, unsigned char>(move, from, copied, first);
   }
   template <class Format, class Call>
   __device__ void combine(const Call& call, const Values& values, std::uint32_t first) const {
@@ -39,8 +44,8 @@ struct DeviceBlock {
 
  private:
   /// Copies from byte `begin` on; returns where whole words end. Several loads are in flight at
-  /// once; they are volatile, as in combine.cu.
-  template <class Word>
+  /// once.
+  template <bool from_pool, class Word>
   __device__ std::uint32_t copy_words(const FusedCall::Move& move, const void* from,
                                       std::uint32_t begin, std::uint32_t first) const {
     const auto* const source =
@@ -53,11 +58,12 @@ struct DeviceBlock {
     for (; i + (at_once - 1) * step < count; i += at_once * step) {
       Word words[at_once];
 #pragma unroll
-      for (std::uint32_t k = 0; k < at_once; ++k) words[k] = __ldcv(source + i + k * step);
+      for (std::uint32_t k = 0; k < at_once; ++k)
+        words[k] = load_from<from_pool>(source + i + k * step);
 #pragma unroll
       for (std::uint32_t k = 0; k < at_once; ++k) target[i + k * step] = words[k];
     }
-    for (; i < count; i += step) target[i] = __ldcv(source + i);
+    for (; i < count; i += step) target[i] = load_from<from_pool>(source + i);
     return begin + count * sizeof(Word);
   }
 };

@@ -14,6 +14,7 @@ namespace penstock::gpu {
 
 /// Arguments of one launch. Pointers are the GPU's.
 struct FusedCall : LaunchWords {
+  static constexpr bool reduces_in_pool = true;
   static constexpr std::uint32_t max_words = 128, max_moves = 40, max_operands = 112,
                                  max_rounds = 24;
   struct Move {
