@@ -217,11 +217,14 @@ class Experiments:
     def small_calls(self):
         for ranks in (2, 3):
             self.run.part(f"right answers, hardware, {ranks} ranks", lambda ranks=ranks: self.answers(ranks, "calls" if self.run.gpu else "short"))
-        self.run.part("right answers, hardware, by one launch", lambda: self.answers(2, "short", PENSTOCK_GPU_FUSED_BYTES="64K"))
-        for form, fused in (("streams", 0), ("one launch", "64K")):
-            for mode in ("hardware", "software"):
+        for form, flagged in (("one launch", 0), ("flagged", "16K")):
+            self.run.part(f"right answers, hardware, by {form}",
+                          lambda flagged=flagged: self.answers(2, "short", PENSTOCK_GPU_FUSED_BYTES="64K", PENSTOCK_GPU_FLAGGED_BYTES=flagged))
+        for form, fused, flagged, modes in (("streams", 0, 0, ("hardware", "software")), ("one launch", "64K", 0, ("hardware", "software")),
+                                            ("flagged", "64K", "16K", ("hardware",))):
+            for mode in modes:
                 self.measure(f"small calls, threads, {mode}, {form}", 2, "all_reduce,all_gather,broadcast", 16, 64 * KB, mode=mode, size="1G",
-                             job=self.run.threads, PENSTOCK_GPU_FUSED_BYTES=fused)
+                             job=self.run.threads, PENSTOCK_GPU_FUSED_BYTES=fused, PENSTOCK_GPU_FLAGGED_BYTES=flagged)
         self.measure("small calls, processes, streams", 2, "all_reduce,broadcast", 16, 64 * KB, mode="hardware", size="1G", PENSTOCK_GPU_FUSED_BYTES=0)
 
     def all_to_all(self):

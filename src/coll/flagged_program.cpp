@@ -14,7 +14,7 @@ std::uint64_t flagged_bytes_for(std::uint32_t ranks, std::uint64_t longest) {
   constexpr std::uint64_t step = coherence::tagged_bytes * 4;
   static_assert(step * unit_bytes / unit_payload % coherence::line_bytes == 0);
   if (ranks < 2 || ranks > max_flagged_ranks) return 0;
-  return base::align_up(std::min(longest, max_flagged_read), step);
+  return (std::min(longest, max_flagged_read) + step - 1) / step * step;
 }
 
 bool is_flagged(const Problem& problem, const Shape& shape, std::uint64_t longest) {

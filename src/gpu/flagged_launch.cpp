@@ -10,7 +10,7 @@ namespace penstock::gpu {
 
 namespace {
 
-struct Places {
+struct FlaggedPlaces {
   const Call& call;
   const Movement& movement;
 
@@ -74,7 +74,7 @@ void FlaggedLaunches::complete(FlaggedCall& arguments, const Call& call,
   arguments.tells = word(direct.finished_word(core_.self(), 0));
   arguments.tells_stride =
       static_cast<std::uint32_t>(word(direct.finished_word(core_.self(), 1)) - arguments.tells);
-  const Places places{call, movement_};
+  const FlaggedPlaces places{call, movement_};
   FlaggedArguments(arguments, core_, prepared, places).add_all(combines_one);
 }
 
