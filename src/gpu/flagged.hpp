@@ -172,14 +172,13 @@ class CarryingFlagged {
     const bool writes = call_.puts != 0 || clears;
     bool goes_on = true;
     find_operands();
-    if (writes && call_.awaits_readers) {
-      goes_on = block_.sync_and(readers_are_done());
-    }
+    if (writes && call_.awaits_readers) goes_on = block_.sync_and(readers_are_done());
     if (goes_on && clears) clear();
     if (goes_on) put_all();
     if (call_.begins != 0 && block_.thread() == block_.threads() - 1) number_call(call_, block_);
     goes_on = goes_on && take_all(stopped);
     if (!writes && call_.awaits_readers) goes_on = readers_are_done() && goes_on;
+    if (call_.moves != 0 && stopped != 0) goes_on = false;  // a call that takes nothing
     goes_on = block_.sync_and(goes_on);
     turn_ = call_.begins != 0 ? call_.epoch->turn.number : call_.turn;
     if (goes_on) tell_all();
