@@ -7,7 +7,15 @@ build=${BUILD:-build}
 began=$(date +%s)
 TMPDIR=$(mktemp -d "${TMPDIR:-/var/tmp}/penstock.XXXXXX") || exit 1 # some need a disk, which /tmp may not be
 chmod 1777 "$TMPDIR" # as /tmp: some tests run commands as other users
-export TMPDIR E2E_RECORD=$TMPDIR/tests
+export TMPDIR E2E_RECORD=$TMPDIR/tests E2E_SOURCE=$PWD
+E2E_PENSTOCK=$(realpath "$build")/bin/penstock
+export E2E_PENSTOCK
+
+# Imports what end-to-end tests are made of once for all of them (tests/e2e/test_forks.py), and ends when its input does.
+coproc forks { cd tests/e2e && exec python3 -B test_forks.py "$TMPDIR/forks"; }
+serving=$forks_PID
+read -r _ <&"${forks[0]}" || { echo 'error: tests/e2e/test_forks.py has ended: see above'; exit 1; }
+export E2E_FORKS=$TMPDIR/forks
 
 ci/idle.sh proof/prove.py --build "$build" --jobs "${JOBS:-$(nproc)}" --short >"$build/prove.log" 2>&1 &
 proof=$!
@@ -17,6 +25,9 @@ trap 'exit 130' INT TERM
 
 ctest --test-dir "$build" --output-on-failure --no-label-summary -j 2 -LE 'proof|large|long'
 tested=$?
+exec {forks[1]}>&-
+wait "$serving"
+rm -f "$E2E_FORKS"
 wait $proof
 proved=$?
 trap 'rm -rf "$TMPDIR"' EXIT

@@ -13,11 +13,17 @@ import time
 class Forks:
     """The process that forks ranks."""
 
+    shared = None  # what forks such processes, where tests have one in common
+
     def __init__(self, python, program, environment):
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._process = None
         with theirs:
-            self._process = subprocess.Popen([python, program, str(theirs.fileno())], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                             env=environment, pass_fds=[theirs.fileno()])
+            if self.shared:
+                socket.send_fds(self.shared._requests, [b"another"], [theirs.fileno()])
+            else:
+                self._process = subprocess.Popen([python, program, str(theirs.fileno())], stdin=subprocess.DEVNULL,
+                                                 stdout=subprocess.DEVNULL, env=environment, pass_fds=[theirs.fileno()])
         self._requests = ours
 
     def begin(self, program, arguments, environment):
@@ -30,8 +36,12 @@ class Forks:
         return Rank(output[0], errors[0], told[0])
 
     def end(self):
+        """Returns when its ranks have ended, and it has."""
+        self._requests.shutdown(socket.SHUT_WR)
+        self._requests.recv(1)
         self._requests.close()
-        self._process.wait()
+        if self._process:
+            self._process.wait()
 
 
 class Rank:

@@ -17,17 +17,30 @@ PYTHON = str(SOURCE / ".venv-torch/bin/python")
 PACKAGE = os.path.join(os.path.dirname(os.path.dirname(PENSTOCK)), "python")
 
 
+def torch_environment(**more):
+    return clean_environment(PYTHONPATH=f"{PROGRAMS / 'noted'}:{PACKAGE}", OMP_NUM_THREADS=1, MASTER_ADDR="127.0.0.1", **more)
+
+
+def has_torch():
+    return os.access(PYTHON, os.X_OK) and os.path.isdir(PACKAGE)
+
+
+def share_forks():
+    """From now on, tests of this process and of its forks import torch once."""
+    if has_torch():
+        Forks.shared = Forks(PYTHON, PROGRAMS / "torch_forks.py", torch_environment())
+
+
 class Torch(Switches):
     def setUp(self):
         super().setUp()
-        if not os.access(PYTHON, os.X_OK) or not os.path.isdir(PACKAGE):
+        if not has_torch():
             self.skipTest(f"{PYTHON} or {PACKAGE} is absent: ci/install.sh torch")
         self.noted = self.folder / "noted"  # the ids of this test's Python processes: noted/sitecustomize.py
         self.noted.mkdir()
 
     def environment(self, **more):
-        path = f"{PROGRAMS / 'noted'}:{PACKAGE}"
-        return clean_environment(PYTHONPATH=path, NOTED=self.noted, OMP_NUM_THREADS=1, MASTER_ADDR="127.0.0.1", **more)
+        return torch_environment(NOTED=self.noted, **more)
 
     def temporary_pools(self):
         """Temporary pools that processes of this test have made and left in /dev/shm."""

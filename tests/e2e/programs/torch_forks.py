@@ -1,7 +1,8 @@
 """Imports torch, which takes seconds, and forks a process for each program that it is asked to run: torch_forks.py SOCKET.
 
 SOCKET is the number of a descriptor. Each message on it is a JSON object {program, arguments, environment}, with three descriptors: the program's
-output, its errors, and a pipe that gets its process id and, when it has ended, its status: each four bytes. e2e/torch_ranks.py is the other side.
+output, its errors, and a pipe that gets its process id and, when it has ended, its status: each four bytes. A message with one descriptor asks for
+a process that serves that socket too, so that several tests share one import. e2e/torch_ranks.py is the other side.
 """
 
 import importlib
@@ -26,17 +27,20 @@ def end():
 
 
 def next_program():
-    """The next request, in the process that shall run it. The process that serves requests never returns."""
-    with socket.socket(fileno=int(sys.argv[1])) as requests:
-        while True:
-            message, descriptors, _, _ = socket.recv_fds(requests, 1 << 20, 3)
-            if not message:
-                end()
-            if os.fork() == 0:
-                requests.close()
+    """The next request, in the process that shall run it. The processes that serve requests never return."""
+    requests = socket.socket(fileno=int(sys.argv[1]))
+    while True:
+        message, descriptors, _, _ = socket.recv_fds(requests, 1 << 20, 3)
+        if not message:
+            end()
+        if os.fork() == 0:
+            requests.close()
+            if len(descriptors) > 1:
                 return json.loads(message), descriptors
-            for descriptor in descriptors:
-                os.close(descriptor)
+            requests = socket.socket(fileno=descriptors[0])
+            continue
+        for descriptor in descriptors:
+            os.close(descriptor)
 
 
 def become(request, output, errors, told):
