@@ -7,9 +7,9 @@ build=${BUILD:-build}
 began=$(date +%s)
 TMPDIR=$(mktemp -d "${TMPDIR:-/var/tmp}/penstock.XXXXXX") || exit 1 # some need a disk, which /tmp may not be
 chmod 1777 "$TMPDIR" # as /tmp: some tests run commands as other users
-export TMPDIR E2E_RECORD=$TMPDIR/tests E2E_SOURCE=$PWD
-E2E_PENSTOCK=$(realpath "$build")/bin/penstock
-export E2E_PENSTOCK
+E2E_PENSTOCK=$(sed -n 's/^penstock_BINARY_DIR:STATIC=//p' "$build/CMakeCache.txt")/bin/penstock # as CMake spells it
+E2E_SOURCE=$(sed -n 's/^penstock_SOURCE_DIR:STATIC=//p' "$build/CMakeCache.txt")
+export TMPDIR E2E_PENSTOCK E2E_SOURCE E2E_RECORD=$TMPDIR/tests
 
 # Imports what end-to-end tests are made of once for all of them (tests/e2e/test_forks.py), and ends when its input does.
 coproc forks { cd tests/e2e && exec python3 -B test_forks.py "$TMPDIR/forks"; }
