@@ -25,7 +25,8 @@ std::uint64_t Core::line_of(const void* at, std::uint64_t bytes) const {
 
 void Core::buffer(Event kind, std::uint64_t line, const Line& data, std::uint8_t words,
                   bool after_line, std::uint64_t spared) {
-  buffer_.push_back({kind, words, after_line, epoch_, line, now_, last_op_, data, spared, false});
+  buffer_.push_back({line, epoch_, words, kind == Event::write_back, after_line, false},
+                    {now_, last_op_, spared, data});
   show();
 }
 
@@ -41,7 +42,7 @@ void Core::buffer_torn(std::uint64_t line, const Line& data, std::uint8_t words)
 
 /// Returns the epoch of the oldest ordered operation in the buffer; without one, the current epoch.
 std::uint32_t Core::leaving_epoch() const {
-  for (const Buffered& store : buffer_) {
+  for (const StoreBuffer::Store& store : buffer_.stores()) {
     if (!store.unordered) return store.epoch;
   }
   return epoch_;
@@ -49,21 +50,22 @@ std::uint32_t Core::leaving_epoch() const {
 
 /// A store may not leave before an earlier one to the same words.
 bool Core::passes_no_store(std::size_t index) const {
-  const Buffered& wanted = buffer_[index];
-  return std::none_of(buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(index),
-                      [&](const Buffered& earlier) {
-                        return earlier.line == wanted.line &&
-                               (wanted.after_line || (earlier.words & wanted.words) != 0);
-                      });
+  const StoreBuffer::Store& wanted = buffer_.stores()[index];
+  return std::ranges::none_of(buffer_.stores().first(index),
+                              [&](const StoreBuffer::Store& earlier) {
+                                return earlier.line == wanted.line &&
+                                       (wanted.after_line || (earlier.words & wanted.words) != 0);
+                              });
 }
 
 void Core::leave(std::size_t index) {
-  const Buffered gone = buffer_[index];
-  buffer_.erase(buffer_.begin() + static_cast<std::ptrdiff_t>(index));
+  const StoreBuffer::Store gone = buffer_.stores()[index];
+  const StoreBuffer::Details details = buffer_.details(gone);
+  buffer_.erase(index);
   show();
-  if (gone.kind == Event::publish) {
+  if (!gone.write_back) {
     machine_.happened(*this, Event::deliver, gone.line, gone.words);
-    view_.deliver(gone.line, gone.data, gone.words, gone.spared);
+    view_.deliver(gone.line, details.data, gone.words, details.spared);
     const bool line_is_out = gone.after_line && (gone.words & last_word) != 0;
     if (line_is_out && choices_.chance(faults_.keep)) fetch(gone.line);
   } else {
@@ -77,8 +79,9 @@ void Core::deliver_one() {
   std::size_t able[max_able], late[max_able], able_count = 0, late_count = 0;
   const std::uint32_t epoch = leaving_epoch();
   std::uint64_t lines_ahead = 0;  // a bit for each line modulo 64
-  for (std::size_t i = 0; i < buffer_.size() && able_count + late_count < max_able; ++i) {
-    const Buffered& store = buffer_[i];
+  const auto stores = buffer_.stores();
+  for (std::size_t i = 0; i < stores.size() && able_count + late_count < max_able; ++i) {
+    const StoreBuffer::Store& store = stores[i];
     const std::uint64_t bit = 1ull << store.line % 64;
     // A store may not leave before those that a `store_fence` put ahead of it.
     const bool fenced = !store.unordered && store.epoch != epoch;
@@ -102,7 +105,8 @@ void Core::hand_over() {
 
 void Core::killed() {
   // The last operation may have been interrupted.
-  while (buffered() && buffer_.back().op == last_op_ && choices_.chance(faults_.tear)) {
+  while (buffered() && buffer_.details(buffer_.back()).op == last_op_ &&
+         choices_.chance(faults_.tear)) {
     buffer_.pop_back();
   }
   drain();
@@ -124,7 +128,8 @@ bool Core::leaves_by_itself() const {
 
 void Core::pass_time(std::uint64_t now) {
   now_ = now;
-  while (leaves_by_itself() && now_ - buffer_.front().born > faults_.max_delay) deliver_one();
+  while (leaves_by_itself() && now_ - buffer_.details(buffer_.front()).born > faults_.max_delay)
+    deliver_one();
   while (leaves_by_itself() && choices_.chance(faults_.deliver)) deliver_one();
 }
 
@@ -231,10 +236,10 @@ void Core::send_line(std::uint64_t line, const Line& data, bool tagged) {
   touch(line);
   // A store through the cache waits for the stores that a `store_fence` put ahead of it, and for
   // those to its own line.
-  const auto ahead = [&](const Buffered& store) {
+  const auto ahead = [&](const StoreBuffer::Store& store) {
     return store.line == line || (!store.unordered && store.epoch != epoch_);
   };
-  while (std::any_of(buffer_.begin(), buffer_.end(), ahead)) deliver_one();
+  while (std::ranges::any_of(buffer_.stores(), ahead)) deliver_one();
   if (!faults_.whole_lines && choices_.chance(faults_.tear)) {
     view_.store(line, data, static_cast<std::uint8_t>(choices_.below(128)));
     machine_.step(*this);
@@ -256,7 +261,7 @@ void Core::publish(std::byte* to, const void* from, std::uint64_t bytes, bool ta
                 std::min<std::uint64_t>(line_bytes, bytes - done));
     touch(line);
     buffer_torn(line, data, all_words);
-    buffer_.back().unordered = faults_.bulk_passes_store_fence;
+    buffer_.let_last_pass(faults_.bulk_passes_store_fence);
   }
 }
 
@@ -323,9 +328,10 @@ void Core::load_fence() {
 /// A thread sees its own stores before any other thread does.
 std::uint64_t Core::own(const Line& seen, std::uint64_t line, std::uint32_t word) const {
   std::uint64_t value = seen.words[word];
-  for (const Buffered& store : buffer_) {
-    if (store.kind == Event::publish && store.line == line && (store.words >> word & 1) != 0) {
-      value = (value & store.spared) | (store.data.words[word] & ~store.spared);
+  for (const StoreBuffer::Store& store : buffer_.stores()) {
+    if (store.line == line && (store.words >> word & 1) != 0 && !store.write_back) {
+      const StoreBuffer::Details& details = buffer_.details(store);
+      value = (value & details.spared) | (details.data.words[word] & ~details.spared);
     }
   }
   return value;

@@ -5,13 +5,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <vector>
 
 #include "coherence/coherence.hpp"
 #include "sim/memory/choice_source.hpp"
 #include "sim/memory/fault_model.hpp"
 #include "sim/memory/node_view.hpp"
+#include "sim/memory/store_buffer.hpp"
 
 namespace penstock::sim {
 
@@ -95,19 +95,6 @@ class Core {
   void lost();
 
  private:
-  struct Buffered {
-    Event kind;  ///< publish or write_back
-    std::uint8_t words;
-    bool after_line;  ///< stays behind earlier buffered stores to this line
-    std::uint32_t epoch;
-    std::uint64_t line;
-    std::uint64_t born;
-    std::uint64_t op;  ///< the same for all stores of one operation
-    Line data;
-    std::uint64_t spared;  ///< bits of its one word that are not written
-    bool unordered;        ///< FaultModel::bulk_passes_store_fence
-  };
-
   static constexpr std::uint8_t last_word = 0x80;
 
   void buffer(Event kind, std::uint64_t line, const Line& data, std::uint8_t words, bool after_line,
@@ -134,7 +121,7 @@ class Core {
   ChoiceSource& choices_;
   const FaultModel& faults_;
   Machine& machine_;
-  std::deque<Buffered> buffer_;
+  StoreBuffer buffer_;
   std::uint8_t* flag_ = nullptr;
   std::vector<std::uint64_t> dropping_;
   std::uint32_t epoch_ = 0;
