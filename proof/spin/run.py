@@ -7,7 +7,7 @@ Comments of a model (NAME.pml) say what to run:
   /* also NAME: -DOPTION=1 ... */       a world in which mutants are not searched
   /* long NAME: -DOPTION=1 ... */       as `also`, with --long only
   #define SITE 3   /* site KIND: its place in the sources */
-  /* compile LEVEL: why */              optimization of the verifier; default -O2, and -O0 without mutants
+  /* compile LEVEL: why */              optimization of the verifier when mutants are searched; default -O2
   /* equivalent SITE: why the weakened site is also right */
   /* beyond SITE: what these worlds lack to show the difference */
 
@@ -15,6 +15,8 @@ A mutant weakens one site: a publish becomes a plain store; a store_fence, inval
 omitted; a full_fence becomes a store_fence. It is killed when one world of its model finds an error. The
 run fails if a world has an error or could not be searched completely, if a mutant survives that is not
 listed as equivalent or beyond, or if a listed one is killed.
+
+Without mutants a verifier runs once, and its search is mostly shorter than gcc's work on it: tcc compiles it then.
 """
 import argparse
 import collections
@@ -37,6 +39,7 @@ SHARED = {"memory.pml"}
 MEMORY_MIB = 1500
 SECONDS = 240  # of processor time
 DEPTH = 1_000_000
+ONCE = "once"
 INCOMPLETE = re.compile(r"max search depth too small|Search not completed|out of memory|reached -DMEMLIM", re.I)
 PROBLEM = re.compile(r"^pan:1: (.*)$", re.M)
 
@@ -44,7 +47,7 @@ PROBLEM = re.compile(r"^pan:1: (.*)$", re.M)
 @dataclass
 class Model:
     name: str
-    level: str = "-O2"                              # optimization of the worlds' verifiers
+    level: str = "-O2"                              # optimization of the worlds' verifiers, or ONCE
     worlds: list = field(default_factory=list)      # (name, options)
     for_mutants: list = field(default_factory=list) # worlds in which mutants are searched
     sites: list = field(default_factory=list)       # (name, number, kind)
@@ -65,12 +68,15 @@ class Search:
 
 def read_model(path, with_long=False, with_mutants=True):
     text = path.read_text()
-    model = Model(path.stem, "-O2" if with_mutants else "-O0")  # one search is shorter than the compilation
+    model = Model(path.stem)
     found = re.findall(r"/\* (run|also|long) (\S+):([^*]*)\*/", text)
     model.worlds = [(name, options.split()) for kind, name, options in found if kind != "long" or with_long]
     model.for_mutants = [(name, options.split()) for kind, name, options in found if kind == "run"]
     level = re.search(r"/\* compile (-O\d):", text)
-    model.level = level.group(1) if level else model.level
+    if not with_mutants:
+        model.level = ONCE
+    elif level:
+        model.level = level.group(1)
     model.sites = re.findall(r"^#define (\w+) +(\d+) +/\* site (\w+):", text, flags=re.M)
     found = re.findall(r"/\* (equivalent|beyond) (\w+): (.*?)\*/", text, flags=re.S)
     model.explained = {site: (kind, " ".join(why.split())) for kind, site, why in found}
@@ -115,8 +121,8 @@ def make_verifier(folder, name, options, level):
     made = call(folder, "spin", "-a", *options, str(HERE / f"{name}.pml"))
     if made.returncode != 0 or "Error" in made.stdout:
         return f"spin: {(made.stdout + made.stderr)[-600:]}"
-    built = call(folder, os.environ.get("CC", "gcc"), level, "-w", "-DSAFETY", "-DCOLLAPSE",
-                 "-DVECTORSZ=4096", f"-DMEMLIM={MEMORY_MIB}", "-o", "pan", "pan.c")
+    compiler = ["tcc"] if level == ONCE and shutil.which("tcc") else [os.environ.get("CC", "gcc"), "-O0" if level == ONCE else level]
+    built = call(folder, *compiler, "-w", "-DSAFETY", "-DCOLLAPSE", "-DVECTORSZ=4096", f"-DMEMLIM={MEMORY_MIB}", "-o", "pan", "pan.c")
     return f"compiler: {built.stderr[-600:]}" if built.returncode != 0 else ""
 
 
