@@ -16,6 +16,8 @@ CONFIGURE_DEMO = $(CONFIGURE_ANY) $(if $(wildcard $(BUILD)/build.ninja),,-DPENST
 PRODUCT = penstock penstock_shared penstock_fi penstock_mpi penstock_nccl penstock_ncclnet penstock_bench_programs
 DEMO = penstock penstock_fi penstock_mpi
 RELEASE = $(BUILD)/release
+MAKE_WHEEL = .venv-torch/bin/pip wheel --quiet --no-deps --wheel-dir $(BUILD)/dist --config-settings build-dir=$(RELEASE) \
+  --config-settings cmake.define.PENSTOCK_HEADERS=$(abspath $(BUILD))/headers .
 VENV_PYTHON = $(CURDIR)/.venv/bin/python
 # EXPERIMENT ... and options of penstock bench run
 BENCH_ARGS ?=
@@ -44,9 +46,15 @@ release: ## what make install and make deb install, in build/release: without te
 	  -DPENSTOCK_BUILD_TESTS=OFF -DPENSTOCK_SIMULATOR=OFF -DPENSTOCK_HEADERS=$(abspath $(BUILD))/headers $(CMAKE_ARGS)
 	cmake --build $(RELEASE) -j $(JOBS) --target $(PRODUCT)
 
-test: wheel ## all tests but those of make test-long and make large, with the same seeds each time
-	ci/install.sh build test mpis torch package browser scaling
-	$(CONFIGURE)
+# What uses one core stands beside something else: the installs beside the product's build, and configuring beside the wheel.
+test: ## all tests but those of make test-long and make large, with the same seeds each time
+	ci/install.sh build
+	@ci/install.sh test mpis torch package browser scaling & environment=$$!; \
+	$(MAKE) --no-print-directory release; built=$$?; \
+	wait $$environment && exit $$built
+	@$(CONFIGURE) & configured=$$!; \
+	$(MAKE_WHEEL); made=$$?; \
+	wait $$configured && exit $$made
 	cmake --build $(BUILD) -j $(JOBS)
 	BUILD=$(BUILD) JOBS=$(JOBS) ci/test.sh
 
@@ -87,8 +95,7 @@ gpu: build ## what Penstock does on a GPU, beside NVIDIA's NCCL (NCCL_TESTS=FOLD
 
 wheel: release ## a wheel of the product with PyTorch's back end, as pip install . makes it, in build/dist
 	ci/install.sh torch
-	.venv-torch/bin/pip wheel --quiet --no-deps --wheel-dir $(BUILD)/dist --config-settings build-dir=$(RELEASE) \
-	  --config-settings cmake.define.PENSTOCK_HEADERS=$(abspath $(BUILD))/headers .
+	$(MAKE_WHEEL)
 
 check: ## format, style, headers, dependencies, aarch64
 	ci/install.sh check

@@ -83,7 +83,7 @@ for group in "$@"; do
       ;;
     torch) # PyTorch for the CPU, and what examples/train.py draws with
       need_packages "${build_packages[@]}" "${run_packages[@]}" python3-dev
-      need_python .venv-torch "${torch_packages[@]}"
+      need_python .venv-torch --no-compile "${torch_packages[@]}" # of its 7,000 modules a fourth is ever imported
       ;;
     mpis) # beside MPICH: each in an environment of its own, and Debian's Open MPI with its compilers
       need_packages "${mpis_packages[@]}"

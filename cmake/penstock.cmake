@@ -6,7 +6,12 @@ function(penstock_headers target visibility folder)
   get_filename_component(name ${folder} NAME)
   set(reached_through ${PENSTOCK_HEADERS}/${name})
   file(MAKE_DIRECTORY ${reached_through})
-  file(CREATE_LINK ${folder} ${reached_through}/${name} SYMBOLIC)
+  if(IS_SYMLINK ${reached_through}/${name})
+    file(READ_SYMLINK ${reached_through}/${name} folder_of_link)
+  endif()
+  if(NOT "${folder_of_link}" STREQUAL "${folder}")  # two builds may be configured at once, and one may compile
+    file(CREATE_LINK ${folder} ${reached_through}/${name} SYMBOLIC)
+  endif()
   target_include_directories(${target} ${visibility} ${reached_through})
   set_property(TARGET ${target} APPEND PROPERTY PENSTOCK_${visibility}_FOLDERS ${name})  # for tests/layers
 endfunction()
