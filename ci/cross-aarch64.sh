@@ -1,5 +1,6 @@
 #!/bin/sh
-# Compiles the libraries for aarch64, each source by itself, and looks that the cache instructions are there.
+# Compiles the libraries for aarch64, each source by itself, and looks that the cache instructions are there. Code is only
+# generated where it is this processor's own (ci/front_end.sh).
 # Usage: ci/cross-aarch64.sh [BUILD_DIR] [TARGET...]
 # Needs: apt-get install g++-aarch64-linux-gnu libfmt-dev libexpected-dev libxxhash-dev libhwy-dev
 set -eu
@@ -26,7 +27,7 @@ done
 cmake -G Ninja -S "$root" -B "$build" \
   -DCMAKE_TOOLCHAIN_FILE="$root/cmake/aarch64.cmake" \
   -DPENSTOCK_HEADER_ONLY_DIR="$headers" -DCMAKE_BUILD_TYPE=Release \
-  -DCMAKE_CXX_FLAGS_RELEASE='-O1 -DNDEBUG' \
+  -DCMAKE_CXX_FLAGS_RELEASE='-O1 -DNDEBUG' -DCMAKE_CXX_COMPILER_LAUNCHER="$root/ci/front_end.sh" \
   -DPENSTOCK_BUILD_TESTS=OFF -DPENSTOCK_BUILD_BENCH=OFF -DPENSTOCK_BUILD_PLUGINS=OFF -DPENSTOCK_CUDA=OFF \
   -DPENSTOCK_UNITY=OFF -DPENSTOCK_PRECOMPILE=ON -DCMAKE_COMPILE_WARNING_AS_ERROR=ON > "$build/configure.log" 2>&1 || {
   cat "$build/configure.log" >&2
