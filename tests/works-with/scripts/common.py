@@ -6,6 +6,7 @@ import os
 import torch.distributed as dist
 
 BACKEND = os.environ["BACKEND"]
+RANKS = int(os.environ["WORLD_SIZE"])
 if BACKEND == "penstock":
     import penstock.torch  # noqa: F401, makes the back end known
 
