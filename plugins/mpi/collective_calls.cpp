@@ -1,10 +1,14 @@
 // The blocking collective calls. They go through the pool if it serves the communicator; otherwise
 // they are passed on to the MPI unchanged (collectives.hpp).
+#include <array>
+#include <tuple>
+
 #include "collective_words.hpp"
 #include "collectives.hpp"
 #include "export.hpp"
 #include "found.hpp"
 #include "narrowed.hpp"
+#include "persistent_sends.hpp"
 #include "pool_collectives.hpp"
 
 namespace {
@@ -17,6 +21,14 @@ std::optional<int> in_pool(CollectiveCall call, bool large, const char* name, Wo
   return collective_in_pool({call, words, large, name});
 }
 
+/// Makes the call by the MPI.
+template <class... Words>
+int passed_on(CollectiveCall call, int (*function)(Words...), Words... arguments) {
+  std::array<Word, sizeof...(Words)> words{arguments...};
+  const TrueBeginnings beginnings(call, words);
+  return std::apply(function, words);
+}
+
 }  // namespace
 
 #define IN_C(name, lower, n)                                                              \
@@ -27,7 +39,7 @@ std::optional<int> in_pool(CollectiveCall call, bool large, const char* name, Wo
     const AroundCollective around;                                                        \
     if (const auto done = in_pool(CollectiveCall::lower, false, "MPI_" #name, NAMES_##n)) \
       return *done;                                                                       \
-    return function(NAMES_##n);                                                           \
+    return passed_on(CollectiveCall::lower, function, NAMES_##n);                         \
   }
 
 /// Defines the form with large counts. If the MPI lacks it and the counts fit an int, calls the

@@ -24,4 +24,3 @@ for (batch,) in loader:
     losses.append(accelerator.gather(loss.detach().reshape(1)).mean().item())
 common.say(losses=losses)
 accelerator.end_training()
-dist.destroy_process_group()
