@@ -261,6 +261,7 @@ struct Drawing {
   bool flagged = false;     ///< calls that can be flagged are; by launches of all ranks
   bool only_flagged = false;
   bool broadcasts = false;  ///< all from rank 0, which does not hear the others
+  bool alltoalls = false;
   std::vector<Plan::Skip> skips = {};
 };
 
@@ -288,6 +289,7 @@ inline void draw_call(Plan& plan, const Drawing& drawing, std::mt19937_64& rando
     by_hosts = number % 2 == 0;
     call = broadcast_from(0, drawing.ranks, by_hosts ? few_lines : 0);
   }
+  if (drawing.alltoalls) call = coll::draw_call(Collective::alltoall, drawing.ranks, random);
   if (drawing.broadcasts) call = broadcast_from(0, drawing.ranks, 4 * (1 + random() % 50));
   if (call.collective == Collective::broadcast &&
       (drawing.empty || drawing.at_the_end || drawing.broadcasts))
@@ -329,10 +331,14 @@ inline Scenario calls(const SimulatedPool& pool, std::uint64_t area, const Drawi
     plan->flagged_bytes = drawing.flagged ? flagged_bytes : 0;
     plan->skips = drawing.skips;
     const bool mixed = !drawing.flagged && world.random() % 2 == 0;
+    // No host knows that a rank whose launches count themselves has nothing left to do.
+    const auto ends_idle = [&](std::uint32_t rank) {
+      return drawing.at_the_end && rank == plan->gives_up;
+    };
     for (std::uint32_t rank = 0; rank < drawing.ranks; ++rank)
       plan->forms.push_back(
           drawing.launches && (!mixed || world.random() % 2 == 0)
-              ? static_cast<Plan::Form>(1 + world.random() % (drawing.at_the_end ? 1 : 2))
+              ? static_cast<Plan::Form>(1 + world.random() % (ends_idle(rank) ? 1 : 2))
               : Plan::Form::streams);
     while (plan->calls.size() < drawing.calls) draw_call(*plan, drawing, random);
     spawn_ranks<Rank>(world, pool, plan, nodes, drawing.victim);

@@ -73,6 +73,17 @@ TEST(FlaggedCalls, TellOfNothingWrong) {
   }
 }
 
+/// A rank that aborts once its host has learnt of the end of its call has written its last word.
+TEST(FlaggedCalls, AreDoneBehindTheirLastWord) {
+  SimulatedPool pool;
+  const std::uint64_t area = place_communicator(pool, 3, direct_shape(1, true));
+  Drawing drawing = flagged_by(3);
+  drawing.calls = 1;
+  drawing.one_of_by_hosts = 0;
+  drawing.one_gives_up = drawing.at_the_end = true;
+  expect_held(subject, "an abort behind a broadcast", explore(calls(pool, area, drawing), 120));
+}
+
 TEST(FlaggedCalls, SurviveAStopOfAnHour) {
   constexpr std::uint64_t operations = 2'000;
   SimulatedPool pool({.lease_ms = usual_lease_ms});
@@ -103,7 +114,8 @@ TEST(FlaggedCalls, AreLetGoAtEachDeath) {
 TEST(FlaggedCalls, TakeNoDataOf2To31CallsBefore) {
   constexpr std::uint64_t again = 1ull << 31, clearing = (1 << 30) - 2;
   constexpr std::size_t calls_each = 8;
-  for (const std::uint32_t ranks : {2u, 3u}) {
+  // In an alltoall of 4 ranks a thread writes units that another has cleared.
+  for (const std::uint32_t ranks : {2u, 3u, 4u}) {
     SimulatedPool pool;
     const std::uint64_t area = place(pool, ranks);
     Drawing drawing = flagged_by(ranks);
@@ -113,6 +125,7 @@ TEST(FlaggedCalls, TakeNoDataOf2To31CallsBefore) {
     // The calls number 1 to 8; from 4 before those that clear; from 2^31 + 1.
     const std::uint64_t second = clearing - 4 - calls_each;
     drawing.skips = {{calls_each, second}, {2 * calls_each, again - second - 2 * calls_each}};
+    drawing.alltoalls = ranks == 4;
     const Scenario scenario = calls(pool, area, drawing);
     expect_held(subject, "flags that come again", explore(scenario, 40));
     expect_held(subject, "flags that come again, late stores",

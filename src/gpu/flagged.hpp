@@ -227,10 +227,11 @@ class CarryingFlagged {
     }
   }
 
-  /// Clears the whole block of this rank.
+  /// Clears the whole block of this rank, from its end: so a unit that is written again is mostly
+  /// another thread's, and tests show that the fence is needed.
   PENSTOCK_HOST_DEVICE void clear() {
     for (std::uint32_t i = block_.thread(); i < call_.block_units; i += block_.threads())
-      block_.store_unit(own_units() + i, {});
+      block_.store_unit(own_units() + (call_.block_units - 1 - i), {});
     block_.sync_threads();
     block_.release_fence();
   }
