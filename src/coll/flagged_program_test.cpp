@@ -28,7 +28,7 @@ TEST(FlaggedPrograms, TakeCallsUpToALimit) {
     EXPECT_TRUE(is_flagged(collective, 2, 100, 100));
     EXPECT_FALSE(is_flagged(collective, 2, 104, 100));
   }
-  // What one rank reads, in whole lines.
+  // The limit on the whole lines that one rank reads.
   EXPECT_TRUE(is_flagged(Collective::allgather, 9, 4096));
   EXPECT_FALSE(is_flagged(Collective::allgather, 9, 4100));
   EXPECT_FALSE(is_flagged(Collective::allgather, 2, 100, 0));
