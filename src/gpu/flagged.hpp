@@ -260,8 +260,6 @@ class CarryingFlagged {
                         {coll::unit_half(static_cast<std::uint32_t>(payload), flag_),
                          coll::unit_half(static_cast<std::uint32_t>(payload >> 32), flag_)});
     }
-    // In place, a result overwrites what other threads publish.
-    if (call_.puts != 0) block_.sync_threads();
   }
 
   /// A unit that this thread takes, and its place.
