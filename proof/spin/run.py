@@ -8,6 +8,7 @@ Comments of a model (NAME.pml) say what to run:
   /* long NAME: -DOPTION=1 ... */       as `also`, with --long only
   #define SITE 3   /* site KIND: its place in the sources */
   /* compile LEVEL: why */              optimization of the verifier when mutants are searched; default -O2
+  /* large WORLD ...: why */             worlds whose search takes longer than gcc -O1 on the verifier
   /* equivalent SITE: why the weakened site is also right */
   /* beyond SITE: what these worlds lack to show the difference */
 
@@ -16,7 +17,8 @@ omitted; a full_fence becomes a store_fence. It is killed when one world of its 
 run fails if a world has an error or could not be searched completely, if a mutant survives that is not
 listed as equivalent or beyond, or if a listed one is killed.
 
-Without mutants a verifier runs once, and its search is mostly shorter than gcc's work on it: tcc compiles it then.
+Without mutants a verifier runs once, and its search is mostly shorter than gcc's work on it: tcc compiles it then, unless its
+world is large.
 """
 import argparse
 import collections
@@ -51,6 +53,7 @@ class Model:
     worlds: list = field(default_factory=list)      # (name, options)
     for_mutants: list = field(default_factory=list) # worlds in which mutants are searched
     sites: list = field(default_factory=list)       # (name, number, kind)
+    large: list = field(default_factory=list)       # names of worlds; without mutants
     explained: dict = field(default_factory=dict)   # site: (equivalent or beyond, why)
 
 
@@ -75,6 +78,7 @@ def read_model(path, with_long=False, with_mutants=True):
     level = re.search(r"/\* compile (-O\d):", text)
     if not with_mutants:
         model.level = ONCE
+        model.large = re.findall(r"\w+", " ".join(re.findall(r"/\* large ([\w ]+):", text)))
     elif level:
         model.level = level.group(1)
     model.sites = re.findall(r"^#define (\w+) +(\d+) +/\* site (\w+):", text, flags=re.M)
@@ -182,7 +186,7 @@ def run_all(jobs, models, with_mutants):
     """(searches of the worlds, verdicts of the mutants)"""
     with concurrent.futures.ThreadPoolExecutor(max(1, jobs)) as pool:
         mutants = [pool.submit(search_mutants, model) for model in models if with_mutants]
-        worlds = {(model.name, world): pool.submit(search_world, model.name, options, model.level)
+        worlds = {(model.name, world): pool.submit(search_world, model.name, options, "-O1" if world in model.large else model.level)
                   for model in models for world, options in model.worlds}
         verdicts = {(model.name, site): verdict for model, job in zip(models, mutants)
                     for site, verdict in job.result().items()}
