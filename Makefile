@@ -22,7 +22,7 @@ VENV_PYTHON = $(CURDIR)/.venv/bin/python
 # EXPERIMENT ... and options of penstock bench run
 BENCH_ARGS ?=
 
-.PHONY: help demo release test unit test-long e2e-qemu conformance torch torch-suite torch-headers gpu wheel check format build bench results prove mutants fuzz fuzz-short large install deb clean
+.PHONY: help demo release test unit test-long e2e-qemu conformance works-with torch torch-suite torch-headers gpu wheel check format build bench results prove mutants fuzz fuzz-short large install deb clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -74,6 +74,12 @@ conformance: build ## mpi4py's test suite under every MPI, 2 and 4 ranks; long
 	ci/install.sh run mpis
 	for mpi in mpich openmpi intel; do tests/conformance/mpi4py_suite.py --mpi $$mpi \
 	  --penstock $(BUILD)/bin/penstock || failed=1; done; exit $${failed:-0}
+
+works-with: build ## programs of others over a pool and without Penstock: the table of docs/works-with.md; PROGRAM=NAME one; long
+	ci/install.sh run mpis torch
+	$(CONFIGURE) -DPENSTOCK_TORCH=ON
+	cmake --build $(BUILD) -j $(JOBS) --target $(PRODUCT) penstock_torch
+	tests/works-with/run.py --build $(BUILD) $(PROGRAM)
 
 torch: ## PyTorch's back end for the torch in .venv-torch, and examples/train.py on it
 	ci/install.sh build torch

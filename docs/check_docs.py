@@ -9,6 +9,7 @@
 - Words that do not belong in documentation are absent.
 - A page of docs/decisions or docs/protocols is linked from some other page.
 - Files named in the first column of a table `file` of a plug-in's page lie beside it.
+- Each program of tests/works-with has a row in docs/works-with.md.
 - The numbers in each row of a table below `<!-- figures: PAGE -->` stand in one row of a table of that page, in the same order, and
   the first cell of that row ("8 B") is one of the words between commas of the first cell here. Each table of figures in README.md
   has such a comment.
@@ -174,6 +175,12 @@ def check_reachable(pages):
             yield path, 1, "no page links to this one"
 
 
+def check_works_with(text):
+    for program in sorted((ROOT / "tests/works-with/programs").glob("*.py")):
+        if f"tests/works-with/programs/{program.name})" not in text:
+            yield 1, f"{program.stem} has no row; to fix: make works-with PROGRAM={program.stem}"
+
+
 def complaints():
     pages = {path: path.read_text() for path in documents()}
     known = names_in_sources()
@@ -185,6 +192,9 @@ def complaints():
     environment = ROOT / "docs/environment.md"
     for number, what in check_environment(pages.get(environment, "")):
         yield environment, number, what
+    works_with = ROOT / "docs/works-with.md"
+    for number, what in check_works_with(pages.get(works_with, "")):
+        yield works_with, number, what
     yield from check_reachable(pages)
 
 

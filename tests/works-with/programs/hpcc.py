@@ -8,7 +8,6 @@ EXAMPLE = "/usr/share/doc/hpcc/examples/_hpccinf.txt"
 class Program(Base):
     title, launcher, debian = "HPC Challenge", DebianOpenMpi, ("hpcc=1.5.0-3",)
     case = "HPL, PTRANS, RandomAccess, FFT and the rest on 120 unknowns; their own checks"
-    modes = ("software", "hardware")  # the checks of RandomAccess and STREAM take minutes in simulated mode
 
     def command(self, run):
         lines = open(EXAMPLE, encoding="utf8").read().split("\n")

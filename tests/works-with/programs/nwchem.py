@@ -24,7 +24,8 @@ class Program(Base):
     title, launcher, debian = "NWChem", DebianOpenMpi, ("nwchem-openmpi=7.0.2-4",)
     case = "water: Hartree-Fock with gradient, and B3LYP; energies and forces"
     tolerance = 1e-6
-    modes = ("software", "hardware")  # simulated mode takes longer than five minutes
+    modes = ("software", "hardware")
+    note = "Simulated mode, which is for tests, took longer than five minutes."
 
     def command(self, run):
         return ["nwchem.openmpi", run.write("water.nw", INPUT)]
