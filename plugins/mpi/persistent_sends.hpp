@@ -1,8 +1,8 @@
 // Persistent sends of Open MPI 4. Over each of libfabric's providers they send what lies at the
 // buffer's start when the datatype is one piece that begins later, such as whole rows of a
-// subarray. findings/openmpi_4_persistent_sends_begin_early.sh shows it without us. MPI_Alltoall,
-// MPI_Alltoallv and MPI_Alltoallw make such sends. The cure: a type with the same data that begins
-// at its buffer, and a buffer that begins later.
+// subarray. findings/openmpi_4_persistent_sends_begin_early.sh shows it without us. MPI_Alltoallw
+// makes such sends, MPI_Alltoallv with four ranks, and MPI_Alltoall may. The cure: a type with the
+// same data that begins at its buffer, and a buffer that begins later.
 #pragma once
 
 #include <span>

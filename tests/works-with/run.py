@@ -171,8 +171,12 @@ def main():
         for name in chosen:
             program = program_of(name)
             try:
-                cells, errors = (["–", "–", "–", program.reason], []) if program.reason else attempt(
-                    name, program, options.build.resolve(), Path(folder), (options.venvs or Path(folder) / "venvs").absolute(), ranks)
+                if program.reason:
+                    cells, errors = ["–", "–", "–", program.reason], []
+                    skipped.append(name)
+                else:
+                    cells, errors = attempt(name, program, options.build.resolve(), Path(folder),
+                                            (options.venvs or Path(folder) / "venvs").absolute(), ranks)
             except CannotBeHad as reason:
                 skipped.append(name)
                 print(f"works-with: {name}: skipped: {reason.args[0]}", *(reason.args[1:] and [reason.args[1][-3000:]]), sep="\n", flush=True)
