@@ -11,6 +11,7 @@ import argparse
 import datetime
 import importlib
 import math
+import os
 import re
 import shutil
 import sys
@@ -168,6 +169,7 @@ def main():
     ranks = options.ranks or (3 if options.today else None)
     failed, skipped = [], []
     with tempfile.TemporaryDirectory(prefix="penstock-works-with-", ignore_cleanup_errors=True) as folder:
+        os.environ["TMPDIR"] = folder  # programs leave caches there
         for name in chosen:
             program = program_of(name)
             try:
