@@ -9,6 +9,7 @@ from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SOURCE / "tests/e2e"))
+from remains import remove_remains  # noqa: E402, F401
 from support import clean_environment, free_port  # noqa: E402
 
 NODES = 2

@@ -19,7 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from launchers import SOURCE, CannotBeHad, Failed, Run
+from launchers import SOURCE, CannotBeHad, Failed, Run, remove_remains
 
 HERE = Path(__file__).resolve().parent
 PAGE = SOURCE / "docs/works-with.md"
@@ -167,7 +167,7 @@ def main():
         parser.error(f"there is no program '{unknown[0]}'; known are {', '.join(names())}")
     chosen = of_today() if options.today else options.names or names()
     ranks = options.ranks or (3 if options.today else None)
-    failed, skipped = [], []
+    failed, skipped, began = [], [], time.time() - 1  # file times are of the clock's last tick
     with tempfile.TemporaryDirectory(prefix="penstock-works-with-", ignore_cleanup_errors=True) as folder:
         os.environ["TMPDIR"] = folder  # programs leave caches there
         for name in chosen:
@@ -186,6 +186,7 @@ def main():
             failed += [f"{name}: {error}" for error in errors]
             if not ranks and not options.no_table:
                 write_row(name, row_of(name, program, cells))
+    remove_remains(began)
     print(f"works-with: {len(chosen) - len(skipped)} of {len(chosen)} programs ran, {len(failed)} runs failed" + "".join(f"\n  {each}" for each in failed))
     return 1 if failed else 0
 

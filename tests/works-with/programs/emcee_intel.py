@@ -4,4 +4,4 @@ from programs import emcee
 
 class Program(emcee.Program):
     title, launcher = "emcee with schwimmbad, Intel MPI", IntelMpi
-    quick = False
+    note = ""
