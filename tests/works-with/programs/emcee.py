@@ -6,4 +6,4 @@ class Program(MpiScript):
     title, launcher, pypi = "emcee with schwimmbad", Mpich, ("emcee==3.1.6", "schwimmbad==0.4.2")
     script = "emcee_pool.py"
     case = "12 walkers, 25 steps, their chances computed by an MPI pool; the chain"
-    note = "A worker ended without MPI_Finalize now and then, without Penstock (4 ranks) and with it (3 ranks); the job then fails."
+    note = "Two jobs failed, for reasons not known: a plain one of 4 ranks with status 9, and one of 3 ranks over the pool, in which a worker ended without MPI_Finalize."
