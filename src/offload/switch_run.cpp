@@ -102,7 +102,7 @@ Result<bool> SwitchRun::advance(Missing& missing) {
     stage_ = is_moved() ? Stage::fetching : Stage::taking;
   }
   if (stage_ != Stage::taking && !PENSTOCK_TRY(hand_over_to_host(missing))) return false;
-  PENSTOCK_TRY(take_the_rest());
+  if (!PENSTOCK_TRY(take_the_rest(missing))) return false;
   if (taken_ < plan_.chunks) {
     stage_ = Stage::stopped;
     return false;
@@ -457,9 +457,11 @@ bool SwitchRun::agreed(Missing& missing) {
 }
 
 /// Takes the chunks that any rank has taken from the switch. Their results are complete, and stay
-/// until this rank acknowledges them, which it never does.
-Result<void> SwitchRun::take_the_rest() {
+/// until this rank acknowledges them, which it never does. If the packet that another rank took was
+/// overwritten since, a switch that lives still answers in this rank's own ring.
+Result<bool> SwitchRun::take_the_rest(Missing& missing) {
   while (taken_ < cut_) {
+    const bool may_answer = may_still_answer();
     const std::uint64_t before = taken_;
     for (std::uint32_t rank = 0; rank < s_.group.ranks() && taken_ == before; ++rank) {
       const auto packet = packet_at(rank, taken_);
@@ -470,13 +472,24 @@ Result<void> SwitchRun::take_the_rest() {
       if (plan_.operation != Offloaded::barrier) take_result(*completion);
       ++taken_;
     }
-    if (taken_ == before)
-      return fail(ErrorCode::wrong_format,
-                  "{}: another rank has a result of the switch for chunk {}, and no packet in the "
-                  "pool tells where it is: it was overwritten",
-                  call().name, taken_);
+    if (taken_ != before) continue;
+    missing = {s_.self()};
+    if (may_answer) return false;
+    return fail(ErrorCode::wrong_format,
+                "{}: another rank has a result of the switch for chunk {}, and no packet in the "
+                "pool tells where it is: it was overwritten",
+                call().name, taken_);
   }
-  return {};
+  return true;
+}
+
+/// False once the switch is gone, or has had its time. Looks are counted, as in
+/// leave_if_unanswered().
+bool SwitchRun::may_still_answer() {
+  const std::uint64_t now = base::now_ns();
+  if (now < next_look_ns_) return true;
+  next_look_ns_ = now + look_interval_ns;
+  return ++unanswered_looks_ * look_interval_ns < base::default_timeout_ns() && !why_gone();
 }
 
 }  // namespace penstock::coll

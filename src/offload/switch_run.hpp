@@ -88,7 +88,8 @@ class SwitchRun final : public SwitchExecutor {
   void leave(const std::string& why);
   bool agreed(Missing& missing);
   std::uint64_t left_word(std::uint32_t rank) const;
-  Result<void> take_the_rest();
+  Result<bool> take_the_rest(Missing& missing);
+  bool may_still_answer();
 
   // For a call that a Mover moves:
   bool is_moved() const { return call().mover != nullptr; }
