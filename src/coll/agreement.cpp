@@ -289,7 +289,8 @@ Options Agreement::options(pool::Pool& pool, const std::vector<Offer>& offers) c
                        }) > 1;
   const bool all_know = std::all_of(offers.begin(), offers.end(),
                                     [](const Offer& offer) { return offer.knows_switches != 0; });
-  if (all_know) switch_->complete(options, first);
+  // Without them rank 0 still has the switch let go of the memory that it was asked to serve.
+  if (switch_ != nullptr) switch_->complete(options, all_know ? first : Offer{});
   if (self_ == 0 && options.shape.late_slots) options.take_slots = taker_of_slots();
   const std::uint64_t tuning = std::min<std::uint64_t>(first.tuning_bytes, max_tuning_bytes);
   const auto rest = read_rest(pool, first, ranks_, tuning);
