@@ -43,18 +43,22 @@ std::string program_output(std::vector<std::string> command) {
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
   posix_spawn_file_actions_adddup2(&actions, ends[1], 2);
+  posix_spawnattr_t group;  // of its own, with all that it starts
+  posix_spawnattr_init(&group);
+  posix_spawnattr_setflags(&group, POSIX_SPAWN_SETPGROUP);
   std::vector<char*> arguments;
   for (std::string& argument : command) arguments.push_back(argument.data());
   arguments.push_back(nullptr);
   pid_t child = -1;
   const int failed =
-      posix_spawn(&child, arguments.front(), &actions, nullptr, arguments.data(), environ);
+      posix_spawn(&child, arguments.front(), &actions, &group, arguments.data(), environ);
+  posix_spawnattr_destroy(&group);
   posix_spawn_file_actions_destroy(&actions);
   close(ends[1]);
   std::string text;
   if (failed == 0) {
     text = read_all(ends[0]);
-    kill(child, SIGKILL);  // it may wait for input, or ignore what it was asked
+    kill(-child, SIGKILL);  // it may wait for input, or ignore what it was asked
     waitpid(child, nullptr, 0);
   }
   close(ends[0]);

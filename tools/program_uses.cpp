@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -28,11 +29,22 @@ bool is_libmpi(const std::string& name) {
   return owner_of(name) || is_standard_abi(name);
 }
 
+/// Whether that is Python by its name, such as python3.13t or pypy3. We run it, so no other program
+/// may pass: python_solver is none.
+bool is_python(std::string_view name) {
+  const bool pypy = name.starts_with("pypy");
+  if (!pypy && !name.starts_with("python")) return false;
+  name.remove_prefix(pypy ? 4 : 6);
+  name.remove_prefix(std::min(name.find_first_not_of("0123456789."), name.size()));
+  return name.find_first_not_of("dmtu") == std::string_view::npos || name == "-dbg";
+}
+
 /// The command by which the kernel would run a script; empty if the file is none.
 std::vector<std::string> script_command(const std::string& path) {
   std::ifstream file(path);
-  std::string line;
-  if (file.get() != '#' || file.get() != '!' || !std::getline(file, line)) return {};
+  char line[257] = {};  // no longer than the kernel reads
+  if (file.get() != '#' || file.get() != '!') return {};
+  file.getline(line, sizeof line);
   std::istringstream text(line);
   std::vector<std::string> words{std::istream_iterator<std::string>(text), {}};
   if (!words.empty() && name_of(words.front()) == "env") {
@@ -81,24 +93,27 @@ void note_libraries(const std::vector<SharedLibrary>& libraries, ProgramUses& us
 /// Whether the file contains the name of MPI_Init: of a program that links no libmpi, this tells
 /// that MPI is in the program itself.
 bool names_mpi_init(const std::string& path) {
+  constexpr std::string_view sought("\0MPI_Init\0", 10);
+  constexpr std::size_t part_bytes = 1 << 20;
   std::ifstream file(path, std::ios::binary);
-  const std::string sought("\0MPI_Init\0", 10);
-  std::string part(1 << 20, '\0'), tail;
-  while (file) {
-    file.read(part.data(), static_cast<std::streamsize>(part.size()));
-    const std::string text = tail + part.substr(0, static_cast<std::size_t>(file.gcount()));
-    if (text.find(sought) != std::string::npos) return true;
-    tail = text.substr(text.size() - std::min(text.size(), sought.size()));
+  std::string text(sought.size() + part_bytes, '\0');
+  std::size_t kept = 0;                                 // of the last part: the name may lie in two
+  for (int parts = 0; file && parts < 4096; ++parts) {  // no program is longer
+    file.read(text.data() + kept, part_bytes);
+    const std::size_t size = kept + static_cast<std::size_t>(file.gcount());
+    if (memmem(text.data(), size, sought.data(), sought.size()) != nullptr) return true;
+    kept = std::min(size, sought.size());
+    std::memmove(text.data(), text.data() + size - kept, kept);
   }
   return false;
 }
 
 std::string package_text(const Json& packages, const char* name) {
   if (!packages.contains(name)) return "";
-  const Json& package = packages[name];
+  const Json& package = packages.at(name);
   std::string text = fmt::format("{} {}", name, package.value("version", ""));
-  if (package["through"].is_string())
-    text += fmt::format(" (through {})", package["through"].get<std::string>());
+  if (package.at("through").is_string())
+    text += fmt::format(" (through {})", package.at("through").get<std::string>());
   return text;
 }
 
@@ -117,6 +132,36 @@ std::string common_libmpi(const std::vector<std::string>& modules, std::string* 
   return common;
 }
 
+/// Errors: those of Json, if the answer is not what python_uses.py prints.
+void note_python(const Json& facts, const std::string& interpreter, ProgramUses& uses) {
+  PythonUses python;
+  python.interpreter = interpreter;
+  python.version = facts.at("version");
+  if (facts.at("script").is_string()) python.script = facts.at("script");
+  python.mpi4py = package_text(facts.at("packages"), "mpi4py");
+  python.torch = package_text(facts.at("packages"), "torch");
+  python.has_penstock = facts.at("penstock");
+  python.missing = facts.at("missing").get<std::vector<std::string>>();
+  for (const Json& group : facts.at("groups")) {
+    python.groups.push_back(
+        {group.at("backend").is_string() ? group.at("backend").get<std::string>() : "",
+         fmt::format("{}:{}", group.at("file").get<std::string>(), group.at("line").get<int>()),
+         group.at("named")});
+  }
+  std::vector<std::string> modules = facts.at("modules");
+  std::string user;
+  if (std::string libmpi = common_libmpi(modules, &user); !libmpi.empty()) {
+    uses.libmpi = libmpi;
+    uses.libmpi_user = user;
+  }
+  modules = facts.at("mpi4py");
+  if (std::string libmpi = common_libmpi(modules, &user); !libmpi.empty()) {
+    uses.libmpi = libmpi;
+    uses.libmpi_user = user;
+  }
+  uses.python = std::move(python);
+}
+
 Result<void> examine_python(const std::vector<std::string>& command, ProgramUses& uses) {
   std::vector<std::string> question = {command.front(), "-c", python_uses};
   question.insert(question.end(), command.begin() + 1, command.end());
@@ -124,36 +169,12 @@ Result<void> examine_python(const std::vector<std::string>& command, ProgramUses
   // Python may warn before it.
   const Json facts = Json::parse(
       answer.substr(std::min(answer.find("{\"version\""), answer.size())), nullptr, false);
-  if (!facts.is_object()) {
+  try {
+    note_python(facts, command.front(), uses);
+  } catch (const Json::exception&) {
     return fail(ErrorCode::unavailable, "{} does not answer as Python 3.8 or later does: {}",
                 command.front(), answer.substr(0, 400));
   }
-  PythonUses python;
-  python.interpreter = command.front();
-  python.version = facts["version"];
-  if (facts["script"].is_string()) python.script = facts["script"];
-  python.mpi4py = package_text(facts["packages"], "mpi4py");
-  python.torch = package_text(facts["packages"], "torch");
-  python.has_penstock = facts["penstock"];
-  python.missing = facts["missing"].get<std::vector<std::string>>();
-  for (const Json& group : facts["groups"]) {
-    python.groups.push_back(
-        {group["backend"].is_string() ? group["backend"].get<std::string>() : "",
-         fmt::format("{}:{}", group["file"].get<std::string>(), group["line"].get<int>()),
-         group["named"]});
-  }
-  std::vector<std::string> modules = facts["modules"];
-  std::string user;
-  if (std::string libmpi = common_libmpi(modules, &user); !libmpi.empty()) {
-    uses.libmpi = libmpi;
-    uses.libmpi_user = user;
-  }
-  modules = facts["mpi4py"];
-  if (std::string libmpi = common_libmpi(modules, &user); !libmpi.empty()) {
-    uses.libmpi = libmpi;
-    uses.libmpi_user = user;
-  }
-  uses.python = std::move(python);
   return {};
 }
 
@@ -182,7 +203,7 @@ Result<ProgramUses> program_uses(const std::string& program,
   command.push_back(uses.path);
   command.insert(command.end(), arguments.begin(), arguments.end());
   const std::string runs = name_of(command.front());
-  if (runs.starts_with("python") || runs.starts_with("pypy")) {
+  if (is_python(runs)) {
     PENSTOCK_TRY(examine_python(command, uses));
     return uses;
   }

@@ -10,18 +10,24 @@ penstock doctor --for gives this file to the program's own interpreter, with the
   mpi4py    files by which mpi4py reaches an MPI, one for each kind that it serves
   modules   compiled modules of the packages that the program imports: they may be linked with an MPI
 """
+import sys
+
+if sys.path[:1] == [""]:
+    del sys.path[0]  # modules of the folder that we run in, such as a csv.py, are not ours
+
 import ast
+import importlib.machinery
 import importlib.metadata
 import importlib.util
 import json
 import os
 import re
-import sys
 
 WANTED = "mpi4py", "torch"
 TAKES_VALUE = {"-W", "-X", "--check-hash-based-pycs"}
 MOST_FILES = 300  # of a program
 MOST_MODULES = 200
+FOLDER = [""]  # of the program: Python would look there first
 
 
 def program_file(arguments):
@@ -49,8 +55,11 @@ def module_file(name):
 
 
 def spec_of(name):
+    own = importlib.machinery.PathFinder.find_spec(name, FOLDER)
+    if own is not None and own.origin:
+        return own
     try:
-        return importlib.util.find_spec(name)
+        return importlib.util.find_spec(name) or own
     except (ImportError, ValueError, AttributeError):
         return None
 
@@ -84,6 +93,7 @@ class Source:
             return
         given = call.args[:1] + [word.value for word in call.keywords if word.arg == "backend"]
         backend = given[0].value if given and isinstance(given[0], ast.Constant) else None
+        backend = backend if isinstance(backend, str) else None
         self.groups.append({"backend": backend, "file": path, "line": call.lineno, "named": bool(given)})
 
 
@@ -104,14 +114,14 @@ def read_program(files):
         seen.add(path)
         try:
             source = Source(path)
-        except (OSError, SyntaxError, ValueError):
+        except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
             continue
         groups += source.groups
         for name in source.imports:
             own = is_own(name, os.path.dirname(path))
             if own:
                 files.append(own)
-            elif name not in sys.builtin_module_names:
+            elif name not in sys.builtin_module_names and name != "__main__":
                 imports.add(name)
                 if name in source.needed and spec_of(name) is None:
                     missing.add(name)
@@ -182,12 +192,12 @@ def main():
         script = os.path.join(script, "__main__.py")
     # A launcher of Python programs, such as torchrun, has the program among its arguments.
     files = [path for path in [script] + [each for each in rest if each.endswith(".py")] if path and os.path.isfile(path)]
-    sys.path[0] = os.path.dirname(os.path.abspath(files[-1])) if files else ""
+    FOLDER[0] = os.path.dirname(os.path.abspath(files[-1])) if files else ""
     imports, missing, groups = read_program(files[:])
     missing |= {name for name in started if spec_of(name) is None}
     imports |= started
     packages = wanted_packages(imports)
-    print(json.dumps({
+    answer = json.dumps({
         "version": ".".join(map(str, sys.version_info[:3])),
         "script": files[-1] if files else None,
         "packages": packages,
@@ -196,7 +206,8 @@ def main():
         "penstock": spec_of("penstock") is not None,
         "mpi4py": mpi4py_libraries() if "mpi4py" in packages else [],
         "modules": compiled_modules(imports),
-    }))
+    }, ensure_ascii=False)
+    sys.stdout.buffer.write(answer.encode(errors="replace"))  # a path may not be UTF-8
 
 
 if __name__ == "__main__":

@@ -328,6 +328,33 @@ class ForProgram(Staged):
         self.assertIn("-m pip install no_such_module", line)
         self.assertNotIn("no_other_module", line)
 
+    def test_python_is_recognised_before_it_is_run(self):
+        program = self.build("python_solver", f'#include <stdio.h>\nint main(void) {{ fopen("{self.folder}/ran", "w"); }}', compiler="gcc")
+        self.line_with(self.lines_for(program), "no MPI, NCCL or torch.distributed")
+        self.assertFalse((self.folder / "ran").exists())
+
+    def test_answer_that_is_not_ours(self):
+        for name, answer in (("python", '{"version": 3}'), ("pypy", '{"version": "3"}'), ("python3", "3")):
+            program = self.build(name, f"#include <stdio.h>\nint main(void) {{ puts({json.dumps(answer)}); }}", compiler="gcc")
+            self.assertIn("does not answer as Python", self.lines_for(program, status=1)[0])
+
+    def test_script_beside_modules_with_names_of_python_s(self):
+        for name in ("csv", "json", "random"):
+            (self.folder / f"{name}.py").write_text(f"open({str(self.folder / 'ran')!r}, 'w')\n")
+        self.script("import __main__\nimport csv\nimport random\n")
+        code, lines = self.findings("--for", VENV / "bin/python", "--", "script.py", cwd=self.folder)
+        self.assertEqual(code, 0, lines)
+        self.assertFalse((self.folder / "ran").exists())
+
+    def test_script_of_an_odd_kind(self):
+        environment = clean_environment(PYTHONPATH=self.package("torch", "2.99"))
+        script = self.script("import torch.distributed as dist\ndist.init_process_group(b'nccl')\nx = " + "-" * 9000 + "1\n")
+        self.lines_for(VENV / "bin/python", script, environment=environment)
+        odd = os.fsencode(self.folder) + b"/\xff.py"
+        with open(odd, "w") as file:
+            file.write("import torch.distributed as dist\ndist.init_process_group('gloo')\n")
+        self.line_with(self.lines_for(VENV / "bin/python", os.fsdecode(odd), environment=environment), "stays outside the pool")
+
     def test_process_groups_of_torch(self):
         environment = clean_environment(PYTHONPATH=self.package("torch", "2.99"))
         for backend, says in (('"gloo"', "stays outside the pool"), ('"penstock"', "through the pool"),
