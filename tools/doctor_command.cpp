@@ -48,8 +48,9 @@ int print(const Findings& findings) {
 namespace {
 
 struct DoctorArguments {
-  std::vector<std::string> positionals;  ///< SPEC, or with `program` its arguments
-  std::string spec, program, mpiexec;
+  std::string spec;  ///< with `program`: its first argument
+  std::vector<std::string> more;
+  std::string program, mpiexec;
   bool json = false;
   Roots roots;
 };
@@ -107,21 +108,21 @@ int tell(const Findings& findings, bool json) {
 
 int diagnose_program(const DoctorArguments& arguments) {
   std::vector<std::string> command = {arguments.program};
-  command.insert(command.end(), arguments.positionals.begin(), arguments.positionals.end());
+  if (!arguments.spec.empty()) command.push_back(arguments.spec);
+  command.insert(command.end(), arguments.more.begin(), arguments.more.end());
   Findings findings;
   check_program(findings, command, arguments.mpiexec);
   return tell(findings, arguments.json);
 }
 
-int diagnose(DoctorArguments arguments) {
+int diagnose(const DoctorArguments& arguments) {
   if (!arguments.program.empty()) return diagnose_program(arguments);
-  if (arguments.positionals.size() > 1) {
+  if (!arguments.more.empty()) {
     return report({ErrorCode::invalid_argument,
                    fmt::format("{} is one word too many: penstock doctor SPEC, or penstock doctor "
                                "--for PROGRAM -- ARGUMENTS",
-                               arguments.positionals[1])});
+                               arguments.more.front())});
   }
-  if (!arguments.positionals.empty()) arguments.spec = arguments.positionals.front();
   Findings findings;
   const Roots& roots = arguments.roots;
   check_cpu(findings, roots);
@@ -149,8 +150,9 @@ void add_doctor_command(CLI::App& app, Action& chosen) {
       "doctor",
       "check whether this host and a pool can be used; each finding names what fixes "
       "it");
-  command->add_option("SPEC", arguments->positionals,
-                      "check this pool too; with --for: the program's arguments, behind --");
+  command->add_option("SPEC", arguments->spec, "check this pool too");
+  command->add_option("ARGUMENTS", arguments->more,
+                      "with --for: those of the program, behind --, in place of SPEC");
   command
       ->add_option("--for", arguments->program,
                    "tell which way this program's messages, windows and collectives go, and the "
