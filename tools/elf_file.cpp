@@ -91,6 +91,13 @@ std::string loader_of(const std::string& program) {
   return file.text_at(headers->interpreter->p_offset);
 }
 
+/// Only those of the system are run: a file may name any program as its loader.
+bool is_glibc_loader(const std::string& loader) {
+  const std::string path = resolved(loader);
+  return loader.find("/ld-linux") != std::string::npos &&
+         (path.starts_with("/lib") || path.starts_with("/usr/lib"));
+}
+
 /// Asks glibc's loader. Each line of its answer is "NAME => PATH (ADDRESS)", "NAME => not found",
 /// or "PATH (ADDRESS)" for a library that is named by its path.
 std::vector<SharedLibrary> ask_loader(const std::string& loader, const std::string& program) {
@@ -148,7 +155,7 @@ Result<std::vector<SharedLibrary>> shared_libraries(const std::string& program) 
   const std::string loader = loader_of(program);
   if (loader.empty()) return fail(ErrorCode::wrong_format, "{} is linked statically", program);
   std::vector<SharedLibrary> libraries;
-  if (loader.find("/ld-linux") != std::string::npos) libraries = ask_loader(loader, program);
+  if (is_glibc_loader(loader)) libraries = ask_loader(loader, program);
   if (libraries.empty()) {
     for (const std::string& name : own) libraries.push_back({name, "", false, program});
     return libraries;

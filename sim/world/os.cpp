@@ -114,6 +114,7 @@ int __wrap_pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
                           void* (*start)(void*), void* argument) {
   World* world = inside();
   if (world == nullptr) return __real_pthread_create(thread, attributes, start, argument);
+  world->running().core->hand_over();
   Thread* started = world->start_thread([start, argument] { start(argument); });
   *thread = reinterpret_cast<pthread_t>(started);
   return 0;
