@@ -70,6 +70,7 @@ class Direct : public Communicator {
                         const coll::DirectOp& op);
   /// Waits until the lanes take another operation at once.
   Result<void> await_room(Lanes& lanes, Lanes::Hold& hold);
+  std::uint64_t last_done() const;
   bool is_over();
   Result<void> await_rest() const;
 
