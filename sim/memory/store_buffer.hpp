@@ -1,6 +1,6 @@
-// Stores of one thread that have not reached the device, in the order in which they were made. What
-// decides which of them may leave lies close together, without their data: a core looks at two
-// dozen of them whenever one leaves.
+// Stores of one thread that have not reached the device, in the order in which they were made. The
+// facts that decide which of them may leave lie close together, without the data: a core looks at
+// two dozen of them whenever one leaves.
 #pragma once
 
 #include <algorithm>

@@ -338,7 +338,7 @@ class ForProgram(Staged):
             program = self.build(name, f"#include <stdio.h>\nint main(void) {{ puts({json.dumps(answer)}); }}", compiler="gcc")
             self.assertIn("does not answer as Python", self.lines_for(program, status=1)[0])
 
-    def test_script_beside_modules_with_names_of_python_s(self):
+    def test_script_beside_modules_named_like_python_s(self):
         for name in ("csv", "json", "random"):
             (self.folder / f"{name}.py").write_text(f"open({str(self.folder / 'ran')!r}, 'w')\n")
         self.script("import __main__\nimport csv\nimport random\n")
