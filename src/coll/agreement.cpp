@@ -1,7 +1,6 @@
 #include "coll/agreement.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <set>
 #include <span>

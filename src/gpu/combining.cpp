@@ -24,9 +24,7 @@ coll::Operation operation_of(const Reducing& reducing) {
 
 Result<void> launch(const Device& device, const Reducing& reducing, std::uint32_t ranks,
                     Combine& call, cuda::Stream stream) {
-  call.operation = operation_of(reducing);
-  call.factor = reducing.factor;
-  call.factor_at = reinterpret_cast<const void*>(reducing.factor_at);
+  set_arithmetic(reducing, call);
   call.ranks = ranks;
   const cuda::Function kernel = PENSTOCK_TRY(device.combine_kernel(reducing.type));
   const std::uint64_t per_thread = 16 / coll::bytes_of(reducing.type);

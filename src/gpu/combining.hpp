@@ -17,13 +17,21 @@ struct Reducing {
                                       ///< `factor`
 };
 
+/// The operation as kernels know it: an operation on booleans is one on bits.
+coll::Operation operation_of(const Reducing& reducing);
+
+/// Sets what a launch's arguments say of the arithmetic.
+template <class Launch>
+void set_arithmetic(const Reducing& reducing, Launch& launch) {
+  launch.operation = operation_of(reducing);
+  launch.factor = reducing.factor;
+  launch.factor_at = reinterpret_cast<const void*>(reducing.factor_at);
+}
+
 /// Enqueues the reduction of `call`, whose pointers and elements are set. Errors: those of
 /// Device::combine_kernel(); unavailable.
 Result<void> launch(const Device& device, const Reducing& reducing, std::uint32_t ranks,
                     Combine& call, cuda::Stream stream);
-
-/// The operation as kernels know it: an operation on booleans is one on bits.
-coll::Operation operation_of(const Reducing& reducing);
 
 /// Whether a single rank's value is copied unchanged.
 bool copies_one(const Reducing& reducing);

@@ -60,13 +60,8 @@ void FlaggedLaunches::complete(FlaggedCall& arguments, const Call& call,
     arguments.calls = turn->flagged;
     arguments.awaits_readers = !direct.is_block_free(*turn);
   }
-  bool combines_one = false;
-  if (call.reducing) {
-    arguments.operation = operation_of(*call.reducing);
-    arguments.factor = call.reducing->factor;
-    arguments.factor_at = reinterpret_cast<const void*>(call.reducing->factor_at);
-    combines_one = !copies_one(*call.reducing);
-  }
+  if (call.reducing) set_arithmetic(*call.reducing, arguments);
+  const bool combines_one = call.reducing && !copies_one(*call.reducing);
   const auto word = [&](const std::byte* at) {
     return reinterpret_cast<std::uint64_t*>(movement_.in_pool(at));
   };

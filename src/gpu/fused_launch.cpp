@@ -61,11 +61,7 @@ bool FusedLaunches::is_small(const Call& call, bool by_launches) const {
 bool FusedLaunches::complete(FusedCall& arguments, const Call& call, const coll::Prepared& prepared,
                              std::uint64_t collective, const Words& words) const {
   arguments.ranks = ranks_;
-  if (call.reducing) {
-    arguments.operation = operation_of(*call.reducing);
-    arguments.factor = call.reducing->factor;
-    arguments.factor_at = reinterpret_cast<const void*>(call.reducing->factor_at);
-  }
+  if (call.reducing) set_arithmetic(*call.reducing, arguments);
   const Places places{call, prepared, collective, movement_, words};
   FusedArguments made(arguments, places);
   return std::all_of(prepared.fused.begin(), prepared.fused.end(),
