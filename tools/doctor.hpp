@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -64,7 +65,8 @@ void check_provider(Findings& findings);
 /// Checks what libfabric lists through the provider for a pool; `spec` "": that of PENSTOCK_POOL.
 /// Sets variables of libfabric in this process.
 void check_offer(Findings& findings, const std::string& spec);
-/// Checks the library that is preloaded for windows.
+/// The library that is preloaded for windows. Nullopt: it cannot be, and a finding says why.
+std::optional<std::string> windows_to_preload(Findings& findings);
 void check_windows(Findings& findings);
 /// `mpiexec` "": checks all that would be considered.
 void check_mpi(Findings& findings, const std::string& mpiexec);

@@ -16,24 +16,31 @@ void check_provider(Findings& findings) {
   }
 }
 
-void check_windows(Findings& findings) {
+std::optional<std::string> windows_to_preload(Findings& findings) {
   const auto library = window_library();
   if (!library) {
     const bool absent = library.error().code == ErrorCode::not_found;
-    return findings.fail(library.error().message, absent ? "make build" : "");
+    findings.fail(library.error().message, absent ? "make build" : "");
+    return std::nullopt;
   }
   if (!can_preload) {
-    return findings.warn(
-        fmt::format("windows: {} has a sanitizer in it and is not preloaded", *library),
-        "make build, without -fsanitize in CMAKE_ARGS");
+    findings.warn(fmt::format("windows: {} has a sanitizer in it and is not preloaded", *library),
+                  "make build, without -fsanitize in CMAKE_ARGS");
+    return std::nullopt;
   }
   void* const loaded = ::dlopen(library->c_str(), RTLD_NOW | RTLD_LOCAL);
   if (loaded == nullptr) {
-    return findings.fail(fmt::format("windows: {} cannot be loaded: {}", *library, ::dlerror()),
-                         "make build");
+    findings.fail(fmt::format("windows: {} cannot be loaded: {}", *library, ::dlerror()),
+                  "make build");
+    return std::nullopt;
   }
   ::dlclose(loaded);
-  findings.ok(fmt::format("windows: {}, for every MPI", *library));
+  return *library;
+}
+
+void check_windows(Findings& findings) {
+  if (const auto library = windows_to_preload(findings))
+    findings.ok(fmt::format("windows: {}, for every MPI", *library));
 }
 
 namespace {

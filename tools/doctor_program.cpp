@@ -14,6 +14,8 @@ namespace {
 
 using base::shell_quote;
 
+constexpr const char* nccl_exports = "eval \"$(penstock env --nccl --pool SPEC)\"; ";
+
 std::string words_of(const std::vector<std::string>& command) {
   std::string words;
   for (const std::string& word : command) words += (words.empty() ? "" : " ") + shell_quote(word);
@@ -97,20 +99,12 @@ void tell_mpi(Findings& findings, const ProgramUses& uses, const MpiRuntime& run
   } else {
     findings.fail(provider.error().message, "make build");
   }
-  const auto windows = window_library();
   if (uses.privileged) {
     findings.warn(fmt::format("windows and collectives: stay with the MPI, because {} is setuid or "
                               "setgid and the loader preloads nothing into it",
                               uses.path),
                   fmt::format("chmod ug-s {}", shell_quote(uses.path)));
-  } else if (!windows) {
-    findings.fail(windows.error().message, "make build");
-  } else if (!can_preload) {
-    findings.warn(
-        "windows and collectives: stay with the MPI, because Penstock has a sanitizer in "
-        "it and is not preloaded",
-        "make build, without -fsanitize in CMAKE_ARGS");
-  } else {
+  } else if (const auto windows = windows_to_preload(findings)) {
     findings.ok(fmt::format("windows and collectives: through the pool, by {}", *windows));
   }
   tell_left(findings, uses);
@@ -161,17 +155,15 @@ void tell_torch_command(Findings& findings, const ProgramUses& uses,
     run = {folder_of(uses.python->interpreter) + "/torchrun", "--nproc-per-node", "2"};
     run.insert(run.end(), script, command.end());
   }
-  findings.ok(fmt::format("run: {}{}", nccl ? "eval \"$(penstock env --nccl --pool SPEC)\"; " : "",
-                          words_of(run)));
+  findings.ok(fmt::format("run: {}{}", nccl ? nccl_exports : "", words_of(run)));
 }
 
 }  // namespace
 
 void check_program(Findings& findings, const std::vector<std::string>& command,
                    const std::string& mpiexec) {
-  const std::string name = command.front().substr(command.front().rfind('/') + 1);
   for (const char* launcher : {"mpiexec", "mpirun", "srun"}) {
-    if (name.starts_with(launcher)) {
+    if (name_of(command.front()).starts_with(launcher)) {
       return findings.fail(fmt::format("{} is a launcher, and not the program", command.front()),
                            "penstock doctor --for PROGRAM -- ARGUMENTS");
     }
@@ -198,8 +190,7 @@ void check_program(Findings& findings, const std::vector<std::string>& command,
   const bool mpi = !uses.libmpi.empty() || (uses.python && !uses.python->mpi4py.empty());
   if (!mpi && torch) return tell_torch_command(findings, uses, command, nccl);
   if (!mpi && nccl) {
-    return findings.ok(
-        fmt::format("run: eval \"$(penstock env --nccl --pool SPEC)\"; {}", words_of(command)));
+    return findings.ok(fmt::format("run: {}{}", nccl_exports, words_of(command)));
   }
   if (!mpi) {
     return findings.warn(

@@ -87,6 +87,10 @@ std::string folder_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
+std::string_view name_of(std::string_view path) {
+  return path.substr(path.rfind('/') + 1);
+}
+
 std::vector<std::string> all_on_path(std::string_view program) {
   std::vector<std::string> found;
   const char* text = std::getenv("PATH");

@@ -37,6 +37,8 @@ bool is_folder(const std::string& path);
 std::string resolved(const std::string& path);
 /// "/usr/bin" of "/usr/bin/env"; "." without a slash.
 std::string folder_of(const std::string& path);
+/// "env" of "/usr/bin/env".
+std::string_view name_of(std::string_view path);
 
 /// Finds a program as a shell does; "" if there is none.
 std::string find_on_path(std::string_view program);

@@ -24,7 +24,7 @@ struct Preloads {
     while (!rest.empty()) {
       const std::string_view entry = rest.substr(0, rest.find_first_of(" :"));
       rest.remove_prefix(std::min(entry.size() + 1, rest.size()));
-      const std::string_view name = entry.substr(entry.rfind('/') + 1);
+      const std::string_view name = name_of(entry);
       if (name == window_library_name || entry.ends_with("/penstock/nccl/libnccl.so.2")) {
         ours = true;
       } else if (!entry.empty()) {

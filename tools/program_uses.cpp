@@ -3,7 +3,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cstring>
 #include <fstream>
@@ -21,12 +20,16 @@
 namespace penstock::tools {
 namespace {
 
-std::string name_of(const std::string& path) {
-  return path.substr(path.rfind('/') + 1);
-}
-
 bool is_libmpi(const std::string& name) {
   return owner_of(name) || is_standard_abi(name);
+}
+
+/// The libmpi that a file itself names; "" if it names none.
+std::string libmpi_named_by(const std::string& file) {
+  const auto needs = elf_needs(file);
+  if (!needs) return "";
+  const auto found = std::find_if(needs->begin(), needs->end(), is_libmpi);
+  return found == needs->end() ? "" : *found;
 }
 
 /// Whether that is Python by its name, such as python3.13t or pypy3. We run it, so no other program
@@ -121,12 +124,10 @@ std::string package_text(const Json& packages, const char* name) {
 std::string common_libmpi(const std::vector<std::string>& modules, std::string* user) {
   std::string common;
   for (const std::string& module : modules) {
-    const auto needs = elf_needs(module);
-    if (!needs) continue;
-    const auto found = std::find_if(needs->begin(), needs->end(), is_libmpi);
-    if (found == needs->end()) continue;
-    if (!common.empty() && common != *found) return "";
-    common = *found;
+    const std::string found = libmpi_named_by(module);
+    if (found.empty()) continue;
+    if (!common.empty() && common != found) return "";
+    common = found;
     *user = module;
   }
   return common;
@@ -148,14 +149,10 @@ void note_python(const Json& facts, const std::string& interpreter, ProgramUses&
          fmt::format("{}:{}", group.at("file").get<std::string>(), group.at("line").get<int>()),
          group.at("named")});
   }
-  std::vector<std::string> modules = facts.at("modules");
-  std::string user;
-  if (std::string libmpi = common_libmpi(modules, &user); !libmpi.empty()) {
-    uses.libmpi = libmpi;
-    uses.libmpi_user = user;
-  }
-  modules = facts.at("mpi4py");
-  if (std::string libmpi = common_libmpi(modules, &user); !libmpi.empty()) {
+  for (const char* const modules : {"modules", "mpi4py"}) {
+    std::string user;
+    const std::string libmpi = common_libmpi(facts.at(modules), &user);
+    if (libmpi.empty()) continue;
     uses.libmpi = libmpi;
     uses.libmpi_user = user;
   }
@@ -181,6 +178,7 @@ Result<void> examine_python(const std::vector<std::string>& command, ProgramUses
 }  // namespace
 
 std::string linked_libmpi(const std::string& program) {
+  if (std::string named = libmpi_named_by(program); !named.empty()) return named;
   const auto libraries = shared_libraries(program);
   if (!libraries) return "";
   const auto found = std::find_if(libraries->begin(), libraries->end(),
@@ -202,8 +200,7 @@ Result<ProgramUses> program_uses(const std::string& program,
   std::vector<std::string> command = script_command(uses.path);
   command.push_back(uses.path);
   command.insert(command.end(), arguments.begin(), arguments.end());
-  const std::string runs = name_of(command.front());
-  if (is_python(runs)) {
+  if (is_python(name_of(command.front()))) {
     PENSTOCK_TRY(examine_python(command, uses));
     return uses;
   }
@@ -220,9 +217,7 @@ Result<ProgramUses> program_uses(const std::string& program,
   note_libraries(*libraries, uses);
   note_calls(uses.path, uses);
   for (const SharedLibrary& library : *libraries) {
-    if (library.path.empty()) continue;
-    const auto needs = elf_needs(library.path);
-    if (needs && std::any_of(needs->begin(), needs->end(), is_libmpi))
+    if (!library.path.empty() && !libmpi_named_by(library.path).empty())
       note_calls(library.path, uses);
   }
   uses.static_mpi = uses.libmpi.empty() && names_mpi_init(uses.path);
